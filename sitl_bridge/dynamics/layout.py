@@ -1,0 +1,109 @@
+"""The memory of a vehicle's dynamics: what it is (constant in a run) and what it does (its state).
+
+Arrays of these records, one record a vehicle, go to the compiled step as they are.  Frames: world NED in
+metres from the world's origin, body FRD about the centre of gravity; SI units, radians.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+MAX_ROTORS = 12
+MAX_CONTACT_POINTS = 24
+TABLE_SPEEDS = 24
+TABLE_ADVANCE_RATIOS = 16
+OCV_POINTS = 11
+
+MOTOR_FIRST_ORDER = 0
+MOTOR_DC = 1
+
+VEHICLE = np.dtype(
+    [
+        ("mass", "f8"),  # kg, everything
+        ("inertia", "f8", (3, 3)),  # kg m^2 about the centre of gravity, body axes
+        ("inertia_inverse", "f8", (3, 3)),
+        # --- rotors: thrust T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss), v = axial inflow
+        ("rotor_count", "i8"),
+        ("rotor_position", "f8", (MAX_ROTORS, 3)),  # m, hub
+        ("rotor_axis", "f8", (MAX_ROTORS, 3)),  # unit vector of positive thrust; (0, 0, -1) is up
+        ("rotor_direction", "f8", MAX_ROTORS),  # +1 counter-clockwise seen from above, -1 clockwise
+        ("rotor_radius", "f8", MAX_ROTORS),  # m
+        ("rotor_inertia", "f8", MAX_ROTORS),  # kg m^2 about the spin axis, with the motor's bell
+        ("thrust_c2", "f8", MAX_ROTORS),  # N s^2
+        ("thrust_c1", "f8", MAX_ROTORS),  # N s
+        ("thrust_b1", "f8", MAX_ROTORS),  # N s^2/m
+        ("thrust_b2", "f8", MAX_ROTORS),  # N s^2/m^2
+        ("inflow_loss_speed", "f8", MAX_ROTORS),  # m/s, inf where there is none
+        ("torque_thrust_ratio", "f8", MAX_ROTORS),  # m, k_M in Q = k_M T + g1 w + q0
+        ("torque_g1", "f8", MAX_ROTORS),  # N m s
+        ("torque_constant", "f8", MAX_ROTORS),  # N m, q0 (hector's k_m)
+        ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
+        ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
+        ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3 at which the coefficients hold
+        # --- optional table C_T, C_P over rotor speed and advance ratio; both counts 0 where there is none
+        ("table_speed_count", "i8"),
+        ("table_advance_count", "i8"),
+        ("table_diameter", "f8"),  # m
+        ("table_speed", "f8", TABLE_SPEEDS),  # rad/s, rising
+        ("table_advance", "f8", TABLE_ADVANCE_RATIOS),  # J = v/(n D), rising
+        ("table_ct", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
+        ("table_cp", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
+        # --- motors
+        ("motor_kind", "i8"),
+        ("motor_reversible", "i8"),
+        ("motor_tau_up", "f8"),  # s
+        ("motor_tau_down", "f8"),  # s
+        ("motor_speed_idle", "f8"),  # rad/s at command 0 while armed
+        ("motor_speed_range", "f8"),  # rad/s, w = idle + range * command at the nominal voltage
+        ("motor_efficiency", "f8"),  # shaft power over electrical power, first-order motors only
+        ("dc_flux", "f8"),  # V s, Psi (hector eq. 4)
+        ("dc_resistance", "f8"),  # ohm, R_A
+        ("dc_inertia", "f8"),  # kg m^2, J_M
+        ("dc_alpha", "f8"),  # V/A... released hector_quadrotor's alpha_m
+        ("dc_beta", "f8"),  # 1, released hector_quadrotor's beta_m
+        # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
+        ("drag_force", "f8", 3),  # N s^2/m^2
+        ("drag_moment", "f8", 3),  # N m s^2
+        ("drag_density", "f8"),  # kg/m^3 at which the coefficients hold
+        ("ground_effect", "f8"),  # 1 = Cheeseman-Bennett with the rotor's radius, 0 = none
+        # --- ground contact: linear spring and damper a point, Coulomb friction
+        ("contact_count", "i8"),
+        ("contact_point", "f8", (MAX_CONTACT_POINTS, 3)),  # m
+        ("contact_stiffness", "f8"),  # N/m a point
+        ("contact_damping", "f8"),  # N s/m a point
+        ("contact_friction", "f8"),  # 1
+        # --- battery; capacity inf makes it an ideal source
+        ("battery_capacity", "f8"),  # A s
+        ("battery_cells", "i8"),
+        ("battery_resistance", "f8"),  # ohm, whole pack
+        ("battery_ocv", "f8", OCV_POINTS),  # V a cell at charge 0, 0.1, ... 1
+        ("battery_nominal_voltage", "f8"),  # V, at which motor_speed_range holds
+        ("battery_idle_current", "f8"),  # A, avionics
+    ],
+    align=True,
+)
+
+STATE = np.dtype(
+    [
+        ("position", "f8", 3),  # m NED, centre of gravity
+        ("velocity", "f8", 3),  # m/s NED over ground
+        ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
+        ("angular_velocity", "f8", 3),  # rad/s body
+        ("rotor_speed", "f8", MAX_ROTORS),  # rad/s, >= 0 unless reversible
+        ("battery_charge", "f8"),  # A s left
+        # --- what others may set between steps
+        ("rotor_health", "f8", MAX_ROTORS),  # share of thrust and torque left; 0 also stops the motor
+        ("external_force", "f8", 3),  # N NED at the centre of gravity
+        ("external_moment", "f8", 3),  # N m body
+        # --- results of the step, valid at its end
+        ("specific_force", "f8", 3),  # m/s^2 body, what an ideal accelerometer at the CoG reads
+        ("angular_acceleration", "f8", 3),  # rad/s^2 body
+        ("wind", "f8", 3),  # m/s NED at the vehicle
+        ("rotor_thrust", "f8", MAX_ROTORS),  # N
+        ("battery_voltage", "f8"),  # V at the terminals
+        ("battery_current", "f8"),  # A
+        ("in_contact", "i8"),  # number of contact points that touch
+        ("impact_speed", "f8"),  # m/s, greatest closing speed at a new contact so far
+    ],
+    align=True,
+)

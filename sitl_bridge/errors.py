@@ -1,0 +1,23 @@
+"""Errors that are the user's to mend: one clear message, no traceback, a non-zero exit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class UserError(Exception):
+    """Something the user can mend.  The message says what is wrong, where, and what to do."""
+
+
+class ConfigurationError(UserError):
+    """One or more faults in an input file, all reported at once.
+
+    Args:
+        source: the file, as the user named it.
+        faults: one line each, ``line N: path.to.field: what is wrong``.
+    """
+
+    def __init__(self, source: str, faults: Sequence[str]) -> None:
+        self.source = source
+        self.faults = tuple(faults)
+        super().__init__("\n".join(f"{source}: {fault}" for fault in self.faults))
