@@ -1,7 +1,7 @@
 """The decorator behind every compiled kernel, and where their machine code is cached.
 
 Numba notices that a file changed, but not that a kernel *called from* that file changed.  The cache
-directory is therefore named after a digest of the package's own sources: an edited or upgraded package
+directory is therefore named after a digest of all sources that hold kernels: an edited or upgraded package
 never runs stale machine code, and an unchanged one starts without compiling.
 """
 
@@ -20,11 +20,13 @@ _PACKAGE = Path(__file__).parent
 
 
 def _source_digest() -> str:
-    """Hex digest over every Python file of the package, in a fixed order."""
+    """Hex digest over the package's files that define kernels or the records they share, in a fixed order."""
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(str(path.relative_to(_PACKAGE)).encode())
-        digest.update(path.read_bytes())
+        source = path.read_bytes()
+        if b"@compiled" in source or path.name == "layout.py":
+            digest.update(str(path.relative_to(_PACKAGE)).encode())
+            digest.update(source)
     return digest.hexdigest()[:16]
 
 

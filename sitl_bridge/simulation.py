@@ -1,0 +1,177 @@
+"""The pure core: a world and n vehicles with their sensors.  No I/O, no clock, no global state.
+
+``advance`` is one compiled call for all vehicles: wind, motors, forces, integration, sensors.  The link
+layer calls the same kernel from its own compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.dynamics.step import advance_vehicle, initial_state
+from sitl_bridge.random_streams import stream
+from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.sensors.sample import sample_sensors, start_sensor
+from sitl_bridge.world.layout import WIND_STATE
+from sitl_bridge.world.wind import wind_velocity
+
+if TYPE_CHECKING:
+    from sitl_bridge.world.world import World
+
+CONTROLS = 16
+"""Actuator channels a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+
+
+@compiled
+def advance_fleet(
+    vehicles: Any,
+    states: Any,
+    controls: Any,
+    armed: Any,
+    environment: Any,
+    wind: Any,
+    wind_states: Any,
+    wind_series: Any,
+    sensors: Any,
+    sensor_states: Any,
+    time: int,
+    step: int,
+    substeps: int,
+) -> None:
+    """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
+
+    Vehicles do not depend on one another or on their number, so a vehicle's bytes are the same alone or
+    among others.
+
+    Args:
+        vehicles: (n,) VEHICLE.
+        states: (n,) STATE.
+        controls: (n, 16) actuator commands, held over the step.
+        armed: (n,) 0 or 1.
+        environment: (1,) ENVIRONMENT.
+        wind: (1,) WIND.
+        wind_states: (n,) WIND_STATE.
+        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 where there is none.
+        sensors: (n, MAX_SENSORS) SENSOR.
+        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
+        time: us at the start of the step.
+        step: us.
+        substeps: integration steps within the step.
+    """
+    seconds = step * 1e-6
+    for i in range(vehicles.shape[0]):
+        state = states[i]
+        north, east, down = wind_velocity(wind[0], wind_states[i], wind_series, state, time, seconds)
+        state.wind[0] = north
+        state.wind[1] = east
+        state.wind[2] = down
+        advance_vehicle(vehicles[i], state, controls[i], armed[i], environment[0], seconds, substeps)
+        sample_sensors(vehicles[i], state, environment[0], sensors[i], sensor_states[i], time + step, step)
+
+
+@dataclass(frozen=True)
+class VehicleSetup:
+    """One vehicle of a simulation: its physics, its sensors and where it stands at the start.
+
+    Attributes:
+        vehicle: () or (1,) VEHICLE record.
+        sensors: (s,) SENSOR, s <= MAX_SENSORS.
+        position: m NED of the point on the ground it stands on.
+        yaw: rad.
+        name: names its random streams.
+    """
+
+    vehicle: NDArray[np.void]
+    sensors: NDArray[np.void]
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    name: str = "0"
+
+
+class Simulation:
+    """World and vehicles, advanced step by step.
+
+    Args:
+        world: where the vehicles fly.
+        vehicles: their set-ups; the order fixes the first axis of every array here.
+        seed: of all random streams.
+        step: us between primary inertial samples.
+        substeps: integration steps within a step.
+        start: us of simulated time at the start.
+
+    Raises:
+        ValueError: for no vehicle, too many sensors, or a step the substeps do not divide.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        vehicles: Sequence[VehicleSetup],
+        *,
+        seed: int = 0,
+        step: int = 4000,
+        substeps: int = 2,
+        start: int = 1_000_000_000,
+    ) -> None:
+        if not vehicles:
+            raise ValueError("a simulation needs at least one vehicle")
+        if substeps < 1 or step < 1 or step % substeps:
+            raise ValueError(f"a step of {step} us does not divide into {substeps} substeps")
+        n = len(vehicles)
+        self.world = world
+        self.seed = seed
+        self.step = step
+        self.substeps = substeps
+        self.start = start
+        self.time = start
+        self.names = tuple(setup.name for setup in vehicles)
+        self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
+        self.states = np.zeros(n, STATE)
+        self.controls = np.zeros((n, CONTROLS))
+        self.armed = np.zeros(n, np.int64)
+        self.wind_states = np.zeros(n, WIND_STATE)
+        self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
+        self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
+        for i, setup in enumerate(vehicles):
+            if len(setup.sensors) > MAX_SENSORS:
+                raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
+            self.states[i] = initial_state(
+                self.vehicles[i], world.environment[0], np.asarray(setup.position, float), setup.yaw
+            )
+            self.wind_states[i]["random"] = stream(seed, setup.name, "wind")
+            for k, sensor in enumerate(setup.sensors):
+                self.sensors[i, k] = sensor
+                kind, instance = int(sensor["kind"]), int(sensor["instance"])
+                random = stream(seed, setup.name, "sensor", kind, instance)
+                self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, start)
+
+    def __len__(self) -> int:
+        return len(self.vehicles)
+
+    def advance(self, steps: int = 1) -> None:
+        """Advance by ``steps`` steps with the present ``controls`` and ``armed``."""
+        world = self.world
+        for _ in range(steps):
+            advance_fleet(
+                self.vehicles,
+                self.states,
+                self.controls,
+                self.armed,
+                world.environment,
+                world.wind,
+                self.wind_states,
+                world.wind_series,
+                self.sensors,
+                self.sensor_states,
+                self.time,
+                self.step,
+                self.substeps,
+            )
+            self.time += self.step
