@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Tilt to and fro by offboard attitude and thrust setpoints, keeping the height.
+
+PX4 holds the attitude it is given; the height is this script's own business: a small controller turns the
+height error into thrust, 30 times a second of the vehicle's time.
+"""
+
+import argparse
+import math
+import sys
+
+from mavsdk.plugins.offboard import Attitude
+
+from sitl_bridge.flight.offboard import OffboardControl
+from sitl_bridge.flight.script import command_line, positive, run
+from sitl_bridge.flight.vehicle import Vehicle
+
+GRAVITY = 9.80665  # m/s^2, standard
+
+# Height controller: acceleration up in m/s^2 from the height error and its rate.  Derived: natural frequency
+# 1 rad/s, damping 1 (gains w^2 and 2 d w), and an integrator five times slower for the error of the hover
+# thrust.
+HEIGHT_GAIN, CLIMB_GAIN, INTEGRAL_GAIN = 1.0, 2.0, 0.2
+INTEGRAL_LIMIT = 3.0  # m/s^2
+
+# deg roll, deg pitch; each is followed by its opposite, so that the vehicle ends near where it began
+TILTS = [(8.0, 0.0), (-8.0, 0.0), (-8.0, 0.0), (8.0, 0.0), (0.0, 8.0), (0.0, -8.0), (0.0, -8.0), (0.0, 8.0)]
+
+
+class HeightKeeper:
+    """Thrust that keeps the height, whatever the tilt."""
+
+    def __init__(self, vehicle: Vehicle, hover_thrust: float) -> None:
+        self.vehicle = vehicle
+        self.hover_thrust = hover_thrust
+        self.down = vehicle.position[2]
+        self.integral = 0.0
+        self.last = vehicle.time
+
+    def thrust(self) -> float:
+        """Share of the full thrust, 0..1, for the vehicle's present height, climb and tilt."""
+        vehicle = self.vehicle
+        error = vehicle.position[2] - self.down
+        step, self.last = vehicle.time - self.last, vehicle.time
+        self.integral += INTEGRAL_GAIN * error * step
+        self.integral = max(-INTEGRAL_LIMIT, min(INTEGRAL_LIMIT, self.integral))
+        up = HEIGHT_GAIN * error + CLIMB_GAIN * vehicle.velocity[2] + self.integral
+        roll, pitch = (math.radians(angle) for angle in vehicle.attitude[:2])
+        tilt = max(math.cos(roll) * math.cos(pitch), 0.5)
+        return max(0.05, min(0.95, self.hover_thrust * (1.0 + up / GRAVITY) / tilt))
+
+
+async def tilt(vehicle: Vehicle, options: argparse.Namespace) -> None:
+    """Fly the mission."""
+    await vehicle.wait_until_armable()
+    hover_thrust = await vehicle.param.get_param_float("MPC_THR_HOVER")
+    await vehicle.arm()
+    await vehicle.take_off(options.height)
+
+    keeper = HeightKeeper(vehicle, hover_thrust)
+    yaw = vehicle.attitude[2]
+    worst = 0.0
+    async with OffboardControl(vehicle, Attitude(0.0, 0.0, yaw, hover_thrust)) as control:
+        for roll, pitch in [(0.0, 0.0), *TILTS, (0.0, 0.0)]:
+            vehicle.say(f"roll {roll:g} deg, pitch {pitch:g} deg")
+
+            def hold(_time: float, roll: float = roll, pitch: float = pitch) -> Attitude:
+                return Attitude(roll, pitch, yaw, keeper.thrust())
+
+            await control.follow(hold, options.seconds)
+            error = max(abs(vehicle.attitude[0] - roll), abs(vehicle.attitude[1] - pitch))
+            if error > options.tolerance:
+                vehicle.fail(f"the attitude is {error:.1f} deg off (allowed: {options.tolerance:g} deg)")
+            worst = max(worst, abs(vehicle.position[2] - keeper.down))
+    vehicle.say(f"height kept within {worst:.2f} m")
+    if worst > options.height / 2:
+        vehicle.fail(f"the height was {worst:.2f} m off, more than half of {options.height:g} m")
+
+    await vehicle.land()
+
+
+if __name__ == "__main__":
+    parser = command_line(__doc__)
+    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
+    parser.add_argument("--seconds", type=positive, default=2.0, help="s at each attitude")
+    parser.add_argument("--tolerance", type=positive, default=3.0, help="deg an angle may be off at its end")
+    sys.exit(run(tilt, parser))

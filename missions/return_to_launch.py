@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Fly away, then let PX4 return to its launch point and land there.
+
+Checks how far from the launch point it comes to stand.
+"""
+
+import argparse
+import math
+import sys
+
+from mavsdk.plugins.telemetry import FlightMode
+
+from sitl_bridge.flight.script import command_line, positive, run
+from sitl_bridge.flight.vehicle import Vehicle
+
+METRES_PER_DEGREE = 111_195.0  # of latitude, on PX4's sphere of 6,371,000 m radius
+
+
+async def go_and_return(vehicle: Vehicle, options: argparse.Namespace) -> None:
+    """Fly the mission."""
+    await vehicle.wait_until_armable()
+    await vehicle.arm()
+    launch = vehicle.position
+    home = await vehicle.telemetry.position()
+    await vehicle.action.set_return_to_launch_altitude(options.return_height)
+    await vehicle.take_off(options.height)
+
+    vehicle.say(f"going {options.distance:g} m north")
+    latitude = home.latitude_deg + options.distance / METRES_PER_DEGREE
+    altitude = home.absolute_altitude_m + options.height
+    await vehicle.action.goto_location(latitude, home.longitude_deg, altitude, 0.0)
+    await vehicle.wait(
+        f"the vehicle to get {options.distance:g} m north",
+        lambda: abs(vehicle.position[0] - launch[0] - options.distance) < 1.0,
+        limit=30.0 + options.distance,
+        modes={FlightMode.HOLD},
+        must_stay_armed=True,
+        state=lambda: f"it is {vehicle.position[0] - launch[0]:.1f} m north",
+    )
+
+    vehicle.say(f"returning at {options.return_height:g} m")
+    await vehicle.action.return_to_launch()
+    await vehicle.wait_until_landed(
+        limit=120.0 + options.distance + 2.0 * options.return_height,
+        modes={FlightMode.RETURN_TO_LAUNCH, FlightMode.LAND},
+    )
+    off = math.dist(vehicle.position[:2], launch[:2])
+    vehicle.say(f"landed {off:.2f} m from the launch point")
+    if off > options.tolerance:
+        vehicle.fail(f"it landed {off:.2f} m from the launch point (allowed: {options.tolerance:g} m)")
+
+
+if __name__ == "__main__":
+    parser = command_line(__doc__)
+    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
+    parser.add_argument("--distance", type=positive, default=40.0, help="m")
+    parser.add_argument("--return-height", type=positive, default=20.0, help="m over the launch point")
+    parser.add_argument("--tolerance", type=positive, default=2.0, help="m it may land from the launch point")
+    sys.exit(run(go_and_return, parser))

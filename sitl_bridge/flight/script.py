@@ -1,0 +1,119 @@
+"""What every mission script shares: its command line, the connection, Ctrl-C and the exit code.
+
+A mission is one coroutine that is given a vehicle and the parsed options.  Exit codes: 0 the mission
+succeeded, 1 it failed (the reason is on stderr), 2 the command line is wrong, 130 it was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import math
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from mavsdk.asyncio import MavsdkError
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.vehicle import Vehicle, connect, within
+
+DEFAULT_URL = "udpin://127.0.0.1:14540"
+"""Where PX4's first simulated instance sends its offboard link."""
+
+URL_VARIABLE = "SITL_BRIDGE_URL"
+
+Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
+
+SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """Parser with the connection options; a mission adds its own options to it."""
+    parser = argparse.ArgumentParser(
+        description=(description or "").split("\n\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "url",
+        nargs="?",
+        default=os.environ.get(URL_VARIABLE) or DEFAULT_URL,
+        help=f"where the vehicle is heard, e.g. udpin://0.0.0.0:14540 (${URL_VARIABLE} sets the default)",
+    )
+    parser.add_argument(
+        "--connect-limit",
+        type=positive,
+        default=30.0,
+        metavar="S",
+        help="s to wait for the vehicle to be heard",
+    )
+    return parser
+
+
+def positive(text: str) -> float:
+    """Argument type: a finite number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: for anything else.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above 0")
+    return value
+
+
+def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] | None = None) -> int:
+    """Parse the command line, connect, fly the mission.
+
+    Ctrl-C (or SIGTERM) ends the mission; a vehicle in the air is told to hold its position, which is safe
+    and leaves it to the pilot.
+
+    Returns:
+        The exit code.
+    """
+    options = parser.parse_args(arguments)
+    try:
+        return asyncio.run(_main(mission, options))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+async def _main(mission: Mission, options: argparse.Namespace) -> int:
+    flight = asyncio.ensure_future(_fly(mission, options))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, flight.cancel)
+    try:
+        await flight
+    except asyncio.CancelledError:
+        print("interrupted", file=sys.stderr, flush=True)
+        return INTERRUPTED
+    except (UserError, MavsdkError) as error:
+        print(f"mission failed: {error}", file=sys.stderr, flush=True)
+        return FAILED
+    print("mission succeeded", flush=True)
+    return SUCCEEDED
+
+
+async def _fly(mission: Mission, options: argparse.Namespace) -> None:
+    async with connect(options.url, options.connect_limit) as vehicle:
+        vehicle.say(f"connected on {options.url}")
+        try:
+            await mission(vehicle, options)
+        except (asyncio.CancelledError, UserError, MavsdkError):
+            await _leave_safely(vehicle)
+            raise
+
+
+async def _leave_safely(vehicle: Vehicle) -> None:
+    """Tell a vehicle in the air to hold its position; one that does not answer is left to its failsafes."""
+    if vehicle.armed and vehicle.height > 0.5:
+        print("the vehicle is told to hold its position", file=sys.stderr, flush=True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await within(3.0, vehicle.action.hold())

@@ -1,0 +1,436 @@
+"""A PX4 vehicle reached through MAVSDK: connect, wait until it can arm, arm, take off, land.
+
+Every wait says what it waits for, ends on the *vehicle's* clock (so that it means the same at 1 and at 25
+times real time) and fails when the vehicle falls silent.  Offboard setpoints live in ``offboard.py``, plan
+files in ``plan.py``; nothing here knows whether the vehicle is simulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NoReturn
+
+from mavsdk.asyncio import ComponentType, Configuration, Mavsdk, MavsdkConnectionError, MavsdkError
+from mavsdk.asyncio.plugins.action import ActionAsync
+from mavsdk.asyncio.plugins.events import EventsAsync
+from mavsdk.asyncio.plugins.mavlink_direct import MavlinkDirectAsync
+from mavsdk.asyncio.plugins.mission_raw import MissionRawAsync
+from mavsdk.asyncio.plugins.offboard import OffboardAsync
+from mavsdk.asyncio.plugins.param import ParamAsync
+from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
+
+from sitl_bridge.errors import UserError
+
+SILENCE_LIMIT = 20.0
+"""s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
+5 s after which PX4 and MAVSDK themselves call a link lost, so that a short pause of a simulation passes."""
+
+URL_FORMS = (
+    "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
+)
+
+
+class MissionFailedError(UserError):
+    """The mission did not do what it was to do: what was waited for, and what came instead."""
+
+
+class Vehicle:
+    """A connected vehicle: MAVSDK's plug-ins, and the latest of what the vehicle says about itself.
+
+    Use :func:`connect` to get one.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
+    ``param``) are MAVSDK's own, for everything that has no method here.
+
+    Attributes:
+        time: s, the vehicle's own clock (since its boot); nan until it was heard.
+        position: m north, east, down of PX4's local origin; nan until PX4 has an estimate.
+        velocity: m/s north, east, down.
+        attitude: deg roll, pitch, yaw.
+        armed: whether the motors may turn.
+        landed: MAVSDK's LandedState.
+        mode: MAVSDK's FlightMode.
+        ground: m down where it stood when it was armed last; nan before.
+        failed_checks: PX4's own words for what keeps it from arming, when it offers them.
+        messages: the last status texts, newest last.
+    """
+
+    def __init__(self, mavsdk: Mavsdk, system: Any, url: str) -> None:
+        self.url = url
+        self.mavsdk = mavsdk
+        self.system = system
+        self.action = ActionAsync(system)
+        self.events = EventsAsync(system)
+        self.mission_raw = MissionRawAsync(system)
+        self.offboard = OffboardAsync(system)
+        self.param = ParamAsync(system)
+        self.telemetry = TelemetryAsync(system)
+        self.mavlink = MavlinkDirectAsync(system)
+
+        self.time = math.nan
+        self.position = (math.nan, math.nan, math.nan)
+        self.velocity = (math.nan, math.nan, math.nan)
+        self.attitude = (math.nan, math.nan, math.nan)
+        self.armed = False
+        self.landed = LandedState.UNKNOWN
+        self.mode = FlightMode.UNKNOWN
+        self.health: Any = None
+        self.failed_checks: tuple[str, ...] = ()
+        self.messages: deque[str] = deque(maxlen=20)
+        self.ground = math.nan
+
+        self._update = asyncio.Event()
+        self._heard = asyncio.get_running_loop().time()
+
+    # ------------------------------------------------------------------ what the vehicle says
+
+    @property
+    def height(self) -> float:
+        """Height over the ground it was armed on, m."""
+        return self.ground - self.position[2]
+
+    def say(self, text: str) -> None:
+        """Print a line of the mission's own log, stamped with the vehicle's time in s."""
+        print(f"[{self.time:9.2f} s] {text}", flush=True)
+
+    async def changed(self) -> None:
+        """Return at the next thing the vehicle says.
+
+        Raises:
+            MissionFailedError: when it says nothing for ``SILENCE_LIMIT`` seconds of wall time.
+        """
+        try:
+            await asyncio.wait_for(self._update.wait(), SILENCE_LIMIT)
+        except TimeoutError:
+            raise MissionFailedError(
+                f"the vehicle on {self.url} has said nothing for {SILENCE_LIMIT:.0f} s: "
+                "it stopped, its simulation is paused, or the link is cut"
+            ) from None
+
+    async def watch(self) -> None:
+        """Keep the attributes at their latest values, until cancelled.  :func:`connect` runs this."""
+        telemetry = self.telemetry
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._store("armed", telemetry.subscribe_armed()))
+            group.create_task(self._store("landed", telemetry.subscribe_landed_state()))
+            group.create_task(self._store("mode", telemetry.subscribe_flight_mode()))
+            group.create_task(self._store("health", telemetry.subscribe_health()))
+            group.create_task(self._each(telemetry.subscribe_attitude_euler(), self._on_attitude))
+            group.create_task(self._each(telemetry.subscribe_status_text(), self._on_status_text))
+            group.create_task(
+                self._each(self.events.subscribe_health_and_arming_checks(), self._on_arming_report)
+            )
+            group.create_task(
+                self._each(self.mavlink.subscribe_message("LOCAL_POSITION_NED"), self._on_position)
+            )
+            group.create_task(self._each(self.mavlink.subscribe_message("SYSTEM_TIME"), self._on_time))
+
+    def _notify(self) -> None:
+        self._update.set()
+        self._update = asyncio.Event()
+
+    async def _each(self, stream: AsyncGenerator[Any, None], handle: Callable[[Any], None]) -> None:
+        async with aclosing(stream):
+            async for item in stream:
+                handle(item)
+                self._notify()
+
+    async def _store(self, name: str, stream: AsyncGenerator[Any, None]) -> None:
+        await self._each(stream, lambda value: setattr(self, name, value))
+
+    def _on_position(self, message: Any) -> None:
+        fields = json.loads(message.fields_json)
+        self.time = fields["time_boot_ms"] * 1e-3
+        self.position = (fields["x"], fields["y"], fields["z"])
+        self.velocity = (fields["vx"], fields["vy"], fields["vz"])
+
+    def _on_time(self, message: Any) -> None:
+        seconds = json.loads(message.fields_json)["time_boot_ms"] * 1e-3
+        # Positions carry the time more often; messages may overtake each other, the clock must not go back.
+        if not self.time > seconds:
+            self.time = seconds
+
+    def _on_attitude(self, euler: Any) -> None:
+        self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
+
+    def _on_status_text(self, status: Any) -> None:
+        kind = StatusTextType(status.type)
+        text = status.text.strip()
+        self.messages.append(f"{kind.name.lower()}: {text}")
+        if kind >= StatusTextType.WARNING:
+            self.say(f"PX4 {kind.name.lower()}: {text}")
+
+    def _on_arming_report(self, report: Any) -> None:
+        present_mode = report.current_mode_intention
+        if present_mode.can_arm_or_run:
+            self.failed_checks = ()
+            return
+        # Level 4 is a warning; information does not keep a vehicle from arming (events interface, MAVLink).
+        self.failed_checks = tuple(
+            dict.fromkeys(problem.message for problem in present_mode.problems if int(problem.log_level) <= 4)
+        )
+
+    # ------------------------------------------------------------------ waiting
+
+    async def wait(
+        self,
+        what: str,
+        condition: Callable[[], bool],
+        limit: float,
+        *,
+        modes: Collection[FlightMode] | None = None,
+        must_stay_armed: bool = False,
+        state: Callable[[], str] | None = None,
+    ) -> None:
+        """Wait until ``condition`` holds.
+
+        Args:
+            what: what is waited for, as the end of the sentence "waited ... for".
+            condition: looked at whenever the vehicle says something.
+            limit: s of the vehicle's clock.
+            modes: flight modes that are expected meanwhile; any other means that PX4 took over.
+            must_stay_armed: whether disarming meanwhile is a failure.
+            state: says how far it has come, for the message.
+
+        Raises:
+            MissionFailedError: after the time-out, when PX4 leaves the expected modes or disarms, or when
+                the vehicle falls silent.
+        """
+        start = self.time
+        mode_before = self.mode  # may still be the one before the mission's last command
+        while not condition():
+            if modes is not None and self.mode != mode_before:
+                if self.mode not in modes:
+                    name = FlightMode(self.mode).name
+                    self.fail(f"PX4 went to {name} by itself while the mission waited for {what}")
+                mode_before = FlightMode.UNKNOWN
+            if must_stay_armed and not self.armed:
+                self.fail(f"PX4 disarmed while the mission waited for {what}")
+            if math.isnan(start):
+                start = self.time
+            if self.time - start > limit:
+                reached = f"; {state()}" if state else ""
+                self.fail(f"waited {limit:.0f} s (of the vehicle's time) for {what}{reached}")
+            await self.changed()
+
+    async def sleep(self, seconds: float, *, modes: Collection[FlightMode] | None = None) -> None:
+        """Let ``seconds`` of the vehicle's time pass, flying or not; see :meth:`wait` for ``modes``."""
+        end = self.time + seconds
+        await self.wait(
+            f"{seconds:g} s to pass",
+            lambda: self.time >= end,
+            limit=seconds + 1.0,
+            modes=modes,
+            must_stay_armed=self.armed,
+        )
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise ``text`` as MissionFailedError, with the last warnings of the vehicle.
+
+        Raises:
+            MissionFailedError: always.
+        """
+        said = [
+            message for message in self.messages if not message.startswith(("info:", "debug:", "notice:"))
+        ]
+        tail = f" (PX4 said last: {'; '.join(said[-3:])})" if said else ""
+        raise MissionFailedError(text + tail)
+
+    # ------------------------------------------------------------------ flying
+
+    def missing_for_arming(self) -> list[str]:
+        """What PX4 still waits for before it can arm and fly by position, in words; empty when nothing."""
+        health = self.health
+        if health is None:
+            return ["the first health report (SYS_STATUS)"]
+        flags = {
+            "gyroscope calibration": health.is_gyrometer_calibration_ok,
+            "accelerometer calibration": health.is_accelerometer_calibration_ok,
+            "magnetometer calibration": health.is_magnetometer_calibration_ok,
+            "local position estimate": health.is_local_position_ok,
+            "global position estimate": health.is_global_position_ok,
+            "home position": health.is_home_position_ok,
+            "PX4's arming checks": health.is_armable,
+        }
+        missing = [name for name, good in flags.items() if not good]
+        if missing:
+            missing += [f"PX4 says: {check}" for check in self.failed_checks]
+        if any(math.isnan(value) for value in (self.time, *self.position)):
+            missing.append("local position messages (LOCAL_POSITION_NED)")
+        return missing
+
+    async def wait_until_armable(self, limit: float = 120.0) -> None:
+        """Wait until PX4's own checks let it arm and it knows where it is.
+
+        Args:
+            limit: s of the vehicle's clock; an estimator with GPS takes 10 to 30 s after boot.
+
+        Raises:
+            MissionFailedError: after the time-out, with each missing flag by name.
+        """
+        await self.wait(
+            "PX4 to become ready to arm",
+            lambda: not self.missing_for_arming(),
+            limit,
+            state=lambda: "still missing: " + ", ".join(self.missing_for_arming()),
+        )
+
+    async def arm(self, limit: float = 30.0) -> None:
+        """Arm, with PX4's checks in force; a refusal is retried while PX4 changes its mind.
+
+        Raises:
+            MissionFailedError: when PX4 still refuses after ``limit`` s of its clock, with its reasons.
+        """
+        deadline = self.time + limit
+        while True:
+            await self.wait_until_armable(limit)
+            self.ground = self.position[2]
+            try:
+                await self.action.arm()
+                break
+            except MavsdkError as refusal:
+                if self.time > deadline:
+                    reasons = ", ".join(self.failed_checks) or "it gave no reason"
+                    self.fail(f"PX4 refuses to arm ({refusal}): {reasons}")
+                await self.sleep(0.5)
+        await self.wait("PX4 to report that it is armed", lambda: self.armed, limit)
+        self.say("armed")
+
+    async def take_off(self, height: float) -> None:
+        """Take off to ``height`` m over the ground and wait until the vehicle holds there.
+
+        Raises:
+            MissionFailedError: when it does not get there in time, or PX4 gives up.
+        """
+        self.say(f"taking off to {height:g} m")
+        await self.action.set_takeoff_altitude(height)
+        await self.action.takeoff()
+        # PX4 climbs with MPC_TKO_SPEED (1.5 m/s by default) after spooling up for a second or two.
+        await self.wait(
+            f"the vehicle to climb to {height:g} m and hold",
+            lambda: self.mode == FlightMode.HOLD and self.height > 0.8 * height,
+            limit=30.0 + 2.0 * height,
+            must_stay_armed=True,
+            state=lambda: f"height {self.height:.2f} m, mode {FlightMode(self.mode).name}",
+        )
+        await self.wait(
+            f"the climb to end at {height:g} m",
+            lambda: abs(self.height - height) < 0.5 and abs(self.velocity[2]) < 0.2,
+            limit=20.0 + height,
+            modes={FlightMode.HOLD},
+            must_stay_armed=True,
+            state=lambda: f"height {self.height:.2f} m, climbing {-self.velocity[2]:.2f} m/s",
+        )
+
+    async def land(self) -> None:
+        """Land where it is and wait until PX4 has landed and disarmed by itself.
+
+        Raises:
+            MissionFailedError: see :meth:`wait_until_landed`.
+        """
+        self.say("landing")
+        await self.action.land()
+        await self.wait_until_landed(modes={FlightMode.LAND, FlightMode.HOLD, FlightMode.READY})
+
+    async def wait_until_landed(
+        self, limit: float = 0.0, modes: Collection[FlightMode] | None = None
+    ) -> None:
+        """Wait until PX4 reports ground contact and disarms by itself.
+
+        Args:
+            limit: s of the vehicle's clock; 0 allows for the present height at 0.4 m/s, under PX4's
+                slowest default descent (MPC_LAND_SPEED 0.7 m/s), and a minute.
+            modes: see :meth:`wait`.
+
+        Raises:
+            MissionFailedError: after the time-out, saying what has not come: the landing or the disarming.
+        """
+        height = self.height if math.isfinite(self.height) else 0.0
+        await self.wait(
+            "the vehicle to land and disarm",
+            lambda: not self.armed,
+            limit or 60.0 + max(height, 0.0) / 0.4,
+            modes=modes,
+            state=lambda: f"landed state {LandedState(self.landed).name}, height {self.height:.2f} m",
+        )
+        await self.wait(
+            "PX4 to report ON_GROUND after it disarmed",
+            lambda: self.landed == LandedState.ON_GROUND,
+            limit=10.0,
+            state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
+        )
+        self.say("landed and disarmed")
+
+
+def _keep_mavsdk_quiet() -> None:
+    """Send MAVSDK's own log lines of level warning and above to stderr, and drop the rest."""
+    from mavsdk.logging import LogLevel, log_subscribe
+
+    def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
+        # PX4's status texts pass through this log as well; Vehicle prints them itself.
+        if level >= LogLevel.WARN and not message.startswith("MAVLink:"):
+            print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
+        return True
+
+    log_subscribe(on_log)
+
+
+@asynccontextmanager
+async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
+    """Connect to the first autopilot heard on ``url`` and yield it, watched.
+
+    Args:
+        url: MAVSDK connection URL, e.g. ``udpin://127.0.0.1:14540``.
+        limit: s of wall time to wait for the autopilot's first heartbeat.
+
+    Raises:
+        MissionFailedError: when the URL is wrong or its port taken, or when nothing is heard in time.
+    """
+    _keep_mavsdk_quiet()
+    mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
+    try:
+        try:
+            await mavsdk.add_any_connection(url)
+        except MavsdkConnectionError as error:
+            raise MissionFailedError(
+                f"cannot open {url}: {error}. It must be one of {URL_FORMS}, "
+                "and no other program may use its port"
+            ) from error
+        system = await mavsdk.first_autopilot(timeout_s=limit)
+        if system is None:
+            raise MissionFailedError(
+                f"waited {limit:.0f} s for an autopilot on {url} and heard none: is PX4 running, "
+                "and does its offboard link send there (14540 + instance in simulation)?"
+            )
+        async with _watched(Vehicle(mavsdk, system, url)) as vehicle:
+            yield vehicle
+    finally:
+        mavsdk.destroy()
+
+
+@asynccontextmanager
+async def _watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
+    watcher = asyncio.create_task(vehicle.watch())
+    try:
+        # 10 Hz are enough for the heading; the 100 Hz of PX4's default cost more than all else.
+        await vehicle.telemetry.set_rate_attitude_euler(10.0)
+        await vehicle.telemetry.set_rate_position_velocity_ned(30.0)
+        yield vehicle
+        if watcher.done():
+            watcher.result()
+    finally:
+        watcher.cancel()
+        await asyncio.wait([watcher])
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """Result of ``work``, or None when it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except (TimeoutError, MavsdkError):
+        return None
