@@ -35,8 +35,8 @@ VEHICLE = np.dtype(
         ("thrust_b2", "f8", MAX_ROTORS),  # N s^2/m^2
         ("inflow_loss_speed", "f8", MAX_ROTORS),  # m/s, inf where there is none
         ("torque_thrust_ratio", "f8", MAX_ROTORS),  # m, k_M in Q = k_M T + g1 w + q0
-        ("torque_g1", "f8", MAX_ROTORS),  # N m s
-        ("torque_constant", "f8", MAX_ROTORS),  # N m, q0 (hector's k_m)
+        ("torque_g1", "f8", MAX_ROTORS),  # N m s, AirRobot's gamma, hector's k_m
+        ("torque_constant", "f8", MAX_ROTORS),  # N m, q0, bearing friction
         ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
         ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
         ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3 at which the coefficients hold
@@ -59,8 +59,8 @@ VEHICLE = np.dtype(
         ("dc_flux", "f8"),  # V s, Psi (hector eq. 4)
         ("dc_resistance", "f8"),  # ohm, R_A
         ("dc_inertia", "f8"),  # kg m^2, J_M
-        ("dc_alpha", "f8"),  # V/A... released hector_quadrotor's alpha_m
-        ("dc_beta", "f8"),  # 1, released hector_quadrotor's beta_m
+        ("dc_alpha", "f8"),  # A, alpha_m of the released hector_quadrotor
+        ("dc_beta", "f8"),  # 1, beta_m of the released hector_quadrotor
         # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
         ("drag_force", "f8", 3),  # N s^2/m^2
         ("drag_moment", "f8", 3),  # N m s^2
@@ -69,6 +69,7 @@ VEHICLE = np.dtype(
         # --- ground contact: linear spring and damper a point, Coulomb friction
         ("contact_count", "i8"),
         ("contact_point", "f8", (MAX_CONTACT_POINTS, 3)),  # m
+        ("contact_radius", "f8"),  # m, of the sphere about the centre of gravity that holds all points
         ("contact_stiffness", "f8"),  # N/m a point
         ("contact_damping", "f8"),  # N s/m a point
         ("contact_friction", "f8"),  # 1
@@ -102,8 +103,14 @@ STATE = np.dtype(
         ("rotor_thrust", "f8", MAX_ROTORS),  # N
         ("battery_voltage", "f8"),  # V at the terminals
         ("battery_current", "f8"),  # A
+        ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
+        ("rotor_acceleration", "f8", MAX_ROTORS),  # rad/s^2
+        ("motor_drive", "f8", MAX_ROTORS),  # what the command asks: rad/s (first order) or V (DC; 0 = braked)
+        ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, where a point's friction spring holds on
+        ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is in the ground
         ("in_contact", "i8"),  # number of contact points that touch
         ("impact_speed", "f8"),  # m/s, greatest closing speed at a new contact so far
+        ("work", "f8", (3, 13 + MAX_ROTORS)),  # scratch of the integrator, means nothing between steps
     ],
     align=True,
 )

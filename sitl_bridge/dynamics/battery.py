@@ -1,0 +1,67 @@
+"""The battery: open-circuit voltage over charge, internal resistance, Coulomb counting.
+
+What the motors draw at a given voltage is in motor.py; here it is only balanced against the pack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.dynamics.layout import OCV_POINTS
+from sitl_bridge.dynamics.motor import current_and_slope
+
+
+@compiled
+def open_circuit_voltage(vehicle: Any, charge: float) -> float:
+    """Voltage of the unloaded pack in V with ``charge`` A s left; nominal for an ideal source.
+
+    Linear between the points of the airframe's curve, 0 when empty.
+    """
+    if math.isinf(vehicle.battery_capacity):
+        return vehicle.battery_nominal_voltage
+    if charge <= 0.0:
+        return 0.0
+    share = min(charge / vehicle.battery_capacity, 1.0) * (OCV_POINTS - 1)
+    i = min(int(share), OCV_POINTS - 2)
+    fraction = share - i
+    cell = vehicle.battery_ocv[i] * (1.0 - fraction) + vehicle.battery_ocv[i + 1] * fraction
+    return cell * vehicle.battery_cells
+
+
+@compiled
+def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+    """Bring terminal voltage and current of the state into balance with what the motors draw now.
+
+    Solves V = OCV - R I(V) with one Newton step from the last voltage.  A plain substitution would
+    oscillate: the current of a motor that is being accelerated grows with V faster than 1/R for ordinary
+    packs.  V never falls below half the open-circuit voltage, where a source with an internal resistance
+    gives its greatest power.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``battery_voltage`` and ``battery_current`` are written.
+        controls: (16,) commands.
+        armed: 0 or 1.
+    """
+    if math.isinf(vehicle.battery_capacity):
+        state.battery_voltage = vehicle.battery_nominal_voltage
+        state.battery_current, _ = current_and_slope(vehicle, state, controls, armed, state.battery_voltage)
+        return
+    source = open_circuit_voltage(vehicle, state.battery_charge)
+    if source <= 0.0:
+        state.battery_voltage = 0.0
+        state.battery_current = 0.0
+        return
+    resistance = vehicle.battery_resistance
+    voltage = min(max(state.battery_voltage, 0.5 * source), source)
+    current, slope = current_and_slope(vehicle, state, controls, armed, voltage)
+    # Constant-power loads have a negative slope; at half the source's voltage the balance turns singular.
+    step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
+    voltage = min(max(voltage - step, 0.5 * source), source)
+    state.battery_voltage = voltage
+    if resistance > 0.0:
+        state.battery_current = (source - voltage) / resistance
+    else:
+        state.battery_current = current

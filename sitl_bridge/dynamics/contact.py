@@ -1,0 +1,204 @@
+"""Contact of the airframe with the ground, the plane down = 0: springs, dampers, Coulomb friction.
+
+The points and their constants come from the airframe; what the forces do to the body is in forces.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.errors import UserError
+
+_STEEPEST = 0.5
+"""Sine of the greatest tilt at which a vehicle is taken to stand rather than to have fallen over."""
+CONTACT_STEP = 1e-3
+"""s, longest integration step near the ground.  Static sinkage d of a vehicle on springs gives a natural
+frequency sqrt(g/d); 1 mm gives 99 rad/s, and the stiffest rotation of a body about a single point about
+three times that, so 1 ms keeps h omega below 0.3, well inside RK4's limit of 2.8."""
+
+
+@compiled
+def contact_force(
+    vehicle: Any, state: Any, k: int, north: float, east: float, depth: float, vn: float, ve: float, vd: float
+) -> tuple[float, float, float]:
+    """Force of the ground on one contact point in N, NED.
+
+    Normal: linear spring and damper, never pulling.  Tangential: a spring to the point's anchor and a
+    damper, cut off at the Coulomb cone mu N (Cundall and Strack, Geotechnique 29(1), 1979).  A velocity
+    regularised friction law would let a vehicle creep under any side load; the anchor holds it.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, for the anchor.
+        k: which point.
+        north: m, where the point is.
+        east: m.
+        depth: m below the ground, > 0.
+        vn: m/s NED velocity of the point.
+        ve: m/s.
+        vd: m/s.
+    """
+    stiffness = vehicle.contact_stiffness
+    damping = vehicle.contact_damping
+    normal = stiffness * depth + damping * vd
+    if normal <= 0.0:
+        return 0.0, 0.0, 0.0
+    fn = -damping * vn
+    fe = -damping * ve
+    if state.contact_touching[k] != 0:
+        fn -= stiffness * (north - state.contact_anchor[k, 0])
+        fe -= stiffness * (east - state.contact_anchor[k, 1])
+    square = fn * fn + fe * fe
+    limit = vehicle.contact_friction * normal
+    if square > limit * limit:
+        cut = limit / math.sqrt(square)
+        fn *= cut
+        fe *= cut
+    return fn, fe, -normal
+
+
+@compiled
+def update_contact(vehicle: Any, state: Any, y: Any) -> None:
+    """Set, drag along or release the anchors after an integration step, and note new impacts.
+
+    An anchor is set where its point first touches and released when the point leaves the ground.  Where the
+    point slides, the anchor follows so that the spring alone carries no more than the friction's limit.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, still with the motion at the start of the step.
+        y: (25,) the motion at its end.
+    """
+    state.in_contact = 0
+    reach = vehicle.contact_radius
+    if -y[2] > reach and -state.position[2] > reach:
+        for k in range(vehicle.contact_count):
+            state.contact_touching[k] = 0
+        return
+    qw = y[6]
+    qx = y[7]
+    qy = y[8]
+    qz = y[9]
+    for k in range(vehicle.contact_count):
+        cx = vehicle.contact_point[k, 0]
+        cy = vehicle.contact_point[k, 1]
+        cz = vehicle.contact_point[k, 2]
+        depth = y[2] + rotated_down(qw, qx, qy, qz, cx, cy, cz)
+        if depth <= 0.0:
+            state.contact_touching[k] = 0
+            continue
+        state.in_contact += 1
+        north = y[0] + rotated_north(qw, qx, qy, qz, cx, cy, cz)
+        east = y[1] + rotated_east(qw, qx, qy, qz, cx, cy, cz)
+        if state.contact_touching[k] == 0:
+            state.contact_touching[k] = 1
+            state.contact_anchor[k, 0] = north
+            state.contact_anchor[k, 1] = east
+            state.impact_speed = max(state.impact_speed, closing_speed(state, cx, cy, cz))
+            continue
+        dn = north - state.contact_anchor[k, 0]
+        de = east - state.contact_anchor[k, 1]
+        stretch = math.sqrt(dn * dn + de * de)
+        limit = vehicle.contact_friction * depth
+        if stretch > limit:
+            keep = limit / stretch
+            state.contact_anchor[k, 0] = north - keep * dn
+            state.contact_anchor[k, 1] = east - keep * de
+
+
+@compiled
+def rotated_north(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
+    """North component of a body vector under a unit quaternion body to NED."""
+    return x + 2.0 * (-(qy * qy + qz * qz) * x + (qx * qy - qw * qz) * y + (qx * qz + qw * qy) * z)
+
+
+@compiled
+def rotated_east(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
+    """East component of a body vector under a unit quaternion body to NED."""
+    return y + 2.0 * ((qx * qy + qw * qz) * x - (qx * qx + qz * qz) * y + (qy * qz - qw * qx) * z)
+
+
+@compiled
+def rotated_down(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
+    """Down component of a body vector under a unit quaternion body to NED."""
+    return z + 2.0 * ((qx * qz - qw * qy) * x + (qy * qz + qw * qx) * y - (qx * qx + qy * qy) * z)
+
+
+@compiled
+def closing_speed(state: Any, x: float, y: float, z: float) -> float:
+    """Speed in m/s at which a point of the body goes down, by the motion held in the state."""
+    q = state.attitude
+    w = state.angular_velocity
+    u = w[1] * z - w[2] * y
+    v = w[2] * x - w[0] * z
+    d = w[0] * y - w[1] * x
+    return state.velocity[2] + rotated_down(q[0], q[1], q[2], q[3], u, v, d)
+
+
+def standing_pose(
+    vehicle: NDArray[np.void], gravity: float
+) -> tuple[float, float, float, NDArray[np.float64]]:
+    """Static equilibrium of a vehicle on its contact springs on level ground.
+
+    It is the minimum of the springs' energy less the weight's work, found by Gauss and Newton's method over
+    the sinking of the centre of gravity and the tilt of the vertical in body axes.
+
+    Args:
+        vehicle: () VEHICLE record with at least one contact point.
+        gravity: m/s^2.
+
+    Returns:
+        down of the centre of gravity in m (ground at 0), roll and pitch in rad, and the points' depths in
+        m, (contact_count,), positive where they touch.
+
+    Raises:
+        UserError: where the centre of gravity is not above the area between the contact points.
+    """
+    points = vehicle["contact_point"][: int(vehicle["contact_count"])]
+    stiffness = float(vehicle["contact_stiffness"])
+    weight = float(vehicle["mass"]) * gravity
+    tilt = np.zeros(2)
+    down = weight / stiffness / len(points) - float(points[:, 2].max())
+
+    def depths(down: float, tilt: NDArray[np.float64]) -> NDArray[np.float64]:
+        vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
+        return np.asarray(down + points @ vertical)
+
+    def energy(down: float, tilt: NDArray[np.float64]) -> float:
+        if tilt @ tilt >= _STEEPEST**2:
+            return math.inf
+        pressed = np.maximum(depths(down, tilt), 0.0)
+        return float(0.5 * stiffness * pressed @ pressed - weight * down)
+
+    for _ in range(200):
+        depth = depths(down, tilt)
+        active = depth > 0.0
+        slope = tilt / math.sqrt(1.0 - tilt @ tilt)
+        levers = np.column_stack([np.ones(len(points)), points[:, :2] - points[:, 2:] * slope])[active]
+        gradient = stiffness * levers.T @ depth[active] - np.array([weight, 0.0, 0.0])
+        if abs(gradient[0]) < 1e-10 * weight and np.abs(gradient[1:]).max() < 1e-10 * weight:
+            if np.linalg.matrix_rank(levers) < 3:
+                break
+            vertical = (tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt))
+            return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0]), depth
+        hessian = stiffness * levers.T @ levers
+        # The centre of gravity's height over the springs tips the vehicle over: weight times height.
+        hessian[1:, 1:] += np.eye(2) * weight * max(-down, 0.0) * -1.0
+        lowest = float(np.linalg.eigvalsh(hessian)[0])
+        if lowest < 1e-6 * weight:
+            hessian += np.eye(3) * (1e-3 * weight - lowest)
+        step = -np.linalg.solve(hessian, gradient)
+        share = 1.0
+        while share > 1e-12 and energy(down + share * step[0], tilt + share * step[1:]) > energy(down, tilt):
+            share *= 0.5
+        down += share * float(step[0])
+        tilt = tilt + share * step[1:]
+    raise UserError(
+        "the vehicle cannot stand: its centre of gravity is not above the area between its contact points; "
+        "move or add contact points"
+    )

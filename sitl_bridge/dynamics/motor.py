@@ -1,0 +1,151 @@
+"""What turns the rotors: first-order motors and hector's DC motors, and the current they draw.
+
+The pack that feeds them is in battery.py, the torque that loads them in rotor.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.dynamics.layout import MOTOR_DC
+
+
+@compiled
+def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -> float:
+    """Command of a motor within its range: 0..1, or -1..1 where it is reversible; 0 for what is no number.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, for the rotor's health.
+        controls: (16,) actuator commands, motors first.
+        armed: 0 or 1.
+        k: which motor.
+    """
+    command = controls[k]
+    if armed == 0 or state.rotor_health[k] <= 0.0 or not math.isfinite(command):
+        return 0.0
+    lowest = -1.0 if vehicle.motor_reversible != 0 else 0.0
+    return min(max(command, lowest), 1.0)
+
+
+@compiled
+def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
+    """Speed in rad/s at which a running first-order motor settles.
+
+    w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands so (offset and scaling), and
+    the no-load speed of a motor is in proportion to its supply.  A reversible motor has its idle speed on
+    either side of command 0.
+    """
+    ratio = voltage / vehicle.battery_nominal_voltage
+    if command < 0.0:
+        return (vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio
+    return (vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio
+
+
+@compiled
+def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+    """Write what each motor is driven to under the present commands and battery voltage.
+
+    ``motor_drive`` becomes the speed a first-order motor settles at (rad/s), or the voltage that a DC motor
+    gets (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        controls: (16,) commands.
+        armed: 0 or 1; a motor that is not armed stops.
+    """
+    for k in range(vehicle.rotor_count):
+        command = motor_command(vehicle, state, controls, armed, k)
+        if vehicle.motor_kind == MOTOR_DC:
+            state.motor_drive[k] = max(command, 0.0) * state.battery_voltage
+        elif armed == 0 or state.rotor_health[k] <= 0.0:
+            state.motor_drive[k] = 0.0
+        else:
+            state.motor_drive[k] = first_order_target(vehicle, command, state.battery_voltage)
+
+
+@compiled
+def time_constant(vehicle: Any, speed: float, target: float) -> float:
+    """Time constant in s of a first-order motor: rise while it gains speed, fall while it loses it."""
+    if abs(target) > abs(speed) and target * speed >= 0.0:
+        return vehicle.motor_tau_up
+    return vehicle.motor_tau_down
+
+
+@compiled
+def dc_current(vehicle: Any, supply: float, speed: float) -> float:
+    """Anchor current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
+
+    a = (beta U - Psi w)/(2 R), I = a + sqrt(a^2 + U alpha/R): the released hector_quadrotor's form of the
+    paper's eq. 4; never negative, so the motor does not brake while it is driven.  With U = 0 the windings
+    are short-circuited, eq. 4 itself, and the motor brakes: the released form would let hector's rotors
+    turn on at 297 rad/s for ever, where its identified load torque vanishes.
+    """
+    if supply <= 0.0:
+        return -vehicle.dc_flux * speed / vehicle.dc_resistance
+    a = (vehicle.dc_beta * supply - vehicle.dc_flux * speed) / (2.0 * vehicle.dc_resistance)
+    return a + math.sqrt(a * a + supply * vehicle.dc_alpha / vehicle.dc_resistance)
+
+
+@compiled
+def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) -> float:
+    """Angular acceleration in rad/s^2 of a DC motor's rotor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
+
+    Args:
+        vehicle: VEHICLE record.
+        supply: V.
+        speed: rad/s.
+        torque: N m, M_m, with the sign of ``speed``.
+    """
+    driving = vehicle.dc_flux * dc_current(vehicle, supply, speed)
+    if speed <= 0.0 and driving <= torque:
+        return 0.0
+    return (driving - torque) / vehicle.dc_inertia
+
+
+@compiled
+def current_and_slope(
+    vehicle: Any, state: Any, controls: Any, armed: int, voltage: float
+) -> tuple[float, float]:
+    """Current in A that avionics and motors draw at a battery voltage, and its derivative in A/V.
+
+    First-order motors: shaft power, from the rotor's torque and its acceleration towards the target at that
+    voltage, over efficiency and voltage; a motor that loses speed feeds nothing back.  DC motors: duty
+    cycle times anchor current, so that no power is lost between battery and motor.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record with present rotor speeds and torques.
+        controls: (16,) commands.
+        armed: 0 or 1.
+        voltage: V at the terminals, > 0.
+    """
+    current = vehicle.battery_idle_current
+    slope = 0.0
+    for k in range(vehicle.rotor_count):
+        command = motor_command(vehicle, state, controls, armed, k)
+        speed = state.rotor_speed[k]
+        if vehicle.motor_kind == MOTOR_DC:
+            if command > 0.0:
+                supply = command * voltage
+                anchor = dc_current(vehicle, supply, speed)
+                a = (vehicle.dc_beta * supply - vehicle.dc_flux * speed) / (2.0 * vehicle.dc_resistance)
+                half = 0.5 / vehicle.dc_resistance
+                # d/dU of a + sqrt(a^2 + U alpha/R), the root being anchor - a.
+                rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
+                    anchor - a, 1e-9
+                )
+                current += command * anchor
+                slope += command * command * rise
+        elif armed != 0 and state.rotor_health[k] > 0.0:
+            target = first_order_target(vehicle, command, voltage)
+            push = vehicle.rotor_inertia[k] / time_constant(vehicle, speed, target)
+            power = (state.rotor_torque[k] + push * (target - speed)) * speed
+            if power > 0.0:
+                power /= vehicle.motor_efficiency
+                current += power / voltage
+                slope += (push * target * speed / vehicle.motor_efficiency - power) / (voltage * voltage)
+    return current, slope

@@ -1,0 +1,122 @@
+"""One rotor: thrust and torque from its speed and the air that meets it along its axis.
+
+Motors turn the rotors (motor.py); where a rotor sits and what it does to the body is summed in forces.py,
+and what the ground adds to it is in aerodynamics.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.compiled import compiled
+
+_TURN = 2.0 * math.pi
+
+
+@compiled
+def _interval(table: Any, count: int, value: float) -> int:
+    """Index of the interval of a rising table (``count`` >= 2) in which ``value`` lies, or the nearest one."""
+    low = 0
+    high = count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if table[middle] <= value:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[float, float]:
+    """C_T and C_P of the vehicle's propeller table, bilinear in rotor speed and advance ratio.
+
+    Beyond the ends of the speed axis the coefficients are held (they depend on the Reynolds number only,
+    weakly).  Along the advance ratio they go on linearly, because thrust does fall through zero, but no
+    further than one length of the table beyond either end.  C_P is never below zero: a windmilling
+    propeller drives no motor here.
+
+    Args:
+        vehicle: VEHICLE record with ``table_speed_count`` >= 1 and ``table_advance_count`` >= 1.
+        speed: rad/s, >= 0.
+        advance: J = v/(n D).
+    """
+    i = 0
+    i1 = 0
+    a = 0.0
+    if vehicle.table_speed_count > 1:
+        i = _interval(vehicle.table_speed, vehicle.table_speed_count, speed)
+        i1 = i + 1
+        low = vehicle.table_speed[i]
+        a = min(max((speed - low) / (vehicle.table_speed[i1] - low), 0.0), 1.0)
+    j = 0
+    j1 = 0
+    b = 0.0
+    if vehicle.table_advance_count > 1:
+        first = vehicle.table_advance[0]
+        last = vehicle.table_advance[vehicle.table_advance_count - 1]
+        advance = min(max(advance, first - (last - first)), last + (last - first))
+        j = _interval(vehicle.table_advance, vehicle.table_advance_count, advance)
+        j1 = j + 1
+        low = vehicle.table_advance[j]
+        b = (advance - low) / (vehicle.table_advance[j1] - low)
+    w00 = (1.0 - a) * (1.0 - b)
+    w01 = (1.0 - a) * b
+    w10 = a * (1.0 - b)
+    w11 = a * b
+    ct = vehicle.table_ct
+    cp = vehicle.table_cp
+    thrust = w00 * ct[i, j] + w01 * ct[i, j1] + w10 * ct[i1, j] + w11 * ct[i1, j1]
+    power = w00 * cp[i, j] + w01 * cp[i, j1] + w10 * cp[i1, j] + w11 * cp[i1, j1]
+    return thrust, max(power, 0.0)
+
+
+@compiled
+def thrust_and_torque(
+    vehicle: Any, k: int, speed: float, inflow: float, density: float
+) -> tuple[float, float]:
+    """Thrust along the rotor's axis and torque against its spin.
+
+    Without a table: T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It holds
+    hector eq. 7 (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot
+    eq. 13 (c2, c1), RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque
+    is Q = k_M T + g1 |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and
+    never drives the rotor.  A rotor that turns backwards is the mirror image: T(-w, v) = -T(w, -v).
+
+    With a table: T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi), n in turns a second, advance ratio
+    v/(n D) (the convention of the UIUC propeller data base).
+
+    Args:
+        vehicle: VEHICLE record.
+        k: which rotor.
+        speed: rad/s; negative turns the other way round.
+        inflow: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
+        density: kg/m^3 of the air.
+
+    Returns:
+        thrust in N along the axis; torque in N m that slows the rotor, with the sign of ``speed``.
+    """
+    sign = -1.0 if speed < 0.0 else 1.0
+    magnitude = abs(speed)
+    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
+    if vehicle.table_speed_count > 0:
+        if magnitude == 0.0:
+            return 0.0, 0.0
+        diameter = vehicle.table_diameter
+        turns = magnitude / _TURN
+        ct, cp = table_coefficients(vehicle, magnitude, sign * inflow / (turns * diameter))
+        square = turns * diameter * turns * diameter
+        force = density * square * diameter * diameter
+        thrust = sign * ct * force * loss
+        torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
+        return thrust, sign * torque
+    ratio = density / vehicle.rotor_density[k]
+    thrust = (
+        (vehicle.thrust_c2[k] * magnitude + vehicle.thrust_c1[k]) * speed
+        + (vehicle.thrust_b1[k] * magnitude + vehicle.thrust_b2[k] * abs(inflow)) * inflow
+    ) * (ratio * loss)
+    if magnitude == 0.0:
+        return thrust, 0.0
+    torque = vehicle.torque_thrust_ratio[k] * thrust * sign + vehicle.torque_g1[k] * magnitude * ratio
+    return thrust, sign * max(torque + vehicle.torque_constant[k], 0.0)

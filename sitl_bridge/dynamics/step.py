@@ -1,0 +1,263 @@
+"""One step of a vehicle: motors, battery and the integration of its motion; and the state it starts from.
+
+Forces are summed in forces.py.  The integrator is the classical Runge-Kutta method of fourth order over
+position, velocity, attitude and angular velocity, and over the rotor speeds of DC motors.  A first-order
+motor's speed is a known function of time within a step and is evaluated, not integrated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.dynamics.battery import settle
+from sitl_bridge.dynamics.contact import CONTACT_STEP, standing_pose, update_contact
+from sitl_bridge.dynamics.forces import derivative
+from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
+from sitl_bridge.dynamics.motor import drive_motors, time_constant
+from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
+
+_MOTION = 13
+
+
+@compiled
+def _load(state: Any, y: Any, rotors: int) -> None:
+    """Copy the motion of a state into the integrator's vector y."""
+    for i in range(3):
+        y[i] = state.position[i]
+        y[3 + i] = state.velocity[i]
+        y[10 + i] = state.angular_velocity[i]
+    for i in range(4):
+        y[6 + i] = state.attitude[i]
+    for k in range(rotors):
+        y[_MOTION + k] = state.rotor_speed[k]
+
+
+@compiled
+def _store(state: Any, y: Any, rotors: int) -> None:
+    """Copy the integrator's vector y into the state, its quaternion normalised."""
+    norm = 1.0 / math.sqrt(y[6] * y[6] + y[7] * y[7] + y[8] * y[8] + y[9] * y[9])
+    for i in range(4):
+        y[6 + i] *= norm
+        state.attitude[i] = y[6 + i]
+    for i in range(3):
+        state.position[i] = y[i]
+        state.velocity[i] = y[3 + i]
+        state.angular_velocity[i] = y[10 + i]
+    for k in range(rotors):
+        state.rotor_speed[k] = y[_MOTION + k]
+
+
+@compiled
+def _turn_rotors(vehicle: Any, state: Any, seconds: float, y: Any, dy: Any) -> None:
+    """Speeds and accelerations of first-order motors ``seconds`` after the state, into y and dy.
+
+    w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well).
+    """
+    rise = math.exp(-seconds / vehicle.motor_tau_up)
+    fall = math.exp(-seconds / vehicle.motor_tau_down)
+    for k in range(vehicle.rotor_count):
+        target = state.motor_drive[k]
+        start = state.rotor_speed[k]
+        tau = time_constant(vehicle, start, target)
+        left = (start - target) * (rise if tau == vehicle.motor_tau_up else fall)
+        y[_MOTION + k] = target + left
+        dy[_MOTION + k] = -left / tau
+
+
+@compiled
+def _integrate(
+    vehicle: Any, state: Any, density: float, gradient: float, down: float, gravity: float, h: float
+) -> None:
+    """One Runge-Kutta step of ``h`` seconds.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        density: kg/m^3 at ``down``.
+        gradient: kg/m^4, change of the density along down.
+        down: m.
+        gravity: m/s^2.
+        h: s.
+    """
+    y = state.work[0]
+    dy = state.work[1]
+    total = state.work[2]
+    rotors = vehicle.rotor_count
+    direct = vehicle.motor_kind == MOTOR_DC
+    size = _MOTION + rotors if direct else _MOTION
+    _load(state, y, rotors)
+    if not direct:
+        _turn_rotors(vehicle, state, 0.0, y, dy)
+    for stage in range(4):
+        derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        for i in range(size):
+            total[i] = weight * dy[i] if stage == 0 else total[i] + weight * dy[i]
+        if stage == 3:
+            break
+        ahead = h if stage == 2 else 0.5 * h
+        for i in range(3):
+            y[i] = state.position[i] + ahead * dy[i]
+            y[3 + i] = state.velocity[i] + ahead * dy[3 + i]
+            y[10 + i] = state.angular_velocity[i] + ahead * dy[10 + i]
+        for i in range(4):
+            y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
+        if direct:
+            for k in range(rotors):
+                y[_MOTION + k] = max(state.rotor_speed[k] + ahead * dy[_MOTION + k], 0.0)
+        elif stage != 1:
+            _turn_rotors(vehicle, state, ahead, y, dy)
+    sixth = h / 6.0
+    for i in range(3):
+        y[i] = state.position[i] + sixth * total[i]
+        y[3 + i] = state.velocity[i] + sixth * total[3 + i]
+        y[10 + i] = state.angular_velocity[i] + sixth * total[10 + i]
+    for i in range(4):
+        y[6 + i] = state.attitude[i] + sixth * total[6 + i]
+    if direct:
+        for k in range(rotors):
+            y[_MOTION + k] = max(state.rotor_speed[k] + sixth * total[_MOTION + k], 0.0)
+    update_contact(vehicle, state, y)
+    _store(state, y, rotors)
+
+
+@compiled
+def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
+    """Bring the results of the step in line with the state at its end."""
+    y = state.work[0]
+    dy = state.work[1]
+    _load(state, y, vehicle.rotor_count)
+    if vehicle.motor_kind != MOTOR_DC:
+        _turn_rotors(vehicle, state, 0.0, y, dy)
+    derivative(vehicle, state, density, gravity, y, dy)
+
+
+@compiled
+def advance_vehicle(
+    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+) -> None:
+    """Advance one vehicle by ``seconds`` with commands and wind held.
+
+    Near the ground the substeps are divided further, to CONTACT_STEP at most.  The battery's voltage holds
+    for the whole step.  ``specific_force`` and ``angular_acceleration`` are those at the step's end.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
+        controls: (16,) actuator commands, motors first; what is no finite number counts as 0.
+        armed: 0 commands the motors to stop.
+        environment: ENVIRONMENT record.
+        seconds: s.
+        substeps: integration steps within the step, >= 1.
+    """
+    settle(vehicle, state, controls, armed)
+    before = state.battery_current
+    drive_motors(vehicle, state, controls, armed)
+    down = state.position[2]
+    gravity = environment.gravity
+    temperature, _, density = air(environment, down)
+    # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
+    gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
+    h = seconds / substeps
+    splits = max(int(math.ceil(h / CONTACT_STEP - 1e-9)), 1)
+    for _ in range(substeps):
+        reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
+        if -state.position[2] < reach:
+            for _ in range(splits):
+                _integrate(vehicle, state, density, gradient, down, gravity, h / splits)
+        else:
+            _integrate(vehicle, state, density, gradient, down, gravity, h)
+    _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    settle(vehicle, state, controls, armed)
+    used = 0.5 * (before + state.battery_current) * seconds
+    state.battery_charge = max(state.battery_charge - used, 0.0)
+
+
+@compiled
+def _settle_start(vehicles: Any, states: Any, environments: Any, controls: Any) -> None:
+    """Fill in the results of a state from which nothing has moved yet (arrays of one)."""
+    state = states[0]
+    _, _, density = air(environments[0], state.position[2])
+    _evaluate(vehicles[0], state, density, environments[0].gravity)
+    settle(vehicles[0], state, controls, 0)
+
+
+def initial_state(
+    vehicle: NDArray[np.void], environment: NDArray[np.void], position: NDArray[np.float64], yaw: float
+) -> NDArray[np.void]:
+    """State of a vehicle that stands still: on the ground in static equilibrium, or above it, to fall.
+
+    Args:
+        vehicle: () VEHICLE record.
+        environment: () ENVIRONMENT record.
+        position: (3,) m NED of the ground point below the centre of gravity; its down is that of the
+            lowest contact point, 0 on the ground.  Without contact points it is the centre of gravity's.
+        yaw: rad.
+
+    Returns:
+        () STATE record: motors stopped, battery full, every rotor healthy, no wind.
+
+    Raises:
+        UserError: where the vehicle would not stay upright on its contact points.
+        ValueError: for a position under the ground, or contact points outside ``contact_radius``.
+    """
+    count = int(vehicle["contact_count"])
+    points = vehicle["contact_point"][:count]
+    if position[2] > 0.0 and count:
+        raise ValueError(f"a vehicle cannot start {position[2]} m under the ground")
+    if count and float(vehicle["contact_radius"]) < float(np.linalg.norm(points, axis=1).max()) * (1 - 1e-12):
+        raise ValueError("contact_radius is smaller than the distance of a contact point")
+    states = np.zeros(1, STATE)
+    state = states[0]
+    down, roll, pitch = float(position[2]), 0.0, 0.0
+    if count and position[2] == 0.0:
+        down, roll, pitch, _ = standing_pose(vehicle, float(environment["gravity"]))
+    elif count:
+        down -= float(points[:, 2].max())
+    state["position"] = (position[0], position[1], down)
+    state["attitude"] = _quaternion(roll, pitch, yaw)
+    state["rotor_health"] = 1.0
+    state["battery_charge"] = float(vehicle["battery_capacity"])
+    state["battery_voltage"] = float(vehicle["battery_nominal_voltage"])
+    if not math.isinf(float(vehicle["battery_capacity"])):
+        state["battery_voltage"] = float(vehicle["battery_ocv"][-1]) * int(vehicle["battery_cells"])
+    _plant(vehicle, state)
+    one = np.array([vehicle]).reshape(1), np.array([environment]).reshape(1)
+    _settle_start(one[0], states, one[1], np.zeros(16))
+    return state
+
+
+def _quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+    """Unit quaternion body to NED of the Euler angles yaw, pitch, roll (in this order), rad."""
+    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
+    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
+    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
+    return (
+        cr * cp * cy + sr * sp * sy,
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+    )
+
+
+def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
+    """Set the anchors of the points that are in the ground where they are."""
+    w, x, y, z = state["attitude"]
+    rotation = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    for k in range(int(vehicle["contact_count"])):
+        north, east, down = state["position"] + rotation @ vehicle["contact_point"][k]
+        if down > 0.0:
+            state["contact_anchor"][k] = (north, east)
+            state["contact_touching"][k] = 1
+            state["in_contact"] += 1
