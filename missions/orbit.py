@@ -19,7 +19,7 @@ async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.wait_until_armable()
     await vehicle.arm()
     centre_north, centre_east, _ = vehicle.position
-    centre = await vehicle.telemetry.position()
+    latitude, longitude, altitude = vehicle.global_position
     await vehicle.take_off(options.height)
 
     vehicle.say(f"orbit of {options.radius:g} m radius at {options.speed:g} m/s")
@@ -27,9 +27,9 @@ async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:
         options.radius,
         options.speed,
         OrbitYawBehavior.HOLD_FRONT_TO_CIRCLE_CENTER,
-        centre.latitude_deg,
-        centre.longitude_deg,
-        centre.absolute_altitude_m + options.height,
+        latitude,
+        longitude,
+        altitude + options.height,
     )
 
     def offset() -> tuple[float, float]:

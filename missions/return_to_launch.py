@@ -21,14 +21,14 @@ async def go_and_return(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.wait_until_armable()
     await vehicle.arm()
     launch = vehicle.position
-    home = await vehicle.telemetry.position()
+    latitude, longitude, altitude = vehicle.global_position
     await vehicle.action.set_return_to_launch_altitude(options.return_height)
     await vehicle.take_off(options.height)
 
     vehicle.say(f"going {options.distance:g} m north")
-    latitude = home.latitude_deg + options.distance / METRES_PER_DEGREE
-    altitude = home.absolute_altitude_m + options.height
-    await vehicle.action.goto_location(latitude, home.longitude_deg, altitude, 0.0)
+    await vehicle.action.goto_location(
+        latitude + options.distance / METRES_PER_DEGREE, longitude, altitude + options.height, 0.0
+    )
     await vehicle.wait(
         f"the vehicle to get {options.distance:g} m north",
         lambda: abs(vehicle.position[0] - launch[0] - options.distance) < 1.0,

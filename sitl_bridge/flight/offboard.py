@@ -2,7 +2,7 @@
 
 MAVSDK repeats the last setpoint 20 times a second of wall time.  Of a vehicle that is simulated 25 times
 faster than real time this is less than one setpoint a second, and PX4 calls the stream lost.  Here a
-setpoint goes out with each position message of the vehicle, so the stream is as fast as the vehicle is.
+setpoint goes out with each tick of the vehicle's clock, so the stream is as fast as the vehicle is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class OffboardControl:
         # The stream goes on until PX4 holds: were it cut first, PX4 would call it a failure.
         try:
             if self.vehicle.armed and self.vehicle.mode == FlightMode.OFFBOARD:
-                await asyncio.wait_for(self.vehicle.offboard.stop(), 5.0)
+                async with asyncio.timeout(5.0):
+                    await self.vehicle.offboard.stop()
         except (MavsdkError, TimeoutError) as refusal:
             if kind is None:
                 self.vehicle.fail(f"PX4 did not go from Offboard to Hold: {refusal!r}")

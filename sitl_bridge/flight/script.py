@@ -31,17 +31,22 @@ Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
 
-def command_line(description: str | None) -> argparse.ArgumentParser:
-    """Parser with the connection options; a mission adds its own options to it."""
+def command_line(description: str | None, url: str = "url") -> argparse.ArgumentParser:
+    """Parser with the connection options; a mission adds its own options to it.
+
+    Args:
+        description: docstring of the mission, whose first paragraph is shown.
+        url: how the URL is given, ``url`` as an argument or ``--url`` as an option.
+    """
     parser = argparse.ArgumentParser(
         description=(description or "").split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
-        "url",
-        nargs="?",
+        url,
         default=os.environ.get(URL_VARIABLE) or DEFAULT_URL,
         help=f"where the vehicle is heard, e.g. udpin://0.0.0.0:14540 (${URL_VARIABLE} sets the default)",
+        **({} if url.startswith("--") else {"nargs": "?"}),  # type: ignore[arg-type]
     )
     parser.add_argument(
         "--connect-limit",

@@ -8,7 +8,6 @@ files in ``plan.py``; nothing here knows whether the vehicle is simulated.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import sys
 from collections import deque
@@ -32,6 +31,10 @@ SILENCE_LIMIT = 20.0
 """s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
 5 s after which PX4 and MAVSDK themselves call a link lost, so that a short pause of a simulation passes."""
 
+SETPOINT_RATE = 30.0
+"""Hz of the vehicle's clock at which it reports its state and is sent setpoints.  PX4's default for
+LOCAL_POSITION_NED on its offboard link; far above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
+
 URL_FORMS = (
     "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
 )
@@ -45,11 +48,13 @@ class Vehicle:
     """A connected vehicle: MAVSDK's plug-ins, and the latest of what the vehicle says about itself.
 
     Use :func:`connect` to get one.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
-    ``param``) are MAVSDK's own, for everything that has no method here.
+    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.
 
     Attributes:
+        system_id: of MAVLink.
         time: s, the vehicle's own clock (since its boot); nan until it was heard.
         position: m north, east, down of PX4's local origin; nan until PX4 has an estimate.
+        global_position: deg latitude, deg longitude, m AMSL; nan until PX4 has an estimate.
         velocity: m/s north, east, down.
         attitude: deg roll, pitch, yaw.
         armed: whether the motors may turn.
@@ -60,20 +65,22 @@ class Vehicle:
         messages: the last status texts, newest last.
     """
 
-    def __init__(self, mavsdk: Mavsdk, system: Any, url: str) -> None:
+    def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
         self.url = url
         self.mavsdk = mavsdk
         self.system = system
+        self.system_id = system_id
         self.action = ActionAsync(system)
         self.events = EventsAsync(system)
+        self.mavlink = MavlinkDirectAsync(system)
         self.mission_raw = MissionRawAsync(system)
         self.offboard = OffboardAsync(system)
         self.param = ParamAsync(system)
         self.telemetry = TelemetryAsync(system)
-        self.mavlink = MavlinkDirectAsync(system)
 
         self.time = math.nan
         self.position = (math.nan, math.nan, math.nan)
+        self.global_position = (math.nan, math.nan, math.nan)
         self.velocity = (math.nan, math.nan, math.nan)
         self.attitude = (math.nan, math.nan, math.nan)
         self.armed = False
@@ -85,7 +92,7 @@ class Vehicle:
         self.ground = math.nan
 
         self._update = asyncio.Event()
-        self._heard = asyncio.get_running_loop().time()
+        self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
 
     # ------------------------------------------------------------------ what the vehicle says
 
@@ -102,14 +109,16 @@ class Vehicle:
         """Return at the next thing the vehicle says.
 
         Raises:
-            MissionFailedError: when it says nothing for ``SILENCE_LIMIT`` seconds of wall time.
+            MissionFailedError: when its clock stands still for ``SILENCE_LIMIT`` seconds of wall time.
         """
+        # Not wait_for: that of Python 3.11 may swallow a cancellation (CPython gh-86296).
         try:
-            await asyncio.wait_for(self._update.wait(), SILENCE_LIMIT)
+            async with asyncio.timeout_at(self._ticked + SILENCE_LIMIT):
+                await self._update.wait()
         except TimeoutError:
             raise MissionFailedError(
-                f"the vehicle on {self.url} has said nothing for {SILENCE_LIMIT:.0f} s: "
-                "it stopped, its simulation is paused, or the link is cut"
+                f"the clock of the vehicle on {self.url} (ATTITUDE messages) has stood still for "
+                f"{SILENCE_LIMIT:.0f} s: the vehicle stopped, its simulation is paused, or the link is cut"
             ) from None
 
     async def watch(self) -> None:
@@ -125,10 +134,8 @@ class Vehicle:
             group.create_task(
                 self._each(self.events.subscribe_health_and_arming_checks(), self._on_arming_report)
             )
-            group.create_task(
-                self._each(self.mavlink.subscribe_message("LOCAL_POSITION_NED"), self._on_position)
-            )
-            group.create_task(self._each(self.mavlink.subscribe_message("SYSTEM_TIME"), self._on_time))
+            group.create_task(self._each(telemetry.subscribe_position_velocity_ned(), self._on_position))
+            group.create_task(self._each(telemetry.subscribe_position(), self._on_global_position))
 
     def _notify(self) -> None:
         self._update.set()
@@ -143,20 +150,24 @@ class Vehicle:
     async def _store(self, name: str, stream: AsyncGenerator[Any, None]) -> None:
         await self._each(stream, lambda value: setattr(self, name, value))
 
-    def _on_position(self, message: Any) -> None:
-        fields = json.loads(message.fields_json)
-        self.time = fields["time_boot_ms"] * 1e-3
-        self.position = (fields["x"], fields["y"], fields["z"])
-        self.velocity = (fields["vx"], fields["vy"], fields["vz"])
+    def _on_position(self, state: Any) -> None:
+        position, velocity = state.position, state.velocity
+        self.position = (position.north_m, position.east_m, position.down_m)
+        self.velocity = (velocity.north_m_s, velocity.east_m_s, velocity.down_m_s)
 
-    def _on_time(self, message: Any) -> None:
-        seconds = json.loads(message.fields_json)["time_boot_ms"] * 1e-3
-        # Positions carry the time more often; messages may overtake each other, the clock must not go back.
-        if not self.time > seconds:
-            self.time = seconds
+    def _on_global_position(self, position: Any) -> None:
+        self.global_position = (
+            position.latitude_deg,
+            position.longitude_deg,
+            position.absolute_altitude_m,
+        )
 
     def _on_attitude(self, euler: Any) -> None:
         self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
+        seconds = euler.timestamp_us * 1e-6
+        if not self.time >= seconds:  # also where the time is still nan
+            self.time = seconds
+            self._ticked = asyncio.get_running_loop().time()
 
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
@@ -262,6 +273,8 @@ class Vehicle:
             missing += [f"PX4 says: {check}" for check in self.failed_checks]
         if any(math.isnan(value) for value in (self.time, *self.position)):
             missing.append("local position messages (LOCAL_POSITION_NED)")
+        if math.isnan(self.global_position[0]):
+            missing.append("global position messages (GLOBAL_POSITION_INT)")
         return missing
 
     async def wait_until_armable(self, limit: float = 120.0) -> None:
@@ -407,7 +420,7 @@ async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
                 f"waited {limit:.0f} s for an autopilot on {url} and heard none: is PX4 running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
-        async with _watched(Vehicle(mavsdk, system, url)) as vehicle:
+        async with _watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
             yield vehicle
     finally:
         mavsdk.destroy()
@@ -417,9 +430,10 @@ async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
 async def _watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
     watcher = asyncio.create_task(vehicle.watch())
     try:
-        # 10 Hz are enough for the heading; the 100 Hz of PX4's default cost more than all else.
-        await vehicle.telemetry.set_rate_attitude_euler(10.0)
-        await vehicle.telemetry.set_rate_position_velocity_ned(30.0)
+        # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.
+        await vehicle.telemetry.set_rate_attitude_euler(SETPOINT_RATE)
+        await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
+        await vehicle.telemetry.set_rate_position(5.0)
         yield vehicle
         if watcher.done():
             watcher.result()
@@ -431,6 +445,7 @@ async def _watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
 async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     """Result of ``work``, or None when it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
     try:
-        return await asyncio.wait_for(work, seconds)
+        async with asyncio.timeout(seconds):
+            return await work
     except (TimeoutError, MavsdkError):
         return None
