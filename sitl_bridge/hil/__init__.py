@@ -1,0 +1,1 @@
+"""The simulator link: MAVLink frames, sockets, the lockstep loop."""

@@ -1,0 +1,1 @@
+"""PX4: finding it, starting it, the parameters that follow from an airframe."""

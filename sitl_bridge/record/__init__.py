@@ -1,0 +1,1 @@
+"""What a run keeps: its directory and its logs."""

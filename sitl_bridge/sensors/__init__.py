@@ -1,0 +1,1 @@
+"""The sensors and the error model they share."""

@@ -49,13 +49,11 @@ SENSOR = np.dtype(
         ("rotation", "f8", (3, 3)),  # body to sensor axes, row-wise
         ("axis_count", "i8"),  # error axes in use
         ("noise", "f8", MAX_AXES),  # standard deviation of the white noise of one sample, unit of the axis
-        ("bias_sigma", "f8", MAX_AXES),  # Gauss-Markov: stationary deviation; random walk: unit/sqrt(s)
-        ("bias_tau", "f8", MAX_AXES),  # s; inf makes the bias a random walk
+        ("bias_start", "f8", MAX_AXES),  # deviation of the bias at the start (stationary; 0: random walk)
+        ("bias_decay", "f8", MAX_AXES),  # what is left of the bias after one period, exp(-period/tau)
+        ("bias_step", "f8", MAX_AXES),  # deviation of what one period adds to it
         ("turn_on_sigma", "f8", MAX_AXES),  # deviation of the constant turn-on bias
         ("scale", "f8", MAX_AXES),  # scale factor error, 0 = none
-        ("lower", "f8"),  # range of the instrument
-        ("upper", "f8"),
-        ("resolution", "f8"),  # quantisation step, 0 = none
         ("parameter", "f8", 16),  # of the kind's own, named in its module
     ],
     align=True,
@@ -66,6 +64,7 @@ SENSOR_STATE = np.dtype(
         ("random", "u8", 4),  # the sensor's own stream
         ("bias", "f8", MAX_AXES),
         ("turn_on", "f8", MAX_AXES),
+        ("error", "f8", MAX_AXES),  # of the present sample: turn-on bias, drifting bias and white noise
         ("memory", "f8", 16),  # of the kind's own
         ("next_sample", "i8"),  # us
         ("fault", "i8"),  # one of FAULT_*, set from outside between steps

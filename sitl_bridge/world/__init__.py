@@ -1,0 +1,1 @@
+"""The world: Earth, atmosphere, magnetic field and wind."""

@@ -88,6 +88,8 @@ def geodetic(environment: Any, north: float, east: float, down: float) -> tuple[
     sin_lat = math.sin(latitude)
     cos_lat = math.cos(latitude)
     height = (
-        p * cos_lat + z * sin_lat - SEMI_MAJOR_AXIS * math.sqrt(1.0 - ECCENTRICITY_SQUARED * sin_lat * sin_lat)
+        p * cos_lat
+        + z * sin_lat
+        - SEMI_MAJOR_AXIS * math.sqrt(1.0 - ECCENTRICITY_SQUARED * sin_lat * sin_lat)
     )
     return latitude, math.atan2(y, x), height

@@ -1,0 +1,171 @@
+"""The error model all sensors share: white noise, a drifting bias, a turn-on bias and a scale error.
+
+y = (1 + s) y_true + b_on + b + w (hector eq. 11a, XTDrone eq. 11), db/dt = -b/tau + w_b (hector eq. 11b)
+or a random walk (XTDrone eq. 12).  What is measured is in each sensor's own module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.random_streams import normal_pair
+from sitl_bridge.sensors.layout import DELAY_SLOTS, SENSOR
+
+NonNegative = Annotated[float, Field(ge=0.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
+Vector = tuple[float, float, float]
+STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ErrorSpecification(BaseModel):
+    """Error of one measured quantity, one figure for all its axes or one an axis.
+
+    White noise is given as a density (unit/sqrt(Hz), one-sided, as data sheets do) or as the deviation of a
+    single sample; the bias as its stationary deviation or as a random-walk density (unit*sqrt(Hz)/... as in
+    RotorS and XTDrone's ``RandomWalk``), with or without a correlation time.
+    """
+
+    model_config = STRICT
+
+    noise_density: PerAxis | None = Field(None, description="white noise, unit/sqrt(Hz)")
+    noise_deviation: PerAxis | None = Field(None, description="white noise of one sample, unit")
+    bias_deviation: PerAxis | None = Field(None, description="stationary deviation of the bias, unit")
+    random_walk: PerAxis | None = Field(
+        None, description="driving noise density of the bias, unit/s/sqrt(Hz)"
+    )
+    bias_correlation_time: Positive | None = Field(None, description="s; absent: a pure random walk")
+    turn_on_deviation: PerAxis = Field(0.0, description="deviation of the constant turn-on bias, unit")
+    scale_error: float = Field(0.0, gt=-1.0, lt=1.0, description="relative scale factor error")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ErrorSpecification:
+        if self.noise_density is not None and self.noise_deviation is not None:
+            raise ValueError("give noise_density or noise_deviation, not both")
+        if self.bias_deviation is not None and self.random_walk is not None:
+            raise ValueError("give bias_deviation or random_walk, not both")
+        if self.bias_deviation is not None and self.bias_correlation_time is None:
+            raise ValueError("a bias_deviation needs a bias_correlation_time")
+        return self
+
+    def fill(self, sensor: NDArray[np.void], axes: Sequence[int], period: float) -> None:
+        """Write this error into the given axes of a SENSOR record.
+
+        Noise density over a sample: sigma = density/sqrt(dt).  Bias: with correlation time tau it is a
+        Gauss-Markov process, discretised exactly: b' = exp(-dt/tau) b + N(0, s^2 (1 - exp(-2 dt/tau))) with
+        stationary deviation s, which a random-walk density s_b makes s_b sqrt(tau/2) (RotorS's IMU plugin,
+        Crassidis 2006); without one, b' = b + N(0, s_b^2 dt).
+
+        Args:
+            sensor: () SENSOR.
+            axes: which error axes, in the order of the quantity's components.
+            period: s between samples.
+        """
+        noise = 0.0 if self.noise_deviation is None else self.noise_deviation
+        factor = 1.0
+        if self.noise_density is not None:
+            noise, factor = self.noise_density, 1.0 / math.sqrt(period)
+        tau = self.bias_correlation_time
+        for i, axis in enumerate(axes):
+            sensor["noise"][axis] = component(noise, i) * factor
+            sensor["turn_on_sigma"][axis] = component(self.turn_on_deviation, i)
+            sensor["scale"][axis] = self.scale_error
+            if tau is None:
+                walk = component(self.random_walk or 0.0, i)
+                sensor["bias_decay"][axis] = 1.0
+                sensor["bias_step"][axis] = walk * math.sqrt(period)
+                continue
+            stationary = component(self.bias_deviation or 0.0, i)
+            if self.random_walk is not None:
+                stationary = component(self.random_walk, i) * math.sqrt(tau / 2.0)
+            sensor["bias_start"][axis] = stationary
+            sensor["bias_decay"][axis] = math.exp(-period / tau)
+            sensor["bias_step"][axis] = stationary * math.sqrt(-math.expm1(-2.0 * period / tau))
+
+
+def component(value: float | Sequence[float], axis: int) -> float:
+    """Component of a per-axis figure that may be one number for all axes."""
+    return value if isinstance(value, int | float) else value[axis]
+
+
+class SensorSpecification(BaseModel):
+    """What every built-in sensor has: which one it is, how often it samples, how late, and where it sits."""
+
+    model_config = STRICT
+
+    instance: int = Field(0, ge=0, le=3, description="id the flight stack sees")
+    rate: float = Field(gt=0.0, le=1000.0, description="Hz")
+    latency: float = Field(0.0, ge=0.0, le=2.0, description="s from sampling to delivery")
+    position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
+    rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
+
+    @property
+    def period(self) -> float:
+        """Seconds between samples."""
+        return round(1e6 / self.rate) * 1e-6
+
+    @model_validator(mode="after")
+    def _delay_fits(self) -> SensorSpecification:
+        if self.latency > self.period * (DELAY_SLOTS - 1):
+            raise ValueError(
+                f"a latency of {self.latency:g} s at {self.rate:g} Hz keeps more than {DELAY_SLOTS - 1} samples"
+                " under way"
+            )
+        return self
+
+    def record(self, kind: int) -> NDArray[np.void]:
+        """() SENSOR with the common part filled in."""
+        sensor = np.zeros((), SENSOR)
+        sensor["kind"] = kind
+        sensor["instance"] = self.instance
+        sensor["period"] = round(self.period * 1e6)
+        sensor["latency"] = round(self.latency * 1e6)
+        sensor["position"] = self.position
+        sensor["rotation"] = body_to_sensor(self.rotation)
+        sensor["bias_decay"] = 1.0
+        return sensor
+
+
+def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
+    """Rotation (3, 3) that takes body vectors to the axes of a sensor mounted at roll, pitch, yaw (deg)."""
+    roll, pitch, yaw = np.radians(angles)
+    cr, sr, cp, sp, cy, sy = (f(x) for x in (roll, pitch, yaw) for f in (np.cos, np.sin))
+    sensor_to_body = np.array(
+        [
+            [cp * cy, sr * sp * cy - cr * sy, cr * sp * cy + sr * sy],
+            [cp * sy, sr * sp * sy + cr * cy, cr * sp * sy - sr * cy],
+            [-sp, sr * cp, cr * cp],
+        ]
+    )
+    return sensor_to_body.T
+
+
+@compiled
+def start_errors(sensor: Any, state: Any) -> None:
+    """Draw the turn-on biases and put the drifting ones into their stationary distribution."""
+    for axis in range(0, sensor.axis_count):
+        first, second = normal_pair(state.random)
+        state.turn_on[axis] = sensor.turn_on_sigma[axis] * first
+        state.bias[axis] = sensor.bias_start[axis] * second
+
+
+@compiled
+def draw_errors(sensor: Any, state: Any) -> None:
+    """Let the biases drift by one period and draw the white noise; leaves the sum in ``state.error``."""
+    for axis in range(0, sensor.axis_count):
+        first, second = normal_pair(state.random)
+        state.bias[axis] = sensor.bias_decay[axis] * state.bias[axis] + sensor.bias_step[axis] * first
+        state.error[axis] = state.turn_on[axis] + state.bias[axis] + sensor.noise[axis] * second
+
+
+@compiled
+def clip(value: float, limit: float) -> float:
+    """Value within a symmetric range."""
+    return min(max(value, -limit), limit)

@@ -1,0 +1,142 @@
+"""Satellite navigation receiver: position error that integrates the velocity error, and how a fix degrades.
+
+``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s;
+8-10 spoofed offset NED m.  4 to 7 may be set from outside between steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.random_streams import normal_pair
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, component
+from sitl_bridge.sensors.frames import point_position, point_velocity
+from sitl_bridge.sensors.layout import GPS
+from sitl_bridge.world.earth import geodetic
+
+JAMMING = 4
+"""Index in ``memory``: 0 = clear sky, 1 = no signal."""
+SPOOF_DRIFT = 5
+"""First of three indices in ``memory``: velocity NED in m/s by which a spoofer walks the fix away."""
+SPOOF_OFFSET = 8
+
+FIX_3D = 3.0
+FIX_2D = 2.0
+FIX_NONE = 1.0
+JAMMED_ACCURACY_GAIN = 19.0
+"""At full jamming the stated accuracies are 20 times those of a clear sky, far beyond EKF2's gates of 3 m and
+5 m from any ordinary receiver (PX4, EKF2_REQ_EPH, EKF2_REQ_EPV)."""
+
+
+class GpsSpecification(SensorSpecification):
+    """A satellite navigation receiver."""
+
+    kind: Literal["gps"]
+    instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
+    velocity: ErrorSpecification = Field(description="m/s")
+    position_noise: ErrorSpecification = Field(
+        default_factory=lambda: ErrorSpecification(), description="m, on top of the drifting position error"
+    )
+    position_correlation_time: Positive = Field(
+        60.0, description="s, with which the integrated position error decays"
+    )
+    eph: Positive = Field(0.9, description="m, stated horizontal accuracy")
+    epv: Positive = Field(1.8, description="m, stated vertical accuracy")
+    satellites: int = Field(10, ge=0, le=254, description="used in the fix")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(GPS)
+        sensor["axis_count"] = 6
+        self.velocity.fill(sensor, (0, 1, 2), self.period)
+        self.position_noise.fill(sensor, (3, 4, 5), self.period)
+        sensor["parameter"][:4] = (
+            math.exp(-self.period / self.position_correlation_time),
+            self.eph,
+            self.epv,
+            self.satellites,
+        )
+        for axis in range(3):
+            deviation, slope = _stationary(sensor, axis, self.period)
+            sensor["parameter"][4 + axis] = deviation
+            sensor["parameter"][7 + axis] = slope
+        return sensor
+
+    def position_deviation(self) -> NDArray[np.float64]:
+        """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
+        sensor = self.pack()
+        slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
+        bias = np.array([component(sensor["bias_start"], i) for i in range(3)])
+        return np.sqrt(rest**2 + (slope * bias) ** 2)
+
+
+def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:
+    """Stationary law of the position error p given the velocity bias b: N(slope * b, deviation^2).
+
+    From p' = a p + dt (b' + w), b' = phi b + n: cov(p, b) = dt s_b^2/(1 - a phi) and
+    var(p) = (dt^2 (s_b^2 + s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the fixed point of the recursion.
+    """
+    a = float(sensor["parameter"][0])
+    phi = float(sensor["bias_decay"][axis])
+    bias = float(sensor["bias_start"][axis]) ** 2
+    noise = float(sensor["noise"][axis]) ** 2
+    cross = period * bias / (1.0 - a * phi)
+    variance = (period**2 * (bias + noise) + 2.0 * a * period * phi * cross) / (1.0 - a * a)
+    slope = cross / bias if bias > 0.0 else 0.0
+    return math.sqrt(max(variance - slope * cross, 0.0)), slope
+
+
+@compiled
+def start_gps(sensor: Any, state: Any) -> None:
+    """Put the position error into its stationary distribution, given the velocity biases drawn before."""
+    for axis in range(3):
+        first, _ = normal_pair(state.random)
+        state.memory[axis] = (
+            sensor.parameter[7 + axis] * state.bias[axis] + sensor.parameter[4 + axis] * first
+        )
+
+
+@compiled
+def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+    """Position, velocity and stated accuracy; False where a jammed receiver puts out nothing.
+
+    The error of the position is a Gauss-Markov process driven by the error of the velocity, in the place
+    of w_b of eq. 11b (hector, "GPS Receiver").  Jamming takes away satellites and accuracy, then the fix;
+    spoofing walks position and velocity away together.
+    """
+    jamming = memory.memory[JAMMING]
+    period = sensor.period * 1e-6
+    n, e, d = point_position(sensor, state)
+    vn, ve, vd = point_velocity(sensor, state)
+    for axis in range(3):
+        speed_error = memory.error[axis] - memory.turn_on[axis]
+        memory.memory[axis] = sensor.parameter[0] * memory.memory[axis] + period * speed_error
+        memory.memory[SPOOF_OFFSET + axis] += period * memory.memory[SPOOF_DRIFT + axis]
+    if jamming >= 1.0:
+        return False
+    growth = 1.0 + JAMMED_ACCURACY_GAIN * jamming
+    latitude, longitude, height = geodetic(
+        environment,
+        n + memory.memory[0] + memory.error[3] * growth + memory.memory[SPOOF_OFFSET],
+        e + memory.memory[1] + memory.error[4] * growth + memory.memory[SPOOF_OFFSET + 1],
+        d + memory.memory[2] + memory.error[5] * growth + memory.memory[SPOOF_OFFSET + 2],
+    )
+    out[0] = latitude
+    out[1] = longitude
+    out[2] = height
+    out[3] = (1.0 + sensor.scale[0]) * vn + memory.error[0] + memory.memory[SPOOF_DRIFT]
+    out[4] = (1.0 + sensor.scale[1]) * ve + memory.error[1] + memory.memory[SPOOF_DRIFT + 1]
+    out[5] = (1.0 + sensor.scale[2]) * vd + memory.error[2] + memory.memory[SPOOF_DRIFT + 2]
+    out[6] = sensor.parameter[1] * growth
+    out[7] = sensor.parameter[2] * growth
+    satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))
+    out[9] = satellites
+    # Four pseudoranges solve for position and time, three for a position at known height.
+    out[8] = FIX_3D if satellites >= 4.0 else (FIX_2D if satellites >= 3.0 else FIX_NONE)
+    return True

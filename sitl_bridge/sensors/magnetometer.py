@@ -1,0 +1,50 @@
+"""Magnetometer: the Earth's field in the sensor's axes, with hard iron as turn-on bias."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
+from sitl_bridge.sensors.frames import to_body, to_sensor
+from sitl_bridge.sensors.layout import MAGNETOMETER
+
+
+class MagnetometerSpecification(SensorSpecification):
+    """A three-axis magnetometer."""
+
+    kind: Literal["magnetometer"]
+    instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
+    error: ErrorSpecification = Field(description="tesla")
+    current_field: tuple[float, float, float] = Field(
+        (0.0, 0.0, 0.0), description="T/A, field that the battery's current makes, body axes"
+    )
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(MAGNETOMETER)
+        sensor["axis_count"] = 3
+        self.error.fill(sensor, (0, 1, 2), self.period)
+        sensor["parameter"][:3] = self.current_field
+        return sensor
+
+
+@compiled
+def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Magnetic flux density in tesla in the sensor's axes."""
+    field = environment.magnetic_field
+    x, y, z = to_body(state, field[0], field[1], field[2])
+    current = state.battery_current
+    x, y, z = to_sensor(
+        sensor,
+        x + sensor.parameter[0] * current,
+        y + sensor.parameter[1] * current,
+        z + sensor.parameter[2] * current,
+    )
+    out[0] = (1.0 + sensor.scale[0]) * x + memory.error[0]
+    out[1] = (1.0 + sensor.scale[1]) * y + memory.error[1]
+    out[2] = (1.0 + sensor.scale[2]) * z + memory.error[2]

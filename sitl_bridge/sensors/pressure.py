@@ -1,0 +1,83 @@
+"""Barometer and airspeed sensor: static and differential pressure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, Vector
+from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor
+from sitl_bridge.sensors.imu import ZERO_CELSIUS
+from sitl_bridge.sensors.layout import AIRSPEED, BAROMETER
+from sitl_bridge.world.atmosphere import air, pressure_altitude
+
+
+class BarometerSpecification(SensorSpecification):
+    """A static pressure sensor; PX4 reads one and shows it as two."""
+
+    kind: Literal["barometer"]
+    instance: Literal[0] = 0
+    error: ErrorSpecification = Field(description="Pa")
+    airflow: Vector = Field(
+        (0.0, 0.0, 0.0),
+        description="share of the dynamic pressure of the flow along each body axis that the static port feels"
+        " (PX4 corrects with EKF2_PCOEF_*)",
+    )
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(BAROMETER)
+        sensor["axis_count"] = 1
+        self.error.fill(sensor, (0,), self.period)
+        sensor["parameter"][:3] = self.airflow
+        return sensor
+
+
+class AirspeedSpecification(SensorSpecification):
+    """A pitot tube along the sensor's x axis with a differential pressure sensor."""
+
+    kind: Literal["airspeed"]
+    instance: Literal[0] = 0
+    error: ErrorSpecification = Field(description="Pa")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(AIRSPEED)
+        sensor["axis_count"] = 1
+        self.error.fill(sensor, (0,), self.period)
+        return sensor
+
+
+@compiled
+def _flow(state: Any, sensor: Any) -> tuple[float, float, float]:
+    """Velocity of the sensor's place through the air, body axes, m/s."""
+    n, e, d = point_velocity(sensor, state)
+    return to_body(state, n - state.wind[0], e - state.wind[1], d - state.wind[2])
+
+
+@compiled
+def sample_barometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Static pressure with the error of the airflow past the port, dp = 1/2 rho sum(k_i v_i^2)."""
+    _, _, down = point_position(sensor, state)
+    temperature, pressure, density = air(environment, down)
+    u, v, w = _flow(state, sensor)
+    k = sensor.parameter
+    pressure += 0.5 * density * (k[0] * u * u + k[1] * v * v + k[2] * w * w)
+    out[0] = (1.0 + sensor.scale[0]) * pressure + memory.error[0]
+    out[1] = temperature - ZERO_CELSIUS
+    out[2] = pressure_altitude(out[0])
+
+
+@compiled
+def sample_airspeed(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Differential pressure of a pitot tube, 1/2 rho u |u| (incompressible)."""
+    _, _, down = point_position(sensor, state)
+    temperature, _, density = air(environment, down)
+    u, v, w = _flow(state, sensor)
+    along, _, _ = to_sensor(sensor, u, v, w)
+    out[0] = (1.0 + sensor.scale[0]) * 0.5 * density * along * abs(along) + memory.error[0]
+    out[1] = temperature - ZERO_CELSIUS

@@ -1,0 +1,163 @@
+"""When each sensor samples and when its samples arrive; what they measure is in the sensors' own modules.
+
+A sensor samples in the first step that ends at or after its due time, and its due times are exact
+multiples of its period, so a rate that does not divide the step's is right on average.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.sensors.battery import sample_battery
+from sitl_bridge.sensors.error_model import draw_errors, start_errors
+from sitl_bridge.sensors.gps import sample_gps, start_gps
+from sitl_bridge.sensors.imu import sample_imu
+from sitl_bridge.sensors.layout import (
+    AIRSPEED,
+    BAROMETER,
+    BATTERY,
+    DELAY_SLOTS,
+    FAULT_NONE,
+    FAULT_OFF,
+    GPS,
+    IMU,
+    MAGNETOMETER,
+    MAX_VALUES,
+    NONE,
+    OPTICAL_FLOW,
+    RANGE_FINDER,
+    SENSOR_STATE,
+)
+from sitl_bridge.sensors.magnetometer import sample_magnetometer
+from sitl_bridge.sensors.pressure import sample_airspeed, sample_barometer
+from sitl_bridge.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
+
+
+@compiled
+def _start(sensors: Any, states: Any) -> None:
+    start_errors(sensors[0], states[0])
+    if sensors[0].kind == GPS:
+        start_gps(sensors[0], states[0])
+
+
+def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: int) -> NDArray[np.void]:
+    """State of a sensor before its first sample.
+
+    Args:
+        sensor: () SENSOR.
+        random: (4,) state of its own random stream.
+        start: us of simulated time; the first sample is due one period later.
+
+    Returns:
+        () SENSOR_STATE.
+    """
+    states = np.zeros(1, SENSOR_STATE)
+    states[0]["random"] = random
+    states[0]["next_sample"] = start + int(sensor["phase"]) + int(sensor["period"])
+    _start(np.asarray(sensor).reshape(1), states)
+    return states[0]
+
+
+@compiled
+def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+    """Take one sample into ``out`` ((MAX_VALUES,) row); False where the instrument puts out nothing."""
+    draw_errors(sensor, memory)
+    kind = sensor.kind
+    if kind == IMU:
+        sample_imu(state, environment, sensor, memory, out)
+    elif kind == MAGNETOMETER:
+        sample_magnetometer(state, environment, sensor, memory, out)
+    elif kind == BAROMETER:
+        sample_barometer(state, environment, sensor, memory, out)
+    elif kind == GPS:
+        return sample_gps(state, environment, sensor, memory, out)
+    elif kind == AIRSPEED:
+        sample_airspeed(state, environment, sensor, memory, out)
+    elif kind == RANGE_FINDER:
+        sample_range_finder(state, sensor, memory, out)
+    elif kind == OPTICAL_FLOW:
+        sample_optical_flow(state, sensor, memory, out)
+    elif kind == BATTERY:
+        sample_battery(vehicle, state, sensor, memory, out)
+    return True
+
+
+@compiled
+def sample_sensors(
+    vehicle: Any, state: Any, environment: Any, sensors: Any, memories: Any, time: int, step: int
+) -> None:
+    """Sample what is due at ``time`` and deliver what has arrived by then.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record at ``time``.
+        environment: ENVIRONMENT record.
+        sensors: (MAX_SENSORS,) SENSOR.
+        memories: (MAX_SENSORS,) SENSOR_STATE; ``fresh``, ``time`` and ``values`` are the output.
+        time: us.
+        step: us since the last call.
+    """
+    for s in range(sensors.shape[0]):
+        sensor = sensors[s]
+        if sensor.kind == NONE:
+            continue
+        memory = memories[s]
+        memory.fresh = 0
+        if sensor.kind == OPTICAL_FLOW:
+            integrate_flow(state, sensor, memory, step * 1e-6)
+        if time >= memory.next_sample:
+            memory.next_sample += sensor.period
+            if sensor.latency == 0:
+                _sample_now(vehicle, state, environment, sensor, memory, time)
+            else:
+                _sample_late(vehicle, state, environment, sensor, memory, time)
+        if memory.delay_count > 0:
+            _deliver(memory, time)
+
+
+@compiled
+def _sample_now(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+    """Sample straight into the output; a stuck sensor repeats its last values."""
+    if memory.fault == FAULT_NONE or memory.time == 0:
+        good = measure(vehicle, state, environment, sensor, memory, memory.values)
+        if good and memory.fault != FAULT_OFF:
+            memory.fresh = 1
+            memory.time = time
+    elif memory.fault != FAULT_OFF:
+        memory.fresh = 1
+        memory.time = time
+
+
+@compiled
+def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+    """Sample into the queue of samples under way."""
+    slot = (memory.delay_head + memory.delay_count) % DELAY_SLOTS
+    if memory.fault == FAULT_OFF or memory.delay_count == DELAY_SLOTS:
+        return
+    if memory.fault == FAULT_NONE or memory.time == 0:
+        if not measure(vehicle, state, environment, sensor, memory, memory.delay_values[slot]):
+            return
+    else:
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.values[i]
+    memory.delay_time[slot] = time
+    memory.delay_due[slot] = time + sensor.latency
+    memory.delay_count += 1
+
+
+@compiled
+def _deliver(memory: Any, time: int) -> None:
+    """Put out the oldest sample under way once its latency has passed."""
+    slot = memory.delay_head
+    if time < memory.delay_due[slot]:
+        return
+    for i in range(MAX_VALUES):
+        memory.values[i] = memory.delay_values[slot, i]
+    memory.time = memory.delay_time[slot]
+    memory.fresh = 1
+    memory.delay_head = (slot + 1) % DELAY_SLOTS
+    memory.delay_count -= 1

@@ -1,0 +1,368 @@
+"""Wind: steady, logarithmic profile, Dryden turbulence, 1-cosine gusts, a recorded series; all of them add.
+
+Velocities are those of the air over ground, NED.  How air pushes a vehicle is the dynamics' matter.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.errors import UserError
+from sitl_bridge.random_streams import normal_pair
+from sitl_bridge.world.layout import MAX_GUSTS, WIND
+
+FEET = 0.3048
+TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe": 45 * 0.514444}
+"""m/s, wind at 20 ft for the three intensities: 15, 30 and 45 knots (MIL-F-8785C, 3.7.3.4)."""
+AIRSPEED_FLOOR = 1.0
+"""m/s.  Frozen turbulence passes a vehicle at its airspeed; at a hover in calm air it would stand still and
+a steady push would be left of it.  Least passing speed, chosen well below walking wind (Beaufort 1 begins at
+0.3 m/s, 2 at 1.6 m/s)."""
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+NonNegative = Annotated[float, Field(ge=0.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+def towards(speed: float, direction_from: float) -> tuple[float, float]:
+    """Velocity N, E of air that comes *from* a compass direction in degrees, as winds are named."""
+    angle = math.radians(direction_from)
+    return -speed * math.cos(angle), -speed * math.sin(angle)
+
+
+class SteadyWind(BaseModel):
+    """The same wind at all heights."""
+
+    model_config = _STRICT
+
+    speed: NonNegative = Field(description="m/s")
+    direction: float = Field(0.0, description="deg, where it comes from")
+    upward: float = Field(0.0, description="m/s, updraught")
+
+
+class LogProfile(BaseModel):
+    """Mean wind that grows with height, MIL-F-8785C: u = W20 ln(h/z0)/ln(20 ft/z0), 3 ft < h < 1000 ft."""
+
+    model_config = _STRICT
+
+    speed: NonNegative = Field(description="m/s at 20 ft")
+    direction: float = Field(0.0, description="deg, where it comes from")
+    roughness: Positive = Field(0.15 * FEET, lt=0.9, description="m, z0, 0.15 or 2 ft")
+
+
+class Gust(BaseModel):
+    """A 1-cosine gust, MIL-F-8785C: v = V_m/2 (1 - cos(pi x/d_m)), V_m beyond d_m."""
+
+    model_config = _STRICT
+
+    start: NonNegative = Field(description="s of simulated time after the start")
+    speed: Positive = Field(description="m/s, V_m")
+    direction: float = Field(0.0, description="deg, where it comes from")
+    upward: float = Field(0.0, description="m/s, vertical part of V_m")
+    length: Positive = Field(description="m, d_m")
+    passing_speed: Positive = Field(description="m/s with which the gust's profile passes the vehicle")
+    hold: NonNegative | None = Field(None, description="s at full strength before it fades; absent: it stays")
+
+
+class WindSeries(BaseModel):
+    """A recorded wind: a CSV file with the columns t, north, east, down (s, m/s NED), linear in between."""
+
+    model_config = _STRICT
+
+    file: Path
+    repeat: bool = Field(False, description="begin again after the last row")
+
+
+class WindSpecification(BaseModel):
+    """What makes up the wind; everything given adds up."""
+
+    model_config = _STRICT
+
+    steady: SteadyWind | None = None
+    log_profile: LogProfile | None = None
+    turbulence: Literal["light", "moderate", "severe"] | Positive | None = Field(
+        None, description="intensity, or the wind at 20 ft in m/s that sets it"
+    )
+    gusts: tuple[Gust, ...] = Field((), max_length=MAX_GUSTS)
+    series: WindSeries | None = None
+
+    def pack(self, now: int) -> NDArray[np.void]:
+        """(1,) WIND whose gusts count their start from ``now`` (us)."""
+        wind = np.zeros(1, WIND)
+        record = wind[0]
+        record["dryden_airspeed_floor"] = AIRSPEED_FLOOR
+        record["log_roughness"] = 0.15 * FEET
+        if self.steady is not None:
+            record["steady"] = *towards(self.steady.speed, self.steady.direction), -self.steady.upward
+        if self.log_profile is not None:
+            record["log_speed_20ft"] = self.log_profile.speed
+            record["log_direction"] = towards(1.0, self.log_profile.direction)
+            record["log_roughness"] = self.log_profile.roughness
+        if self.turbulence is not None:
+            known = self.turbulence
+            record["dryden_speed_20ft"] = TURBULENCE_SPEED[known] if isinstance(known, str) else known
+        record["gust_count"] = len(self.gusts)
+        for i, gust in enumerate(self.gusts):
+            record["gust_start"][i] = now + round(gust.start * 1e6)
+            record["gust_velocity"][i] = *towards(gust.speed, gust.direction), -gust.upward
+            record["gust_length"][i] = gust.length
+            record["gust_speed"][i] = gust.passing_speed
+            record["gust_hold"][i] = math.inf if gust.hold is None else gust.hold
+        return wind
+
+    def load_series(self) -> NDArray[np.float64]:
+        """(k, 4) time s and wind NED m/s; (0, 4) without a series.
+
+        Raises:
+            UserError: when the file is missing or is not such a table.
+        """
+        if self.series is None:
+            return np.zeros((0, 4))
+        path = self.series.file
+        try:
+            rows = np.loadtxt(path, delimiter=",", ndmin=2, comments="#", skiprows=_header_rows(path))
+        except OSError as error:
+            raise UserError(f"{path}: cannot read the recorded wind: {error.strerror}") from error
+        except ValueError as error:
+            raise UserError(f"{path}: a recorded wind is a table of t,north,east,down: {error}") from error
+        if rows.shape[1] != 4 or len(rows) < 2 or not np.all(np.isfinite(rows)):
+            raise UserError(f"{path}: a recorded wind has the columns t,north,east,down and two rows or more")
+        if not np.all(np.diff(rows[:, 0]) > 0.0):
+            raise UserError(f"{path}: the times of a recorded wind must rise")
+        return np.ascontiguousarray(rows)
+
+
+def _header_rows(path: Path) -> int:
+    """1 where the file begins with a line of column names."""
+    with path.open(encoding="utf-8") as file:
+        first = file.readline().split(",")[0].strip()
+    try:
+        float(first)
+    except ValueError:
+        return 1
+    return 0
+
+
+def parse_wind(text: str) -> WindSpecification:
+    """Wind from a command line: ``8@270``, ``5@180,turbulence=light``, ``6@270,profile=log``.
+
+    ``SPEED@DIRECTION`` is in m/s and in degrees it comes from; ``turbulence=`` takes light, moderate, severe
+    or the wind at 20 ft in m/s; ``profile=log`` makes SPEED the wind at 20 ft of a logarithmic profile.
+
+    Raises:
+        UserError: when the text is not of that form.
+    """
+    speed: float | None = None
+    direction = 0.0
+    turbulence: str | float | None = None
+    profile = "steady"
+    for part in (piece.strip() for piece in text.split(",")):
+        name, equals, value = part.partition("=")
+        try:
+            if not equals:
+                head, _, tail = part.partition("@")
+                speed, direction = float(head), float(tail or 0.0)
+                if not (math.isfinite(speed) and speed >= 0.0 and math.isfinite(direction)):
+                    raise ValueError(part)
+            elif name == "turbulence":
+                turbulence = value if value in TURBULENCE_SPEED else float(value)
+            elif name == "profile" and value in ("log", "steady"):
+                profile = value
+            else:
+                raise ValueError(part)
+        except ValueError as error:
+            raise UserError(
+                f"--wind {text!r}: cannot read {part!r}; write it as 8@270,turbulence=light,profile=log"
+            ) from error
+    fields: dict[str, Any] = {"turbulence": turbulence}
+    if speed:
+        key = "log_profile" if profile == "log" else "steady"
+        fields[key] = {"speed": speed, "direction": direction}
+    return WindSpecification.model_validate(fields)
+
+
+@compiled
+def dryden_scales(height: float, speed_20ft: float) -> tuple[float, float, float, float]:
+    """Scale lengths L_u = L_v and L_w in m, intensities sigma_u = sigma_v and sigma_w in m/s.
+
+    MIL-F-8785C, low altitude model (10 to 1000 ft above ground), blended linearly into the medium altitude
+    model at 2000 ft (isotropic, L = 1750 ft, at the intensity of 1000 ft).
+
+    Args:
+        height: m above ground.
+        speed_20ft: m/s, W20.
+    """
+    feet = min(max(height / FEET, 10.0), 2000.0)
+    low = min(feet, 1000.0)
+    base = 0.177 + 0.000823 * low
+    sigma_w = 0.1 * speed_20ft
+    sigma_u = sigma_w / math.pow(base, 0.4)
+    length_w = low
+    length_u = low / math.pow(base, 1.2)
+    if feet > 1000.0:
+        share = (feet - 1000.0) / 1000.0
+        length_u += share * (1750.0 - length_u)
+        length_w += share * (1750.0 - length_w)
+    return length_u * FEET, length_w * FEET, sigma_u, sigma_w
+
+
+@compiled
+def _second_order(state: Any, at: int, rate: float, seconds: float) -> float:
+    """Advance (1 + sqrt(3) T s)/(1 + T s)^2, driven by white noise, at unit variance; T = 1/rate.
+
+    The pair y1' = a (y2 - y1), y2' = -a y2 + sqrt(a) w gives sqrt(3) y2 + (1 - sqrt(3)) y1.  It is advanced
+    by its exact transition matrix and the exact covariance of its driving noise, so variance and spectrum
+    hold at any step, and its stationary law does not depend on a, so a change of rate makes no jump.
+    """
+    z = rate * seconds
+    decay = math.exp(-z)
+    # Integrals over the step of e^{-2t}, t e^{-2t} and t^2 e^{-2t}; series where the closed form cancels.
+    if z < 0.01:
+        q22 = z - z * z + z**3 * 2.0 / 3.0 - z**4 / 3.0
+        q12 = z * z / 2.0 - z**3 * 2.0 / 3.0 + z**4 / 2.0
+        q11 = z**3 / 3.0 - z**4 / 2.0 + z**5 * 0.4
+    else:
+        e2 = decay * decay
+        q22 = (1.0 - e2) / 2.0
+        q12 = (1.0 - e2 * (1.0 + 2.0 * z)) / 4.0
+        q11 = (1.0 - e2 * (1.0 + 2.0 * z + 2.0 * z * z)) / 4.0
+    first, second = normal_pair(state.random)
+    l11 = math.sqrt(q22)
+    l21 = q12 / l11
+    l22 = math.sqrt(max(q11 - l21 * l21, 0.0))
+    y1 = state.dryden[at]
+    y2 = state.dryden[at + 1]
+    state.dryden[at] = decay * (y1 + z * y2) + l21 * first + l22 * second
+    state.dryden[at + 1] = decay * y2 + l11 * first
+    return math.sqrt(3.0) * state.dryden[at + 1] + (1.0 - math.sqrt(3.0)) * state.dryden[at]
+
+
+@compiled
+def _start_dryden(state: Any) -> None:
+    """Put the filters into their stationary law: var y2 = 1/2, cov = 1/4, var y1 = 1/4."""
+    first, _ = normal_pair(state.random)
+    state.dryden[0] = first
+    for at in (1, 3):
+        first, second = normal_pair(state.random)
+        state.dryden[at + 1] = first * math.sqrt(0.5)
+        state.dryden[at] = 0.5 * state.dryden[at + 1] + second * math.sqrt(0.125)
+    state.started = 1
+
+
+@compiled
+def dryden(
+    wind: Any, state: Any, height: float, airspeed: float, seconds: float
+) -> tuple[float, float, float]:
+    """Turbulence along, across and down in m/s, MIL-F-8785C's forming filters.
+
+    H_u = s_u sqrt(2 L_u/(pi V))/(1 + L_u s/V), H_{v,w} = s sqrt(L/(pi V))(1 + sqrt(3) L s/V)/(1 + L s/V)^2,
+    kept as processes of unit variance, so that a change of height or speed changes no state.
+    """
+    length_u, length_w, sigma_u, sigma_w = dryden_scales(height, wind.dryden_speed_20ft)
+    rate_u = airspeed / length_u
+    rate_w = airspeed / length_w
+    if state.started == 0:
+        _start_dryden(state)
+    decay = math.exp(-rate_u * seconds)
+    first, _ = normal_pair(state.random)
+    state.dryden[0] = decay * state.dryden[0] + math.sqrt(1.0 - decay * decay) * first
+    across = _second_order(state, 1, rate_u, seconds)
+    down = _second_order(state, 3, rate_w, seconds)
+    return sigma_u * state.dryden[0], sigma_u * across, sigma_w * down
+
+
+@compiled
+def _interpolate(series: Any, seconds: float, column: int) -> float:
+    """Linear value of a table over its first column, its end values beyond."""
+    last = series.shape[0] - 1
+    if seconds <= series[0, 0]:
+        return series[0, column]
+    if seconds >= series[last, 0]:
+        return series[last, column]
+    low = 0
+    high = last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if series[middle, 0] <= seconds:
+            low = middle
+        else:
+            high = middle
+    share = (seconds - series[low, 0]) / (series[high, 0] - series[low, 0])
+    return series[low, column] * (1.0 - share) + series[high, column] * share
+
+
+@compiled
+def _gust_strength(wind: Any, i: int, time: int) -> float:
+    """Share of V_m of the gust ``i`` that blows at ``time`` (us)."""
+    seconds = (time - wind.gust_start[i]) * 1e-6
+    rise = wind.gust_length[i] / wind.gust_speed[i]
+    if seconds <= 0.0:
+        return 0.0
+    if seconds < rise:
+        return 0.5 * (1.0 - math.cos(math.pi * seconds / rise))
+    falling = seconds - rise - wind.gust_hold[i]
+    if falling <= 0.0:
+        return 1.0
+    if falling < rise:
+        return 0.5 * (1.0 + math.cos(math.pi * falling / rise))
+    return 0.0
+
+
+@compiled
+def wind_velocity(
+    wind: Any, wind_state: Any, series: Any, state: Any, time: int, seconds: float
+) -> tuple[float, float, float]:
+    """Velocity of the air at the vehicle, NED in m/s, for the step from ``time`` to ``time + seconds``.
+
+    Turbulence is laid along the mean wind (along, across, down); without one, along north.
+
+    Args:
+        wind: WIND record.
+        wind_state: WIND_STATE record of the vehicle; advanced.
+        series: (k, 4) recorded wind.
+        state: STATE record of the vehicle.
+        time: us.
+        seconds: s.
+    """
+    north = wind.steady[0]
+    east = wind.steady[1]
+    down = wind.steady[2]
+    height = -state.position[2]
+    if wind.log_speed_20ft > 0.0:
+        bounded = min(max(height, 3.0 * FEET), 1000.0 * FEET)
+        speed = wind.log_speed_20ft * math.log(bounded / wind.log_roughness)
+        speed /= math.log(20.0 * FEET / wind.log_roughness)
+        north += speed * wind.log_direction[0]
+        east += speed * wind.log_direction[1]
+    if series.shape[0] > 0:
+        moment = (time - wind.series_start) * 1e-6
+        if wind.series_period > 0:
+            moment %= wind.series_period * 1e-6
+        north += _interpolate(series, moment, 1)
+        east += _interpolate(series, moment, 2)
+        down += _interpolate(series, moment, 3)
+    if wind.dryden_speed_20ft > 0.0:
+        mean = math.sqrt(north * north + east * east)
+        vn = state.velocity[0] - north
+        ve = state.velocity[1] - east
+        vd = state.velocity[2] - down
+        airspeed = max(math.sqrt(vn * vn + ve * ve + vd * vd), mean, wind.dryden_airspeed_floor)
+        along, across, sink = dryden(wind, wind_state, height, airspeed, seconds)
+        cosine = north / mean if mean > 0.0 else 1.0
+        sine = east / mean if mean > 0.0 else 0.0
+        north += along * cosine - across * sine
+        east += along * sine + across * cosine
+        down += sink
+    for i in range(wind.gust_count):
+        strength = _gust_strength(wind, i, time)
+        north += strength * wind.gust_velocity[i, 0]
+        east += strength * wind.gust_velocity[i, 1]
+        down += strength * wind.gust_velocity[i, 2]
+    return north, east, down

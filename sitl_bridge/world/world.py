@@ -1,0 +1,103 @@
+"""The world of a run: where it is, its air, its magnetic field and its wind, as the compiled step reads them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pymap3d
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
+from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
+from sitl_bridge.world.layout import ENVIRONMENT
+from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
+from sitl_bridge.world.wind import WindSpecification
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Origin(BaseModel):
+    """Origin of the world's NED frame, on the ground.  Default: the home of PX4's simulators."""
+
+    model_config = _STRICT
+
+    latitude: float = Field(47.397742, ge=-90.0, le=90.0, description="deg, WGS-84")
+    longitude: float = Field(8.545594, ge=-180.0, le=180.0, description="deg")
+    altitude: float = Field(488.0, ge=-500.0, le=9000.0, description="m AMSL")
+
+
+class WorldSpecification(BaseModel):
+    """A world as a file or a command line describes it."""
+
+    model_config = _STRICT
+
+    origin: Origin = Origin()
+    year: float = Field(2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field")
+    sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
+    sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
+    wind: WindSpecification = WindSpecification()
+
+
+class World:
+    """A world ready for the compiled step.
+
+    Attributes:
+        environment: (1,) ENVIRONMENT.
+        wind: (1,) WIND, written in place by ``set_wind``.
+        wind_series: (k, 4) recorded wind.
+
+    Args:
+        specification: what it is like.
+        start: us of simulated time at which the run begins; gusts and series count from there.
+
+    Raises:
+        UserError: when a recorded wind cannot be read.
+    """
+
+    def __init__(
+        self, specification: WorldSpecification | None = None, *, start: int = 1_000_000_000
+    ) -> None:
+        self.specification = specification or WorldSpecification()
+        origin = self.specification.origin
+        latitude, longitude = math.radians(origin.latitude), math.radians(origin.longitude)
+        self.environment = np.zeros(1, ENVIRONMENT)
+        record = self.environment[0]
+        record["latitude"], record["longitude"], record["height"] = latitude, longitude, origin.altitude
+        record["gravity"] = gravity(latitude, origin.altitude)
+        record["sea_level_temperature"] = self.specification.sea_level_temperature
+        record["sea_level_pressure"] = self.specification.sea_level_pressure
+        record["magnetic_field"] = magnetic_field(
+            latitude, longitude, origin.altitude, self.specification.year
+        )
+        record["origin_ecef"] = ecef(latitude, longitude, origin.altitude)
+        record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
+        self.wind = self.specification.wind.pack(start)
+        self.wind_series = np.zeros((0, 4))
+        self.set_wind(self.specification.wind, start)
+
+    def set_wind(self, specification: WindSpecification, now: int) -> None:
+        """Let another wind blow from ``now`` (us) on; turbulence goes on without a jump of its state."""
+        series = specification.load_series()
+        wind = specification.pack(now)
+        wind[0]["series_start"] = now
+        if specification.series is not None and specification.series.repeat:
+            wind[0]["series_period"] = round((series[-1, 0] - series[0, 0]) * 1e6)
+        self.wind[:] = wind
+        self.wind_series = series
+
+    def geodetic(self, ned: NDArray[np.float64]) -> tuple[float, float, float]:
+        """Latitude deg, longitude deg and height m of a point (3,) NED in m."""
+        o = self.specification.origin
+        latitude, longitude, height = pymap3d.ned2geodetic(
+            *(float(x) for x in ned), o.latitude, o.longitude, o.altitude
+        )
+        return float(latitude), float(longitude), float(height)
+
+    def ned(self, latitude: float, longitude: float, height: float) -> NDArray[np.float64]:
+        """Point (3,) NED in m of a latitude deg, longitude deg and height m."""
+        o = self.specification.origin
+        return np.array(
+            pymap3d.geodetic2ned(latitude, longitude, height, o.latitude, o.longitude, o.altitude)
+        ).reshape(3)
