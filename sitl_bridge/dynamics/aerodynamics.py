@@ -6,7 +6,6 @@ The rotors' own aerodynamics are in rotor.py.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.compiled import compiled
 

@@ -20,14 +20,14 @@ def open_circuit_voltage(vehicle: Any, charge: float) -> float:
     Linear between the points of the airframe's curve, 0 when empty.
     """
     if math.isinf(vehicle.battery_capacity):
-        return vehicle.battery_nominal_voltage
+        return float(vehicle.battery_nominal_voltage)
     if charge <= 0.0:
         return 0.0
     share = min(charge / vehicle.battery_capacity, 1.0) * (OCV_POINTS - 1)
     i = min(int(share), OCV_POINTS - 2)
     fraction = share - i
     cell = vehicle.battery_ocv[i] * (1.0 - fraction) + vehicle.battery_ocv[i + 1] * fraction
-    return cell * vehicle.battery_cells
+    return float(cell * vehicle.battery_cells)
 
 
 @compiled

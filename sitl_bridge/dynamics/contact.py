@@ -137,7 +137,7 @@ def closing_speed(state: Any, x: float, y: float, z: float) -> float:
     u = w[1] * z - w[2] * y
     v = w[2] * x - w[0] * z
     d = w[0] * y - w[1] * x
-    return state.velocity[2] + rotated_down(q[0], q[1], q[2], q[3], u, v, d)
+    return float(state.velocity[2]) + rotated_down(q[0], q[1], q[2], q[3], u, v, d)
 
 
 def standing_pose(
@@ -188,7 +188,7 @@ def standing_pose(
             return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0]), depth
         hessian = stiffness * levers.T @ levers
         # The centre of gravity's height over the springs tips the vehicle over: weight times height.
-        hessian[1:, 1:] += np.eye(2) * weight * max(-down, 0.0) * -1.0
+        hessian[1:, 1:] -= np.eye(2) * weight * max(-down, 0.0)
         lowest = float(np.linalg.eigvalsh(hessian)[0])
         if lowest < 1e-6 * weight:
             hessian += np.eye(3) * (1e-3 * weight - lowest)

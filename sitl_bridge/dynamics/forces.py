@@ -9,13 +9,13 @@ import math
 from typing import Any
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import MOTOR_DC
 from sitl_bridge.dynamics.aerodynamics import (
     GROUND_EFFECT_REACH,
     ground_effect_factor,
     induced_velocity,
 )
 from sitl_bridge.dynamics.contact import contact_force
+from sitl_bridge.dynamics.layout import MOTOR_DC
 from sitl_bridge.dynamics.motor import dc_acceleration
 from sitl_bridge.dynamics.rotor import thrust_and_torque
 
@@ -173,9 +173,10 @@ def derivative(
     fy += r01 * gn + r11 * ge + r21 * gd
     fz += r02 * gn + r12 * ge + r22 * gd
 
-    fx /= vehicle.mass
-    fy /= vehicle.mass
-    fz /= vehicle.mass
+    lightness = 1.0 / vehicle.mass
+    fx *= lightness
+    fy *= lightness
+    fz *= lightness
     state.specific_force[0] = fx
     state.specific_force[1] = fy
     state.specific_force[2] = fz

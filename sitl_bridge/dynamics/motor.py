@@ -27,7 +27,7 @@ def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -
     if armed == 0 or state.rotor_health[k] <= 0.0 or not math.isfinite(command):
         return 0.0
     lowest = -1.0 if vehicle.motor_reversible != 0 else 0.0
-    return min(max(command, lowest), 1.0)
+    return float(min(max(command, lowest), 1.0))
 
 
 @compiled
@@ -40,8 +40,8 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
     """
     ratio = voltage / vehicle.battery_nominal_voltage
     if command < 0.0:
-        return (vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio
-    return (vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio
+        return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio)
+    return float((vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio)
 
 
 @compiled
@@ -68,11 +68,17 @@ def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
 
 
 @compiled
+def gains_speed(speed: float, target: float) -> bool:
+    """Whether a first-order motor rises to its target; one that is to turn the other way falls first."""
+    return abs(target) > abs(speed) and target * speed >= 0.0
+
+
+@compiled
 def time_constant(vehicle: Any, speed: float, target: float) -> float:
     """Time constant in s of a first-order motor: rise while it gains speed, fall while it loses it."""
-    if abs(target) > abs(speed) and target * speed >= 0.0:
-        return vehicle.motor_tau_up
-    return vehicle.motor_tau_down
+    if gains_speed(speed, target):
+        return float(vehicle.motor_tau_up)
+    return float(vehicle.motor_tau_down)
 
 
 @compiled
@@ -85,9 +91,9 @@ def dc_current(vehicle: Any, supply: float, speed: float) -> float:
     turn on at 297 rad/s for ever, where its identified load torque vanishes.
     """
     if supply <= 0.0:
-        return -vehicle.dc_flux * speed / vehicle.dc_resistance
+        return float(-vehicle.dc_flux * speed / vehicle.dc_resistance)
     a = (vehicle.dc_beta * supply - vehicle.dc_flux * speed) / (2.0 * vehicle.dc_resistance)
-    return a + math.sqrt(a * a + supply * vehicle.dc_alpha / vehicle.dc_resistance)
+    return float(a + math.sqrt(a * a + supply * vehicle.dc_alpha / vehicle.dc_resistance))
 
 
 @compiled
@@ -103,7 +109,7 @@ def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) ->
     driving = vehicle.dc_flux * dc_current(vehicle, supply, speed)
     if speed <= 0.0 and driving <= torque:
         return 0.0
-    return (driving - torque) / vehicle.dc_inertia
+    return float((driving - torque) / vehicle.dc_inertia)
 
 
 @compiled

@@ -16,7 +16,7 @@ _TURN = 2.0 * math.pi
 
 @compiled
 def _interval(table: Any, count: int, value: float) -> int:
-    """Index of the interval of a rising table (``count`` >= 2) in which ``value`` lies, or the nearest one."""
+    """Interval of a rising table (``count`` >= 2) in which ``value`` lies, or the nearest one."""
     low = 0
     high = count - 1
     while high - low > 1:
@@ -73,19 +73,38 @@ def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[floa
 
 
 @compiled
+def table_thrust_and_torque(
+    vehicle: Any, k: int, speed: float, inflow: float, density: float
+) -> tuple[float, float]:
+    """Thrust and torque of a rotor with a propeller table; as ``thrust_and_torque``.
+
+    T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in turns a second and the advance ratio
+    v/(n D), the convention of the UIUC propeller data base.
+    """
+    sign = -1.0 if speed < 0.0 else 1.0
+    magnitude = abs(speed)
+    if magnitude == 0.0:
+        return 0.0, 0.0
+    diameter = vehicle.table_diameter
+    turns = magnitude / _TURN
+    ct, cp = table_coefficients(vehicle, magnitude, sign * inflow / (turns * diameter))
+    force = density * turns * turns * diameter**4
+    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
+    torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
+    return sign * ct * force * loss, sign * torque
+
+
+@compiled
 def thrust_and_torque(
     vehicle: Any, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
     """Thrust along the rotor's axis and torque against its spin.
 
-    Without a table: T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It holds
-    hector eq. 7 (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot
-    eq. 13 (c2, c1), RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque
-    is Q = k_M T + g1 |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and
-    never drives the rotor.  A rotor that turns backwards is the mirror image: T(-w, v) = -T(w, -v).
-
-    With a table: T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi), n in turns a second, advance ratio
-    v/(n D) (the convention of the UIUC propeller data base).
+    T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It holds hector eq. 7
+    (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2,
+    c1), RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is
+    Q = k_M T + g1 |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never
+    drives the rotor.  A rotor that turns backwards is the mirror image: T(-w, v) = -T(w, -v).
 
     Args:
         vehicle: VEHICLE record.
@@ -97,26 +116,17 @@ def thrust_and_torque(
     Returns:
         thrust in N along the axis; torque in N m that slows the rotor, with the sign of ``speed``.
     """
-    sign = -1.0 if speed < 0.0 else 1.0
-    magnitude = abs(speed)
-    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
     if vehicle.table_speed_count > 0:
-        if magnitude == 0.0:
-            return 0.0, 0.0
-        diameter = vehicle.table_diameter
-        turns = magnitude / _TURN
-        ct, cp = table_coefficients(vehicle, magnitude, sign * inflow / (turns * diameter))
-        square = turns * diameter * turns * diameter
-        force = density * square * diameter * diameter
-        thrust = sign * ct * force * loss
-        torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
-        return thrust, sign * torque
+        return table_thrust_and_torque(vehicle, k, speed, inflow, density)
+    magnitude = abs(speed)
     ratio = density / vehicle.rotor_density[k]
+    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
     thrust = (
         (vehicle.thrust_c2[k] * magnitude + vehicle.thrust_c1[k]) * speed
         + (vehicle.thrust_b1[k] * magnitude + vehicle.thrust_b2[k] * abs(inflow)) * inflow
     ) * (ratio * loss)
-    if magnitude == 0.0:
+    if speed == 0.0:
         return thrust, 0.0
+    sign = -1.0 if speed < 0.0 else 1.0
     torque = vehicle.torque_thrust_ratio[k] * thrust * sign + vehicle.torque_g1[k] * magnitude * ratio
     return thrust, sign * max(torque + vehicle.torque_constant[k], 0.0)

@@ -18,7 +18,7 @@ from sitl_bridge.dynamics.battery import settle
 from sitl_bridge.dynamics.contact import CONTACT_STEP, standing_pose, update_contact
 from sitl_bridge.dynamics.forces import derivative
 from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
-from sitl_bridge.dynamics.motor import drive_motors, time_constant
+from sitl_bridge.dynamics.motor import drive_motors, gains_speed
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
 
 _MOTION = 13
@@ -53,25 +53,35 @@ def _store(state: Any, y: Any, rotors: int) -> None:
 
 
 @compiled
-def _turn_rotors(vehicle: Any, state: Any, seconds: float, y: Any, dy: Any) -> None:
-    """Speeds and accelerations of first-order motors ``seconds`` after the state, into y and dy.
+def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float, y: Any, dy: Any) -> None:
+    """Speeds and accelerations of first-order motors some time after the state, into y and dy.
 
-    w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well).
+    w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
+    and ``fall`` are exp(-t/tau) with the two time constants.
     """
-    rise = math.exp(-seconds / vehicle.motor_tau_up)
-    fall = math.exp(-seconds / vehicle.motor_tau_down)
     for k in range(vehicle.rotor_count):
         target = state.motor_drive[k]
         start = state.rotor_speed[k]
-        tau = time_constant(vehicle, start, target)
-        left = (start - target) * (rise if tau == vehicle.motor_tau_up else fall)
+        if gains_speed(start, target):
+            left = (start - target) * rise
+            dy[_MOTION + k] = -left / vehicle.motor_tau_up
+        else:
+            left = (start - target) * fall
+            dy[_MOTION + k] = -left / vehicle.motor_tau_down
         y[_MOTION + k] = target + left
-        dy[_MOTION + k] = -left / tau
 
 
 @compiled
 def _integrate(
-    vehicle: Any, state: Any, density: float, gradient: float, down: float, gravity: float, h: float
+    vehicle: Any,
+    state: Any,
+    density: float,
+    gradient: float,
+    down: float,
+    gravity: float,
+    h: float,
+    rise: float,
+    fall: float,
 ) -> None:
     """One Runge-Kutta step of ``h`` seconds.
 
@@ -83,6 +93,8 @@ def _integrate(
         down: m.
         gravity: m/s^2.
         h: s.
+        rise: exp(-h/2/tau) of a motor that gains speed.
+        fall: the same of one that loses speed.
     """
     y = state.work[0]
     dy = state.work[1]
@@ -92,7 +104,7 @@ def _integrate(
     size = _MOTION + rotors if direct else _MOTION
     _load(state, y, rotors)
     if not direct:
-        _turn_rotors(vehicle, state, 0.0, y, dy)
+        _turn_rotors(vehicle, state, 1.0, 1.0, y, dy)
     for stage in range(4):
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
@@ -110,8 +122,10 @@ def _integrate(
         if direct:
             for k in range(rotors):
                 y[_MOTION + k] = max(state.rotor_speed[k] + ahead * dy[_MOTION + k], 0.0)
-        elif stage != 1:
-            _turn_rotors(vehicle, state, ahead, y, dy)
+        elif stage == 0:
+            _turn_rotors(vehicle, state, rise, fall, y, dy)
+        elif stage == 2:
+            _turn_rotors(vehicle, state, rise * rise, fall * fall, y, dy)
     sixth = h / 6.0
     for i in range(3):
         y[i] = state.position[i] + sixth * total[i]
@@ -133,7 +147,7 @@ def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
     dy = state.work[1]
     _load(state, y, vehicle.rotor_count)
     if vehicle.motor_kind != MOTOR_DC:
-        _turn_rotors(vehicle, state, 0.0, y, dy)
+        _turn_rotors(vehicle, state, 1.0, 1.0, y, dy)
     derivative(vehicle, state, density, gravity, y, dy)
 
 
@@ -164,14 +178,17 @@ def advance_vehicle(
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
     gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
     h = seconds / substeps
-    splits = max(int(math.ceil(h / CONTACT_STEP - 1e-9)), 1)
+    rise = math.exp(-0.5 * h / vehicle.motor_tau_up)
+    fall = math.exp(-0.5 * h / vehicle.motor_tau_down)
     for _ in range(substeps):
         reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
-        if -state.position[2] < reach:
-            for _ in range(splits):
-                _integrate(vehicle, state, density, gradient, down, gravity, h / splits)
+        if -state.position[2] > reach:
+            _integrate(vehicle, state, density, gradient, down, gravity, h, rise, fall)
         else:
-            _integrate(vehicle, state, density, gradient, down, gravity, h)
+            splits = max(math.ceil(h / CONTACT_STEP - 1e-9), 1)
+            part = 1.0 / splits
+            for _ in range(splits):
+                _integrate(vehicle, state, density, gradient, down, gravity, h * part, rise**part, fall**part)
     _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
     settle(vehicle, state, controls, armed)
     used = 0.5 * (before + state.battery_current) * seconds
@@ -213,7 +230,7 @@ def initial_state(
     if count and float(vehicle["contact_radius"]) < float(np.linalg.norm(points, axis=1).max()) * (1 - 1e-12):
         raise ValueError("contact_radius is smaller than the distance of a contact point")
     states = np.zeros(1, STATE)
-    state = states[0]
+    state: NDArray[np.void] = states[0]
     down, roll, pitch = float(position[2]), 0.0, 0.0
     if count and position[2] == 0.0:
         down, roll, pitch, _ = standing_pose(vehicle, float(environment["gravity"]))

@@ -1,0 +1,356 @@
+"""What follows from a vehicle without flying it: hover, full thrust, top speed, endurance.
+
+Plain Python for ``check`` and for PX4's parameters, on the same rotor, motor and battery formulas as the
+compiled step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sitl_bridge.dynamics.battery import open_circuit_voltage
+from sitl_bridge.dynamics.layout import MOTOR_DC
+from sitl_bridge.dynamics.motor import dc_current, first_order_target
+from sitl_bridge.dynamics.rotor import thrust_and_torque
+from sitl_bridge.errors import UserError
+
+Floats = NDArray[np.float64]
+
+_FASTEST = 200.0
+"""m/s, the search for the top speed ends here."""
+
+
+@dataclass(frozen=True)
+class Hover:
+    """Trim in still air, far from the ground.
+
+    Attributes:
+        rotor_speed: (rotors,) rad/s.
+        rotor_thrust: (rotors,) N.
+        rotor_torque: (rotors,) N m.
+        command: (rotors,) motor commands, 1 = full.
+        motor_voltage: (rotors,) V at the motors: command times battery voltage for DC motors, the battery's
+            for first-order ones.
+        motor_current: (rotors,) A through the motors.
+        motor_power: W, electrical, all motors.
+        battery_voltage: V at the terminals.
+        battery_current: A, avionics included.
+    """
+
+    rotor_speed: Floats
+    rotor_thrust: Floats
+    rotor_torque: Floats
+    command: Floats
+    motor_voltage: Floats
+    motor_current: Floats
+    motor_power: float
+    battery_voltage: float
+    battery_current: float
+
+    @property
+    def throttle(self) -> float:
+        """Mean motor command."""
+        return float(self.command.mean())
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What a vehicle can do in still air of one density.
+
+    Attributes:
+        hover: the trim with a full battery.
+        full_thrust: N, all motors at full command with a full battery, its sag included.
+        full_speed: (rotors,) rad/s then.
+        full_current: A then.
+        thrust_to_weight: full thrust's vertical part over weight.
+        top_speed: m/s in level flight at full command; inf where nothing limits it below 200 m/s.
+        top_speed_tilt: rad, the tilt then.
+        endurance: s of hover from a full battery to the charge where it can no longer hover; inf for an
+            ideal source.
+    """
+
+    hover: Hover
+    full_thrust: float
+    full_speed: Floats
+    full_current: float
+    thrust_to_weight: float
+    top_speed: float
+    top_speed_tilt: float
+    endurance: float
+
+
+def _rotors(vehicle: NDArray[np.void]) -> int:
+    return int(vehicle["rotor_count"])
+
+
+def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+    """Speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
+
+    Raises:
+        UserError: where no speed below 1e5 rad/s does.
+    """
+    if thrust <= 0.0:
+        return 0.0
+
+    def excess(speed: float) -> float:
+        return thrust_and_torque(vehicle, k, speed, 0.0, density)[0] - thrust
+
+    high = 100.0
+    while excess(high) < 0.0:
+        high *= 2.0
+        if high > 1e5:
+            raise UserError(f"rotor {k + 1} gives no thrust of {thrust:.3g} N at any speed")
+    return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
+
+
+def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> Floats:
+    """Thrusts (rotors,) of least norm that balance weight and moments, N.
+
+    The yaw moment of a rotor is its torque at the speed of its thrust, found by fixed-point iteration over
+    the ratio of the two.  Side forces of canted rotors are left to a tilt, so the sum's size counts.
+    """
+    n = _rotors(vehicle)
+    axis = np.array(vehicle["rotor_axis"][:n])
+    lever = np.cross(vehicle["rotor_position"][:n], axis)
+    direction = np.array(vehicle["rotor_direction"][:n])
+    thrusts = np.full(n, weight / n)
+    for _ in range(100):
+        ratio = np.zeros(n)
+        for k in range(n):
+            if thrusts[k] > 0.0:
+                speed = speed_for_thrust(vehicle, k, float(thrusts[k]), density)
+                ratio[k] = thrust_and_torque(vehicle, k, speed, 0.0, density)[1] / thrusts[k]
+        moments = lever - (direction * ratio)[:, None] * axis
+        effect = np.vstack([-axis[:, 2], moments.T])
+        wanted = np.array([weight, 0.0, 0.0, 0.0])
+        trim = np.linalg.lstsq(effect, wanted, rcond=1e-9)[0]
+        if np.abs(effect @ trim - wanted).max() > 1e-6 * weight:
+            raise UserError("the rotors cannot balance the vehicle in hover: some moment stays")
+        trim *= weight / float(np.linalg.norm(trim @ axis))
+        if trim.min() < -1e-9 * weight:
+            raise UserError(
+                f"the vehicle cannot hover: rotor {int(trim.argmin()) + 1} would have to pull downwards"
+            )
+        change = float(np.abs(trim - thrusts).max())
+        thrusts = np.maximum(trim, 0.0)
+        if change < 1e-10 * weight:
+            break
+    return thrusts
+
+
+def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
+    """Voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
+
+    The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
+    """
+    resistance, flux = float(vehicle["dc_resistance"]), float(vehicle["dc_flux"])
+    return (resistance * current**2 + flux * speed * current) / (
+        float(vehicle["dc_alpha"]) + float(vehicle["dc_beta"]) * current
+    )
+
+
+def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[[float], float]) -> float:
+    """Terminal voltage in V at which the pack gives what is drawn, V = OCV - R I(V), on the upper branch.
+
+    Args:
+        vehicle: VEHICLE record.
+        charge: A s left.
+        draws: current in A at a voltage.
+
+    Returns:
+        nan where the pack cannot give it.
+    """
+    source = float(open_circuit_voltage(vehicle, charge))
+    resistance = float(vehicle["battery_resistance"])
+    if math.isinf(float(vehicle["battery_capacity"])) or resistance == 0.0:
+        return source
+
+    def excess(voltage: float) -> float:
+        return voltage - source + resistance * draws(voltage)
+
+    if source <= 0.0 or excess(0.5 * source) > 0.0:
+        return math.nan
+    return float(brentq(excess, 0.5 * source, source, xtol=1e-12))
+
+
+def hover(
+    vehicle: NDArray[np.void], density: float, gravity: float, charge: float | None = None
+) -> Hover | None:
+    """Trim of a vehicle in hover.
+
+    Args:
+        vehicle: () VEHICLE record.
+        density: kg/m^3 of the air.
+        gravity: m/s^2.
+        charge: A s left in the battery; full by default.
+
+    Returns:
+        None where motors or battery are too weak to hover at that charge.
+
+    Raises:
+        UserError: where the rotors cannot balance the vehicle whatever their speed.
+    """
+    n = _rotors(vehicle)
+    left = float(vehicle["battery_capacity"]) if charge is None else charge
+    thrusts = _trim_thrusts(vehicle, float(vehicle["mass"]) * gravity, density)
+    speeds = np.array([speed_for_thrust(vehicle, k, float(thrusts[k]), density) for k in range(n)])
+    torques = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[1] for k in range(n)])
+    idle = float(vehicle["battery_idle_current"])
+    if vehicle["motor_kind"] == MOTOR_DC:
+        currents = torques / float(vehicle["dc_flux"])
+        supplies = np.array([dc_supply(vehicle, float(currents[k]), float(speeds[k])) for k in range(n)])
+        power = float(currents @ supplies)
+    else:
+        power = float(torques @ speeds) / float(vehicle["motor_efficiency"])
+    voltage = _balanced_voltage(vehicle, left, lambda volts: idle + power / volts)
+    if math.isnan(voltage):
+        return None
+    if vehicle["motor_kind"] == MOTOR_DC:
+        commands = supplies / voltage
+    else:
+        ratio = voltage / float(vehicle["battery_nominal_voltage"])
+        commands = (speeds / ratio - float(vehicle["motor_speed_idle"])) / float(vehicle["motor_speed_range"])
+        supplies = np.full(n, voltage)
+        currents = torques * speeds / float(vehicle["motor_efficiency"]) / voltage
+    if commands.max() > 1.0:
+        return None
+    return Hover(
+        speeds, thrusts, torques, commands, supplies, currents, power, voltage, idle + power / voltage
+    )
+
+
+def _steady_speed(vehicle: NDArray[np.void], k: int, voltage: float, density: float) -> float:
+    """Speed in rad/s of rotor ``k`` at full command in still air."""
+    if vehicle["motor_kind"] != MOTOR_DC:
+        return float(first_order_target(vehicle, 1.0, voltage))
+
+    def excess(speed: float) -> float:
+        driving = float(vehicle["dc_flux"]) * dc_current(vehicle, voltage, speed)
+        return driving - thrust_and_torque(vehicle, k, speed, 0.0, density)[1]
+
+    high = 100.0
+    while excess(high) > 0.0:
+        high *= 2.0
+    return float(brentq(excess, 0.0, high, xtol=1e-9))
+
+
+def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> tuple[Floats, float]:
+    """Rotor speeds (rotors,) in rad/s and battery current in A with every motor at full command."""
+    n = _rotors(vehicle)
+
+    def speeds(voltage: float) -> Floats:
+        return np.array([_steady_speed(vehicle, k, voltage, density) for k in range(n)])
+
+    def draws(voltage: float) -> float:
+        current = float(vehicle["battery_idle_current"])
+        for k, speed in enumerate(speeds(voltage)):
+            if vehicle["motor_kind"] == MOTOR_DC:
+                current += dc_current(vehicle, voltage, float(speed))
+            else:
+                torque = thrust_and_torque(vehicle, k, float(speed), 0.0, density)[1]
+                current += torque * float(speed) / float(vehicle["motor_efficiency"]) / voltage
+        return current
+
+    voltage = _balanced_voltage(vehicle, charge, draws)
+    if math.isnan(voltage):
+        voltage = 0.5 * float(open_circuit_voltage(vehicle, charge))
+    return speeds(voltage), draws(voltage)
+
+
+def _top_speed(
+    vehicle: NDArray[np.void], speeds: Floats, density: float, gravity: float
+) -> tuple[float, float]:
+    """Level speed in m/s and tilt in rad at which given rotor speeds just carry the vehicle forwards.
+
+    Thrust with the inflow of the tilt, in-plane rotor drag and body drag are balanced with the weight in the
+    plane of flight, nose down; rotors count as if their axes were parallel to the vehicle's.
+    """
+    n = _rotors(vehicle)
+    weight = float(vehicle["mass"]) * gravity
+    ratio = density / np.array(vehicle["rotor_density"][:n])
+    rotor_drag = float(np.sum(np.array(vehicle["rotor_drag"][:n]) * np.abs(speeds) * ratio))
+    body_drag = np.array(vehicle["drag_force"]) * density / float(vehicle["drag_density"])
+    share = -np.array(vehicle["rotor_axis"][:n, 2])
+
+    def balance(tilt: float, speed: float) -> tuple[float, float]:
+        """Forward and upward force in N."""
+        forward, along = speed * math.cos(tilt), speed * math.sin(tilt)
+        thrust = sum(
+            share[k] * thrust_and_torque(vehicle, k, float(speeds[k]), along, density)[0] for k in range(n)
+        )
+        across = -(rotor_drag + body_drag[0] * speed) * forward
+        lift = thrust - body_drag[2] * speed * along
+        return across * math.cos(tilt) + lift * math.sin(tilt), lift * math.cos(tilt) - across * math.sin(
+            tilt
+        ) - weight
+
+    def speed_at(tilt: float) -> float:
+        if balance(tilt, _FASTEST)[0] > 0.0:
+            return _FASTEST
+        return float(brentq(lambda speed: balance(tilt, speed)[0], 0.0, _FASTEST))
+
+    def lift_at(tilt: float) -> float:
+        return balance(tilt, speed_at(tilt))[1]
+
+    if balance(0.0, 0.0)[1] <= 0.0:
+        return 0.0, 0.0
+    steepest = math.radians(89.0)
+    tilt = steepest if lift_at(steepest) > 0.0 else float(brentq(lift_at, 0.0, steepest))
+    speed = speed_at(tilt)
+    return (math.inf if speed >= _FASTEST else speed), tilt
+
+
+def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps: int = 50) -> float:
+    """Seconds of hover on one charge: the sum of dq/I(q) over falling charge, midpoint rule."""
+    capacity = float(vehicle["battery_capacity"])
+    if math.isinf(capacity):
+        return math.inf
+    portion = capacity / steps
+    seconds = 0.0
+    for i in range(steps):
+        trim = hover(vehicle, density, gravity, capacity - (i + 0.5) * portion)
+        if trim is None:
+            break
+        seconds += portion / trim.battery_current
+    return seconds
+
+
+def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Performance:
+    """What a vehicle can do in still air.
+
+    Args:
+        vehicle: () VEHICLE record.
+        density: kg/m^3.
+        gravity: m/s^2.
+
+    Raises:
+        UserError: for a vehicle that cannot hover, with the reason.
+    """
+    n = _rotors(vehicle)
+    trim = hover(vehicle, density, gravity)
+    speeds, current = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
+    thrusts = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[0] for k in range(n)])
+    lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)
+    weight = float(vehicle["mass"]) * gravity
+    if trim is None:
+        raise UserError(
+            f"the vehicle cannot hover: it weighs {weight:.2f} N, its rotors give {lift:.2f} N in all at "
+            "full command; reduce its mass, or give it stronger motors or battery"
+        )
+    top_speed, tilt = _top_speed(vehicle, speeds, density, gravity)
+    return Performance(
+        hover=trim,
+        full_thrust=float(thrusts.sum()),
+        full_speed=speeds,
+        full_current=current,
+        thrust_to_weight=lift / weight,
+        top_speed=top_speed,
+        top_speed_tilt=tilt,
+        endurance=_endurance(vehicle, density, gravity),
+    )
