@@ -148,7 +148,10 @@ class FirstOrderMotor(BaseModel):
     idle_speed: NonNegative = Field(0.0, description="rad/s at command 0 while armed")
     speed_range: Positive = Field(description="rad/s between command 0 and 1 at the nominal voltage")
     reversible: bool = False
-    efficiency: float = Field(gt=0.0, le=1.0, description="shaft power over electrical power")
+    efficiency: Positive = Field(
+        description="shaft power (torque times speed) over electrical power; above 1 only where the model's"
+        " torque is exaggerated and says so"
+    )
 
 
 class DcMotor(BaseModel):

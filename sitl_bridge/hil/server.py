@@ -1,0 +1,498 @@
+"""The lockstep server: listening sockets, the thread that runs the loop, pace, pause and events.
+
+What happens in a step is in loop.py; what PX4 does with it, and why the order is what it is, in frames.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil import loop as kernel
+from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots
+from sitl_bridge.record.layout import ROW
+from sitl_bridge.simulation import Simulation
+
+FIRST_PORT = 4560
+"""PX4's instance i connects to 4560 + i."""
+LOG_BLOCK = 1024
+RECEIVE_BUFFER = 8192
+OnStall = Literal["continue", "wait", "abort"]
+
+
+class Recorder(Protocol):
+    """Takes log rows as they come."""
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        """Append rows ((k,) ROW); called on the loop's thread while the flight stack computes."""
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """One vehicle's link."""
+
+    port: int
+    connected: bool
+    answers: int
+    armed: bool
+    stalled: bool
+    bad_frames: int
+    bad_values: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """A snapshot of the server."""
+
+    time: float
+    """s of simulated time since the start."""
+    steps: int
+    real_time_factor: float
+    """Over the last second or so of wall time."""
+    paused: bool
+    links: tuple[LinkStatus, ...]
+    position: NDArray[np.float64]
+    """(n, 3) m NED."""
+    velocity: NDArray[np.float64]
+    """(n, 3) m/s NED."""
+    battery: NDArray[np.float64]
+    """(n, 3) voltage V, current A, share of charge left."""
+
+
+@dataclass(order=True)
+class _Event:
+    time: int
+    order: int
+    action: Callable[[], None] = field(compare=False)
+
+
+def holder_of(port: int) -> str:
+    """Who holds a TCP port, in words for a message."""
+    with contextlib.suppress(psutil.AccessDenied):
+        for connection in psutil.net_connections(kind="tcp"):
+            at = connection.laddr
+            if at and at.port == port and connection.status == psutil.CONN_LISTEN and connection.pid:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    return f"by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
+    return "by another program"
+
+
+def unread_by_peer(connection: socket.socket) -> int | None:
+    """Bytes that the peer's socket on this machine has received and not read; None where it cannot be seen.
+
+    Tells a flight stack that is frozen from one that reads and has nothing to say (Linux, /proc/net/tcp).
+    """
+    try:
+        here, there = connection.getsockname()[1], connection.getpeername()[1]
+        lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return None
+    for line in lines:
+        columns = line.split()
+        if columns[1].endswith(f":{there:04X}") and columns[2].endswith(f":{here:04X}"):
+            return int(columns[4].split(":")[1], 16)
+    return None
+
+
+class LockstepServer:
+    """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
+
+    Args:
+        simulation: its vehicles; vehicle i is served on ``ports[i]``.
+        ports: TCP ports, 4560 + i by default.
+        host: address to listen on.
+        speed: simulated over wall time; ``math.inf`` runs as fast as the flight stack answers.
+        patience: s of wall time to wait for an answer before a flight stack counts as stalled.
+        on_stall: ``continue`` goes on at real time with the last commands where the flight stack still
+            reads, and waits where it is frozen; ``wait`` always waits; ``abort`` stops the run.
+        recorder: takes the truth log.
+        notify: takes messages for the user.
+
+    Raises:
+        UserError: when a port is taken.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        ports: Sequence[int] | None = None,
+        host: str = "127.0.0.1",
+        speed: float = 1.0,
+        patience: float = 1.0,
+        on_stall: OnStall = "continue",
+        recorder: Recorder | None = None,
+        notify: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        n = len(simulation)
+        self.simulation = simulation
+        self.ports = tuple(ports) if ports is not None else tuple(FIRST_PORT + i for i in range(n))
+        if len(self.ports) != n:
+            raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
+        self.recorder = recorder
+        self.notify = notify
+        self.on_stall = on_stall
+        self.failure: BaseException | None = None
+        self._links = np.zeros(n, LINK)
+        self._links["fd"] = -1
+        self._loop = np.zeros(1, kernel.LOOP)
+        self._loop[0]["time"] = simulation.time
+        self._loop[0]["step"] = simulation.step
+        self._loop[0]["substeps"] = simulation.substeps
+        self._loop[0]["log_every"] = 1
+        self._loop[0]["patience"] = round(patience * 1e9)
+        self._loop[0]["silence"] = simulation.step * 1000
+        self._slots = np.array([sensor_slots(row) for row in simulation.sensors])
+        self._payloads = np.zeros((n, 1), PAYLOADS)
+        self._raw = self._payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
+        self._out = np.zeros(MAX_STEP_BYTES, np.uint8)
+        self._polls = np.zeros(n, kernel.POLL)
+        self._buffers = np.zeros((n, RECEIVE_BUFFER), np.uint8)
+        self._payload = np.zeros(255, np.uint8)
+        self._scratch = np.zeros(1, np.float32)
+        self._scratch_raw = self._scratch.view(np.uint8)
+        self._clock = np.zeros(2, np.int64)
+        self._log = np.zeros(max(LOG_BLOCK, n) // n * n, ROW)
+        self._events: list[_Event] = []
+        self._order = itertools.count()
+        self._calls: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = False
+        self._paused = False
+        self._single_steps = 0
+        self._rate = (time.monotonic(), simulation.time, 0.0)
+        self._told_stalled: set[int] = set()
+        self._told_full: set[int] = set()
+        self._connections: list[socket.socket | None] = [None] * n
+        self._listeners: list[socket.socket] = []
+        self._thread: threading.Thread | None = None
+        self.set_speed(speed)
+        try:
+            for port in self.ports:
+                self._listeners.append(self._listen(host, port))
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def _listen(host: str, port: int) -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(4)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            raise UserError(
+                f"port {port} on {host} is taken {holder_of(port)}: {error.strerror}; stop it, or choose"
+                " another with --instance"
+            ) from error
+        return listener
+
+    # --- control, from any thread
+
+    def start(self) -> None:
+        """Begin to serve, on a thread of its own."""
+        self._thread = threading.Thread(target=self._serve, name="lockstep", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, flush the log, close every socket; safe to call twice."""
+        self._stop = True
+        self._interrupt()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        for connection in self._connections:
+            if connection is not None:
+                connection.close()
+        for listener in self._listeners:
+            listener.close()
+        self._connections = [None] * len(self.ports)
+        self._listeners = []
+
+    def __enter__(self) -> LockstepServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """False once the loop has ended, by ``close``, by a failure or by ``on_stall`` abort."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def set_speed(self, speed: float) -> None:
+        """Simulated over wall time from now on; ``math.inf`` as fast as it goes.
+
+        Raises:
+            ValueError: for a speed that is not above 0.
+        """
+        if not speed > 0.0:
+            raise ValueError(f"a speed factor is above 0, not {speed}")
+        self.speed = speed
+        loop = self._loop[0]
+        loop["pace"] = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
+        loop["due"] = time.monotonic_ns()
+
+    def pause(self) -> None:
+        """Hold simulated time after the present step."""
+        self._paused = True
+        self._interrupt()
+
+    def resume(self) -> None:
+        """Let time run on."""
+        self._paused = False
+        self._loop[0]["due"] = time.monotonic_ns()
+        self._interrupt()
+
+    def step(self, count: int = 1) -> None:
+        """Take ``count`` steps while paused."""
+        with self._lock:
+            self._single_steps += count
+        self._interrupt()
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Run ``action`` on the loop's thread between two steps, as soon as possible."""
+        with self._lock:
+            self._calls.append(action)
+        self._interrupt()
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Run ``action`` between two steps, ``seconds`` of simulated time after the start."""
+        due = self.simulation.start + round(seconds * 1e6)
+        with self._lock:
+            heapq.heappush(self._events, _Event(due, next(self._order), action))
+        self._interrupt()
+
+    def status(self) -> Status:
+        """What is going on, without stopping it; the figures may be a few steps apart."""
+        simulation, states = self.simulation, self.simulation.states
+        capacity = simulation.vehicles["battery_capacity"]
+        left = np.where(np.isfinite(capacity), states["battery_charge"] / capacity, 1.0)
+        links = tuple(
+            LinkStatus(
+                port=port,
+                connected=int(link["fd"]) >= 0,
+                answers=int(link["answers"]),
+                armed=bool(int(link["mode"]) & kernel.ARMED),
+                stalled=bool(link["stalled"]),
+                bad_frames=int(link["bad_checksums"] + link["unknown"] + link["mavlink1"]),
+                bad_values=int(link["bad_values"]),
+            )
+            for port, link in zip(self.ports, self._links, strict=True)
+        )
+        return Status(
+            time=(int(self._loop[0]["time"]) - simulation.start) * 1e-6,
+            steps=int(self._loop[0]["steps"]),
+            real_time_factor=self._rate[2],
+            paused=self._paused,
+            links=links,
+            position=states["position"].copy(),
+            velocity=states["velocity"].copy(),
+            battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
+        )
+
+    # --- the loop's thread
+
+    def _interrupt(self) -> None:
+        self._loop[0]["request"] = 1
+        self._wake.set()
+
+    def _serve(self) -> None:
+        try:
+            while not self._stop:
+                self._turn()
+        except BaseException as error:  # noqa: BLE001  (kept for the owner, who raises it where it is seen)
+            self.failure = error
+        finally:
+            self._flush()
+
+    def _turn(self) -> None:
+        """One round: look after everything rare, then let the compiled loop run."""
+        self._loop[0]["request"] = 0
+        self._accept()
+        self._run_due()
+        target = self._target()
+        if target is None:
+            self._wake.wait(0.02)
+            self._wake.clear()
+            return
+        reason = self._run(target)
+        self.simulation.time = int(self._loop[0]["time"])
+        self._measure()
+        if reason == kernel.LOST:
+            self._drop_lost()
+        elif reason == kernel.STALLED:
+            self._stall()
+        if reason == kernel.LOG_FULL or int(self._loop[0]["rows"]) > len(self._log) // 2:
+            self._flush()
+
+    def _target(self) -> int | None:
+        """Simulated time (us) up to which the loop may run now; None while there is nothing to do."""
+        loop = self._loop[0]
+        if not any(int(fd) >= 0 for fd in self._links["fd"]):
+            return None
+        if self._paused:
+            with self._lock:
+                if self._single_steps == 0:
+                    return int(loop["time"]) if loop["waiting"] else None
+                self._single_steps -= 1
+            return int(loop["time"] + loop["step"])
+        with self._lock:
+            if self._events:
+                return max(self._events[0].time, int(loop["time"] + loop["step"]))
+        return 1 << 62
+
+    def _run(self, target: int) -> int:
+        s = self.simulation
+        return kernel.run(
+            self._loop,
+            s.vehicles,
+            s.states,
+            s.controls,
+            s.armed,
+            s.world.environment,
+            s.world.wind,
+            s.wind_states,
+            s.world.wind_series,
+            s.sensors,
+            s.sensor_states,
+            self._links,
+            self._slots,
+            self._payloads,
+            self._raw,
+            self._out,
+            self._polls,
+            self._buffers,
+            self._payload,
+            self._scratch,
+            self._scratch_raw,
+            self._clock,
+            self._log,
+            target,
+        )
+
+    def _run_due(self) -> None:
+        """Run what was asked for between steps: calls at once, events when their time has come."""
+        now = int(self._loop[0]["time"])
+        with self._lock:
+            actions, self._calls = self._calls, []
+            while self._events and self._events[0].time <= now:
+                actions.append(heapq.heappop(self._events).action)
+        for action in actions:
+            action()
+
+    def _accept(self) -> None:
+        for i, listener in enumerate(self._listeners):
+            try:
+                connection, address = listener.accept()
+            except BlockingIOError:
+                continue
+            if self._connections[i] is not None:
+                connection.close()
+                self.notify(f"port {self.ports[i]}: refused a second client from {address[0]}:{address[1]}")
+                continue
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setblocking(False)
+            self._connections[i] = connection
+            self._links[i] = np.zeros((), LINK)
+            self._links[i]["fd"] = connection.fileno()
+            self._links[i]["wait_start"] = time.monotonic_ns()
+            self._links[i]["answered"] = 1
+            self._loop[0]["due"] = time.monotonic_ns()
+            self.notify(f"port {self.ports[i]}: a flight stack connected")
+
+    def _drop_lost(self) -> None:
+        for i, link in enumerate(self._links):
+            connection = self._connections[i]
+            if link["lost"] and connection is not None:
+                connection.close()
+                self._connections[i] = None
+                link["fd"], link["lost"], link["answered"] = -1, 0, 1
+                # A flight stack that is gone commands nothing; its motors stop as a dead ESC signal's would.
+                link["mode"] = 0
+                link["controls"] = 0.0
+                self.notify(
+                    f"port {self.ports[i]}: the flight stack closed the connection; PX4 never reopens it, so"
+                    " that process is gone.  A new one may connect"
+                )
+
+    def _stall(self) -> None:
+        """A flight stack is overdue: wait on, go on without it, or give up."""
+        now = time.monotonic_ns()
+        patience = int(self._loop[0]["patience"])
+        for i, link in enumerate(self._links):
+            if link["fd"] < 0 or link["answered"] or link["stalled"] or now - link["wait_start"] < patience:
+                continue
+            connection = self._connections[i]
+            unread = unread_by_peer(connection) if connection is not None else None
+            frozen = bool(unread)
+            seconds = patience * 1e-9
+            if self.on_stall == "abort":
+                self._stop = True
+                self.failure = UserError(
+                    f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)"
+                )
+                return
+            if frozen or self.on_stall == "wait":
+                link["wait_start"] = now
+                if i not in self._told_stalled:
+                    what = "does not read its link" if frozen else "does not answer"
+                    self.notify(
+                        f"port {self.ports[i]}: the flight stack {what} for {seconds:g} s; time stands still"
+                        " until it does"
+                    )
+            else:
+                link["stalled"] = 1
+                if i not in self._told_stalled:
+                    self.notify(
+                        f"port {self.ports[i]}: no answer for {seconds:g} s; going on at real time with the"
+                        " last commands until answers come back"
+                    )
+            self._told_stalled.add(i)
+
+    def _measure(self) -> None:
+        """Real-time factor over about a second, and the end of stalls."""
+        wall, simulated, _ = self._rate
+        now, time_us = time.monotonic(), int(self._loop[0]["time"])
+        if now - wall >= 1.0:
+            self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
+        for i in tuple(self._told_stalled):
+            link = self._links[i]
+            if link["fd"] < 0 or (not link["stalled"] and link["answered"]):
+                self._told_stalled.discard(i)
+                if link["fd"] >= 0:
+                    self.notify(f"port {self.ports[i]}: answers are back, in lockstep again")
+
+    def _flush(self) -> None:
+        rows = int(self._loop[0]["rows"])
+        self._loop[0]["rows"] = 0
+        if rows and self.recorder is not None:
+            self.recorder.write(self._log[:rows])
+
+    def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
+        """(16,) last sample of a vehicle's sensor (see sensors/layout.py); None where it has none."""
+        sensors: Any = self.simulation.sensors[vehicle]
+        for i, sensor in enumerate(sensors):
+            if sensor["kind"] == kind and sensor["instance"] == instance:
+                values: NDArray[np.float64] = self.simulation.sensor_states[vehicle, i]["values"].copy()
+                return values
+        return None

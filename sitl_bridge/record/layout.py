@@ -1,0 +1,51 @@
+"""One row of the truth log: what was true and what was commanded, once a step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROW = np.dtype(
+    [
+        ("time", "i8"),  # us of simulated time
+        ("vehicle", "i4"),
+        ("armed", "i4"),
+        ("position", "f8", 3),  # m NED
+        ("velocity", "f8", 3),  # m/s NED
+        ("attitude", "f8", 4),  # w, x, y, z body to NED
+        ("angular_velocity", "f8", 3),  # rad/s body
+        ("specific_force", "f8", 3),  # m/s^2 body
+        ("wind", "f4", 3),  # m/s NED
+        ("rotor_speed", "f4", 12),  # rad/s
+        ("rotor_thrust", "f4", 12),  # N
+        ("control", "f4", 16),  # as received, held over the step that ends at ``time``
+        ("battery_voltage", "f4"),  # V
+        ("battery_current", "f4"),  # A
+        ("battery_charge", "f4"),  # A s left
+        ("impact_speed", "f4"),  # m/s, greatest so far
+        ("in_contact", "i4"),  # contact points in the ground
+        ("answered", "i4"),  # 1: the flight stack answered the frame before
+    ]
+)
+
+_AXES = {
+    "position": ("north", "east", "down"),
+    "velocity": ("north", "east", "down"),
+    "wind": ("north", "east", "down"),
+    "attitude": ("w", "x", "y", "z"),
+    "angular_velocity": ("x", "y", "z"),
+    "specific_force": ("x", "y", "z"),
+}
+
+
+def flat(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
+    """The same bytes with one scalar column a component, as tables want them: ``position_north`` ..."""
+    columns: list[tuple[str, str]] = []
+    for name in dtype.names or ():
+        field = dtype[name]
+        if field.subdtype is None:
+            columns.append((name, field.str))
+            continue
+        base, shape = field.subdtype
+        labels = _AXES.get(name, tuple(str(i) for i in range(shape[0])))
+        columns.extend((f"{name}_{label}", base.str) for label in labels)
+    return np.dtype(columns)
