@@ -11,7 +11,7 @@ import asyncio
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -43,13 +43,19 @@ from sitl_bridge.flight.plan import (
     load_plan,
 )
 from sitl_bridge.flight.script import FAILED, command_line, run
-from sitl_bridge.flight.vehicle import Vehicle
+from sitl_bridge.flight.vehicle import MissionFailedError, Vehicle, reason
 
 MISSION, FENCE, RALLY = 0, 1, 2
 """MAV_MISSION_TYPE."""
 
 AUTOPILOT = 1
 """MAV_COMP_ID_AUTOPILOT1."""
+
+ACCEPTED = 0
+"""MAV_MISSION_ACCEPTED."""
+
+CLEAR_ATTEMPTS = 5
+"""As many as QGroundControl and MAVSDK make for a mission transfer."""
 
 SLOWEST = 1.0
 """m/s with which the time for a mission is reckoned where the plan sets no speed: a fifth of PX4's default
@@ -156,7 +162,7 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
             else:
                 await _clear(vehicle, kind)
         except MavsdkError as refusal:
-            vehicle.fail(f"PX4 did not take the plan's {name} ({len(items)} items): {refusal}")
+            vehicle.fail(f"PX4 did not take the plan's {name} ({len(items)} items): {reason(refusal)}")
         vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
     await vehicle.sleep(SETTLING)
 
@@ -165,7 +171,29 @@ async def _clear(vehicle: Vehicle, kind: int) -> None:
     """Clear one kind of items on the vehicle.  MAVSDK has no call for the rally points alone."""
     fields = {"target_system": vehicle.system_id, "target_component": AUTOPILOT, "mission_type": kind}
     message = MavlinkMessage("MISSION_CLEAR_ALL", 0, 0, vehicle.system_id, AUTOPILOT, json.dumps(fields))
-    await vehicle.mavlink.send_message(message)
+    answers = vehicle.mavlink.subscribe_message("MISSION_ACK")
+    async with aclosing(answers):
+        answer = asyncio.ensure_future(_acknowledged(answers, kind))
+        for _ in range(CLEAR_ATTEMPTS):
+            await vehicle.mavlink.send_message(message)
+            await asyncio.wait([answer], timeout=1.0)
+            if answer.done():
+                break
+        else:
+            answer.cancel()
+            await asyncio.wait([answer])
+            vehicle.fail(f"PX4 did not answer {CLEAR_ATTEMPTS} requests to clear items of type {kind}")
+    if answer.result() != ACCEPTED:
+        vehicle.fail(f"PX4 did not clear items of type {kind}: MAV_MISSION_RESULT {answer.result()}")
+
+
+async def _acknowledged(answers: AsyncGenerator[Any, None], kind: int) -> int:
+    """MAV_MISSION_RESULT of the next acknowledgement for ``kind``."""
+    async for answer in answers:
+        fields = json.loads(answer.fields_json)
+        if fields.get("mission_type", MISSION) == kind:
+            return int(fields["type"])
+    raise MissionFailedError("the stream of acknowledgements ended")
 
 
 async def fly(vehicle: Vehicle, plan: Plan) -> None:

@@ -24,7 +24,7 @@ from mavsdk.plugins.offboard import (
 )
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.flight.vehicle import Vehicle
+from sitl_bridge.flight.vehicle import Vehicle, reason
 
 Setpoint: TypeAlias = Any
 """One of MAVSDK's setpoints, or a pair (PositionNedYaw, VelocityNedYaw) of a position with feed-forward."""
@@ -79,9 +79,12 @@ class OffboardControl:
             if self.vehicle.armed and self.vehicle.mode == FlightMode.OFFBOARD:
                 async with asyncio.timeout(5.0):
                     await self.vehicle.offboard.stop()
-        except (MavsdkError, TimeoutError) as refusal:
+        except MavsdkError as refusal:
             if kind is None:
-                self.vehicle.fail(f"PX4 did not go from Offboard to Hold: {refusal!r}")
+                self.vehicle.fail(f"PX4 did not go from Offboard to Hold: {reason(refusal)}")
+        except TimeoutError:
+            if kind is None:
+                self.vehicle.fail("PX4 did not answer within 5 s when told to go from Offboard to Hold")
         finally:
             await self._stop_stream()
 
@@ -95,7 +98,7 @@ class OffboardControl:
                 break
             except MavsdkError as refusal:
                 if vehicle.time > deadline:
-                    vehicle.fail(f"PX4 refuses offboard mode: {refusal}")
+                    vehicle.fail(f"PX4 refuses offboard mode: {reason(refusal)}")
                 await vehicle.sleep(0.2)
         await vehicle.wait(
             "PX4 to report offboard mode", lambda: vehicle.mode == FlightMode.OFFBOARD, limit=START_LIMIT

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.vehicle import Vehicle, connect, within
+from sitl_bridge.flight.vehicle import Vehicle, connect, reason, within
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Where PX4's first simulated instance sends its offboard link."""
@@ -99,8 +99,12 @@ async def _main(mission: Mission, options: argparse.Namespace) -> int:
     except asyncio.CancelledError:
         print("interrupted", file=sys.stderr, flush=True)
         return INTERRUPTED
-    except (UserError, MavsdkError) as error:
+    except UserError as error:
         print(f"mission failed: {error}", file=sys.stderr, flush=True)
+        return FAILED
+    except MavsdkError as error:
+        origin = getattr(error, "origin", "MAVSDK")
+        print(f"mission failed: {origin}: {reason(error)}", file=sys.stderr, flush=True)
         return FAILED
     print("mission succeeded", flush=True)
     return SUCCEEDED

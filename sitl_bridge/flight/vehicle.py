@@ -309,7 +309,7 @@ class Vehicle:
             except MavsdkError as refusal:
                 if self.time > deadline:
                     reasons = ", ".join(self.failed_checks) or "it gave no reason"
-                    self.fail(f"PX4 refuses to arm ({refusal}): {reasons}")
+                    self.fail(f"PX4 refuses to arm ({reason(refusal)}): {reasons}")
                 await self.sleep(0.5)
         await self.wait("PX4 to report that it is armed", lambda: self.armed, limit)
         self.say("armed")
@@ -378,6 +378,12 @@ class Vehicle:
             state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
         )
         self.say("landed and disarmed")
+
+
+def reason(refusal: MavsdkError) -> str:
+    """Why MAVSDK refused something, in a word or two, without the arguments it puts into its messages."""
+    result = getattr(refusal, "result", None)
+    return result.name.lower().replace("_", " ") if result is not None else str(refusal)
 
 
 def _keep_mavsdk_quiet() -> None:
