@@ -277,9 +277,9 @@ class Airframe(BaseModel):
         return self.sources.get(best, "")
 
     @cached_property
-    def record(self) -> NDArray[np.void]:
-        """() VEHICLE."""
-        return self.vehicle()
+    def record(self) -> Any:
+        """VEHICLE as a single record, as compiled functions and ``performance`` take it from Python."""
+        return self.vehicle()[()]
 
     def vehicle(self) -> NDArray[np.void]:
         """() VEHICLE record of the compiled step."""

@@ -225,19 +225,47 @@ def hover(
     )
 
 
-def _steady_speed(vehicle: NDArray[np.void], k: int, voltage: float, density: float) -> float:
-    """Speed in rad/s of rotor ``k`` at full command in still air."""
+def _steady_speed(
+    vehicle: NDArray[np.void], k: int, voltage: float, density: float, command: float = 1.0
+) -> float:
+    """Speed in rad/s at which rotor ``k`` settles at a command in still air."""
     if vehicle["motor_kind"] != MOTOR_DC:
-        return float(first_order_target(vehicle, 1.0, voltage))
+        return float(first_order_target(vehicle, command, voltage))
 
     def excess(speed: float) -> float:
-        driving = float(vehicle["dc_flux"]) * dc_current(vehicle, voltage, speed)
+        driving = float(vehicle["dc_flux"]) * dc_current(vehicle, command * voltage, speed)
         return driving - thrust_and_torque(vehicle, k, speed, 0.0, density)[1]
 
     high = 100.0
     while excess(high) > 0.0:
         high *= 2.0
     return float(brentq(excess, 0.0, high, xtol=1e-9))
+
+
+def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) -> Floats:
+    """Thrust (rotors,) in N of each rotor at one command for all, in still air at the nominal voltage.
+
+    Args:
+        vehicle: () VEHICLE record.
+        command: above 0, up to 1.
+        density: kg/m^3 of the air.
+    """
+    voltage = float(vehicle["battery_nominal_voltage"])
+    return np.array(
+        [
+            thrust_and_torque(vehicle, k, _steady_speed(vehicle, k, voltage, density, command), 0.0, density)[0]
+            for k in range(_rotors(vehicle))
+        ]
+    )
+
+
+def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+    """Change of reaction torque over change of thrust of rotor ``k`` at a thrust (N), in m."""
+    low, high = (
+        thrust_and_torque(vehicle, k, speed_for_thrust(vehicle, k, share * thrust, density), 0.0, density)
+        for share in (0.99, 1.01)
+    )
+    return float((high[1] - low[1]) / (high[0] - low[0]))
 
 
 def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> tuple[Floats, float]:

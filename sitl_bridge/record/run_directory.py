@@ -1,0 +1,100 @@
+"""The directory a run keeps: what it was, what was said, PX4's logs, the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from sitl_bridge.errors import UserError
+
+
+class RunDirectory:
+    """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it.
+
+    Holds run.json (what it was), console.log (what was said), truth.npy, px4/ and, at the end, summary.json.
+
+    Args:
+        parent: where runs are kept.
+        name: of what is flown.
+
+    Raises:
+        UserError: when it cannot be made.
+    """
+
+    def __init__(self, parent: Path, name: str) -> None:
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            self.path = self._make(parent, f"{stamp}-{name}")
+            self._console: TextIO = (self.path / "console.log").open("w", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{parent}: cannot keep runs there: {error.strerror}") from error
+        self._link_latest(parent)
+
+    @staticmethod
+    def _make(parent: Path, name: str) -> Path:
+        for suffix in ("", *(f"-{i}" for i in range(2, 1000))):
+            path = (parent / f"{name}{suffix}").resolve()
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return path
+        raise UserError(f"{parent}: a thousand runs called {name}")
+
+    def _link_latest(self, parent: Path) -> None:
+        link, temporary = parent / "latest", parent / f".latest-{os.getpid()}"
+        # A file system without links is no reason not to fly.
+        with contextlib.suppress(OSError):
+            temporary.symlink_to(self.path.name)
+            temporary.replace(link)
+
+    @property
+    def truth(self) -> Path:
+        """The truth log."""
+        return self.path / "truth.npy"
+
+    @property
+    def px4(self) -> Path:
+        """PX4's working directory."""
+        return self.path / "px4"
+
+    def say(self, line: str) -> None:
+        """Append a line to the console log."""
+        if not self._console.closed:
+            self._console.write(line.rstrip() + "\n")
+            self._console.flush()
+
+    def write_json(self, name: str, data: dict[str, Any]) -> Path:
+        """Write a JSON file whole or not at all."""
+        path = self.path / name
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(data, indent=2, default=str) + "\n", encoding="utf-8")
+        temporary.replace(path)
+        return path
+
+    def describe(self, **facts: Any) -> None:
+        """Write run.json: the given facts, the versions that matter and the command line."""
+        packages = ("sitl-bridge", "numpy", "numba", "pymavlink", "mavsdk")
+        self.write_json(
+            "run.json",
+            {
+                "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+                "versions": {name: version(name) for name in packages}
+                | {"python": platform.python_version()},
+                "machine": {"system": platform.system(), "architecture": platform.machine()},
+                **facts,
+            },
+        )
+
+    def close(self) -> None:
+        """Close the console log."""
+        self._console.close()

@@ -1,0 +1,87 @@
+"""The truth log: one table a run, a ``.npy`` file that is whole after every write, whatever ends the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.record.layout import ROW, flat
+
+
+class TruthLog:
+    """Appends rows to a structured ``.npy`` file with one scalar column a component.
+
+    The header has room for any count and is rewritten after the rows are in, so ``numpy.load`` reads all
+    rows whose header update was done, also after the writer was killed.
+
+    Args:
+        path: new file.
+        dtype: of the rows; sub-arrays become one column a component.
+
+    Raises:
+        UserError: when the file is there already or cannot be written.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[np.void] = ROW) -> None:
+        self.path = path
+        self._dtype = dtype
+        self._columns = flat(dtype)
+        self._count = 0
+        try:
+            self._file = path.open("xb", buffering=0)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        self._write_header()
+
+    def _write_header(self) -> None:
+        """Header for the present count; numpy pads it, and the padding is kept to a constant length."""
+        self._file.seek(0)
+        fields = {
+            "descr": npy.dtype_to_descr(self._columns),
+            "fortran_order": False,
+            "shape": (self._count,),
+        }
+        # numpy leaves room for the count to grow to 21 digits (GROWTH_AXIS_MAX_DIGITS), so the length holds.
+        npy.write_array_header_2_0(self._file, fields)
+        self._file.seek(0, 2)
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        """Append rows ((k,) of the log's dtype)."""
+        self._file.write(rows.astype(self._dtype, copy=False).tobytes())
+        self._count += len(rows)
+        self._write_header()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._file.close()
+
+    def __enter__(self) -> TruthLog:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_truth(path: Path) -> NDArray[np.void]:
+    """Read a truth log; the columns are those of ``flat(ROW)``.
+
+    Raises:
+        UserError: when the file is missing or is no table of that kind.
+    """
+    try:
+        table: NDArray[np.void] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a truth log: {error}") from error
+    if table.dtype.names is None or "position_north" not in table.dtype.names:
+        raise UserError(f"{path}: is no truth log (it has no column position_north)")
+    return table
