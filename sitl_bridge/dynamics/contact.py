@@ -194,8 +194,12 @@ def standing_pose(
             hessian += np.eye(3) * (1e-3 * weight - lowest)
         step = -np.linalg.solve(hessian, gradient)
         share = 1.0
-        while share > 1e-12 and energy(down + share * step[0], tilt + share * step[1:]) > energy(down, tilt):
+        # Rounding hides what the last steps gain.
+        enough = energy(down, tilt) + 1e-12 * weight
+        while share > 1e-9 and energy(down + share * step[0], tilt + share * step[1:]) > enough:
             share *= 0.5
+        if share <= 1e-9:
+            break
         down += share * float(step[0])
         tilt = tilt + share * step[1:]
     raise UserError(

@@ -253,7 +253,9 @@ def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) ->
     voltage = float(vehicle["battery_nominal_voltage"])
     return np.array(
         [
-            thrust_and_torque(vehicle, k, _steady_speed(vehicle, k, voltage, density, command), 0.0, density)[0]
+            thrust_and_torque(vehicle, k, _steady_speed(vehicle, k, voltage, density, command), 0.0, density)[
+                0
+            ]
             for k in range(_rotors(vehicle))
         ]
     )

@@ -1,0 +1,176 @@
+"""Motors and battery: exact first-order response, hector's DC motor, voltage sag, discharge."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dynamics_vehicles import Record, add_rotors, advance, body, environment, fly, hector, iris, start
+
+from sitl_bridge.dynamics.battery import open_circuit_voltage
+from sitl_bridge.dynamics.motor import dc_current
+
+
+def bench(vehicles: Record) -> Record:
+    """The same vehicle bolted down, as on a thrust stand."""
+    vehicles["mass"] = 1e9
+    vehicles["inertia"] = np.eye(3) * 1e9
+    vehicles["inertia_inverse"] = np.eye(3) * 1e-9
+    return vehicles
+
+
+@pytest.mark.parametrize(("step", "substeps"), [(0.004, 2), (0.001, 1), (0.025, 3)])
+def test_first_order_response_is_exact_at_every_step_size(step: float, substeps: int) -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 0.1, 0.6, step=step, substeps=substeps)
+    assert state["rotor_speed"][:4] == pytest.approx(700.0 * (1.0 - math.exp(-0.1 / 0.0125)), rel=1e-12)
+    state = fly(vehicles, states, environments, 0.1, 0.2, step=step, substeps=substeps)
+    top = 700.0 * (1.0 - math.exp(-8.0))
+    assert state["rotor_speed"][:4] == pytest.approx(300.0 + (top - 300.0) * math.exp(-4.0), rel=1e-12)
+
+
+def test_motor_stops_when_disarmed_and_idles_when_armed() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    assert fly(vehicles, states, environments, 1.0, 0.0, armed=1)["rotor_speed"][0] == pytest.approx(100.0)
+    assert fly(vehicles, states, environments, 1.0, 0.7, armed=0)["rotor_speed"][0] == pytest.approx(
+        0.0, abs=1e-9
+    )
+
+
+def test_rotor_without_health_stops_and_with_half_gives_half_the_thrust() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    states["rotor_health"][0, :2] = (0.0, 0.5)
+    state = fly(vehicles, states, environments, 1.0, 0.6)
+    assert state["rotor_speed"][0] == 0.0
+    assert state["rotor_thrust"][0] == 0.0
+    assert state["rotor_thrust"][1] == pytest.approx(0.5 * state["rotor_thrust"][2])
+    assert state["rotor_torque"][1] == pytest.approx(0.5 * state["rotor_torque"][2])
+
+
+def test_reversible_motor_turns_backwards_and_pushes_down() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["motor_reversible"] = 1
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.5)
+    state = fly(vehicles, states, environments, 1.0, -0.5)
+    assert state["rotor_speed"][:4] == pytest.approx(-600.0)
+    assert state["rotor_thrust"][:4] == pytest.approx(-5.84e-6 * 600.0**2, rel=2e-3)
+
+
+def test_command_outside_its_range_is_clipped() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    assert fly(vehicles, states, environments, 1.0, 7.0)["rotor_speed"][0] == pytest.approx(1100.0)
+    assert fly(vehicles, states, environments, 1.0, -7.0)["rotor_speed"][0] == pytest.approx(100.0)
+
+
+def test_hector_motor_holds_hover_speed_at_the_published_voltage_and_current() -> None:
+    # 485.3 rad/s, 3.622 N, 7.035 V and 2.973 A a motor, 83.7 W in all; from standstill.
+    vehicles, environments = bench(hector()), environment(gravity=0.0)
+    states = start(vehicles, environments, 0.0)
+    state = fly(vehicles, states, environments, 4.0, 7.035 / 14.8)
+    assert state["rotor_speed"][:4] == pytest.approx(485.3, rel=1e-3)
+    assert state["rotor_thrust"][:4] == pytest.approx(3.622, rel=2e-3)
+    assert dc_current(vehicles[0], 7.035, float(state["rotor_speed"][0])) == pytest.approx(2.973, rel=2e-3)
+    assert state["battery_current"] * 14.8 == pytest.approx(83.7, rel=2e-3)
+
+
+def test_dc_motor_that_is_not_driven_brakes_to_a_stop() -> None:
+    vehicles, environments = bench(hector()), environment(gravity=0.0)
+    states = start(vehicles, environments, 0.0)
+    fly(vehicles, states, environments, 3.0, 0.6)
+    state = fly(vehicles, states, environments, 3.0, 0.0)
+    assert (state["rotor_speed"][:4] >= 0.0).all()
+    assert state["rotor_speed"][:4].max() < 1.0
+
+
+def test_first_order_speed_follows_the_battery_voltage() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 100.0
+    vehicles["battery_resistance"] = 0.01
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 0.5, 0.6)
+    assert state["battery_voltage"] < 16.8 - 0.1
+    assert state["rotor_speed"][0] == pytest.approx(700.0 * state["battery_voltage"] / 16.0, rel=1e-3)
+
+
+def test_terminal_voltage_is_open_circuit_voltage_less_the_drop_in_the_pack() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 5.0
+    vehicles["battery_resistance"] = 0.02
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 30.0, 0.5)
+    source = open_circuit_voltage(vehicles[0], float(state["battery_charge"]))
+    current = float(state["battery_current"])
+    shaft = float(np.sum(state["rotor_torque"][:4] * state["rotor_speed"][:4]))
+    assert state["battery_voltage"] == pytest.approx(source - 0.02 * current, rel=1e-3)
+    assert current * state["battery_voltage"] == pytest.approx(shaft / 0.8, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["first order", "dc"])
+def test_voltage_does_not_oscillate_with_the_current_it_drives(kind: str) -> None:
+    # The current of an accelerating motor grows with voltage faster than 1/R here: the loop gain passes 1.
+    vehicles, environments = bench(iris() if kind == "first order" else hector()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 5.0
+    vehicles["battery_resistance"] = 0.06
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.2)
+    controls = np.full(16, 0.6)
+    voltages = []
+    for _ in range(250):
+        advance(vehicles, states, controls, 1, environments, 0.004, 2, 1)
+        voltages.append(float(states["battery_voltage"][0]))
+    change = np.diff(voltages)
+    turns = np.sum(change[1:] * change[:-1] < 0.0)
+    assert turns <= 2
+
+
+def test_discharge_at_constant_current_takes_capacity_over_current() -> None:
+    vehicles, environments = body(1.0, np.eye(3)), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 40.0
+    vehicles["battery_idle_current"] = 2.0
+    vehicles["battery_resistance"] = 0.05
+    states = start(vehicles, environments)
+    state = fly(vehicles, states, environments, 19.9)
+    assert state["battery_charge"] == pytest.approx(40.0 - 2.0 * 19.9, rel=1e-9)
+    assert state["battery_voltage"] == pytest.approx(4 * (3.3 + 0.9 * 0.005) - 0.1, rel=1e-3)
+    state = fly(vehicles, states, environments, 0.2)
+    assert state["battery_charge"] == 0.0
+    assert state["battery_voltage"] == 0.0
+
+
+def test_empty_battery_stops_the_motors() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 1e5
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 0.5, 0.6)
+    states["battery_charge"] = 0.0
+    state = fly(vehicles, states, environments, 0.5, 0.6)
+    assert state["rotor_speed"][0] < 1.0
+    assert state["battery_current"] == 0.0
+
+
+def test_ideal_source_neither_sags_nor_empties() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_resistance"] = 0.1
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 1.0, 1.0)
+    assert state["battery_voltage"] == 16.0
+    assert math.isinf(state["battery_charge"])
+    assert state["battery_current"] > 10.0
+
+
+def test_overload_never_takes_the_voltage_below_half_the_sources() -> None:
+    vehicles, environments = body(1e9, np.eye(3)), environment(gravity=0.0)
+    add_rotors(vehicles[0], [(0.0, 0.0, 0.0, 1)], 1e-4, 0.1)
+    vehicles["battery_capacity"] = 1e9
+    vehicles["battery_resistance"] = 1.0
+    states = start(vehicles, environments)
+    for _ in range(100):
+        state = fly(vehicles, states, environments, 0.05, 1.0)
+        assert 0.5 * 16.8 * (1 - 1e-6) <= state["battery_voltage"] <= 16.8
+        assert state["battery_current"] <= 0.5 * 16.8 * (1 + 1e-6)

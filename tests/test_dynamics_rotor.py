@@ -1,0 +1,197 @@
+"""Rotors: the seeds' thrust and torque laws, propeller tables, in-plane forces, ground effect."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from dynamics_vehicles import SEA_LEVEL_DENSITY, add_rotors, body, environment, fly, hector, iris, start
+
+from sitl_bridge.dynamics.aerodynamics import ground_effect_factor, induced_velocity
+from sitl_bridge.dynamics.rotor import table_coefficients, thrust_and_torque
+
+# UIUC propeller data base, APC Slow Flyer 10x4.7, static: rpm, C_T, C_P.
+APC_10X4_7 = np.array(
+    [
+        (2377, 0.1059, 0.0431),
+        (2676, 0.1079, 0.0437),
+        (2947, 0.1079, 0.0437),
+        (3234, 0.1104, 0.0444),
+        (3494, 0.1117, 0.0450),
+        (3762, 0.1143, 0.0460),
+        (4029, 0.1158, 0.0466),
+        (4319, 0.1177, 0.0474),
+        (4590, 0.1200, 0.0484),
+        (4880, 0.1223, 0.0494),
+        (5147, 0.1237, 0.0500),
+        (5417, 0.1252, 0.0508),
+        (5715, 0.1263, 0.0513),
+        (5960, 0.1278, 0.0520),
+        (6226, 0.1286, 0.0524),
+        (6528, 0.1299, 0.0531),
+    ]
+)
+DIAMETER = 0.254
+
+
+@pytest.mark.parametrize(("inflow", "thrust"), [(0.0, 3.622), (-2.0, 3.867), (2.0, 3.378)])
+def test_hector_thrust_at_hover_speed_falls_in_a_climb(inflow: float, thrust: float) -> None:
+    force, _ = thrust_and_torque(hector()[0], 0, 485.3, inflow, SEA_LEVEL_DENSITY)
+    assert force == pytest.approx(thrust, abs=1e-3)
+
+
+def test_hector_quadratic_inflow_term_has_the_released_sign() -> None:
+    # T = ... - sgn(v1) C_T2 v1^2 with the value that stands commented out in the release, C_T2 = -1.3077e-2.
+    vehicle = hector()[0]
+    without = [thrust_and_torque(vehicle, 0, 485.3, v, SEA_LEVEL_DENSITY)[0] for v in (-3.0, 3.0)]
+    vehicle["thrust_b2"] = 1.3077e-2
+    with_term = [thrust_and_torque(vehicle, 0, 485.3, v, SEA_LEVEL_DENSITY)[0] for v in (-3.0, 3.0)]
+    assert np.subtract(with_term, without) == pytest.approx([-1.3077e-2 * 9.0, 1.3077e-2 * 9.0])
+
+
+def test_airrobot_thrust_has_a_quadratic_and_a_linear_term_and_a_linear_torque() -> None:
+    vehicle = body(1.3, np.eye(3))[0]
+    add_rotors(vehicle, [(0.0, 0.0, 0.0, 1)], 2e-5, 0.0)
+    vehicle["thrust_c1"][0] = 3e-4
+    vehicle["torque_g1"][0] = 5e-5
+    thrust, torque = thrust_and_torque(vehicle, 0, 300.0, 0.0, SEA_LEVEL_DENSITY)
+    assert thrust == pytest.approx(2e-5 * 300.0**2 + 3e-4 * 300.0)
+    assert torque == pytest.approx(5e-5 * 300.0)
+
+
+def test_thrust_and_torque_follow_the_air_density() -> None:
+    vehicle = iris()[0]
+    low = thrust_and_torque(vehicle, 0, 700.0, 0.0, SEA_LEVEL_DENSITY)
+    high = thrust_and_torque(vehicle, 0, 700.0, 0.0, 0.736116)
+    assert np.divide(high, low) == pytest.approx(0.736116 / SEA_LEVEL_DENSITY)
+
+
+def test_px4_axial_loss_reaches_zero_thrust_at_25_metres_a_second() -> None:
+    vehicle = iris()[0]
+    static = thrust_and_torque(vehicle, 0, 800.0, 0.0, SEA_LEVEL_DENSITY)[0]
+    assert thrust_and_torque(vehicle, 0, 800.0, 10.0, SEA_LEVEL_DENSITY)[0] == pytest.approx(0.6 * static)
+    assert thrust_and_torque(vehicle, 0, 800.0, -10.0, SEA_LEVEL_DENSITY)[0] == pytest.approx(0.6 * static)
+    assert thrust_and_torque(vehicle, 0, 800.0, 30.0, SEA_LEVEL_DENSITY)[0] == 0.0
+
+
+def test_backwards_rotor_is_the_mirror_image() -> None:
+    vehicle = hector()[0]
+    vehicle["thrust_c1"] = 1e-3
+    vehicle["thrust_b2"] = 2e-3
+    forward = thrust_and_torque(vehicle, 0, 450.0, 1.5, 1.1)
+    backward = thrust_and_torque(vehicle, 0, -450.0, -1.5, 1.1)
+    assert backward == pytest.approx((-forward[0], -forward[1]))
+
+
+def test_load_torque_never_drives_the_rotor() -> None:
+    # Below 297 rad/s hector's identified load torque is negative.
+    assert thrust_and_torque(hector()[0], 0, 200.0, 0.0, SEA_LEVEL_DENSITY)[1] == 0.0
+    assert thrust_and_torque(hector()[0], 0, 485.3, 0.0, SEA_LEVEL_DENSITY)[1] > 0.0
+
+
+def apc_vehicle() -> Any:
+    vehicles = body(1.0, np.eye(3))
+    vehicle = vehicles[0]
+    add_rotors(vehicle, [(0.0, 0.0, 0.0, 1)], 0.0, 0.0)
+    n = len(APC_10X4_7)
+    vehicle["table_speed_count"] = n
+    vehicle["table_advance_count"] = 1
+    vehicle["table_diameter"] = DIAMETER
+    vehicle["table_speed"][:n] = APC_10X4_7[:, 0] * 2.0 * math.pi / 60.0
+    vehicle["table_ct"][:n, 0] = APC_10X4_7[:, 1]
+    vehicle["table_cp"][:n, 0] = APC_10X4_7[:, 2]
+    return vehicles[0]
+
+
+@pytest.mark.parametrize(("rpm", "c_t", "c_p"), APC_10X4_7)
+def test_propeller_table_is_followed_over_its_whole_range(rpm: float, c_t: float, c_p: float) -> None:
+    thrust, torque = thrust_and_torque(apc_vehicle(), 0, rpm * 2.0 * math.pi / 60.0, 0.0, SEA_LEVEL_DENSITY)
+    turns = rpm / 60.0
+    assert thrust == pytest.approx(c_t * SEA_LEVEL_DENSITY * turns**2 * DIAMETER**4, rel=1e-12)
+    power = c_p * SEA_LEVEL_DENSITY * turns**3 * DIAMETER**5
+    assert torque * 2.0 * math.pi * turns == pytest.approx(power, rel=1e-12)
+
+
+def test_table_is_linear_between_rows_and_held_beyond_its_speeds() -> None:
+    vehicle = apc_vehicle()
+    speed = APC_10X4_7[:, 0] * 2.0 * math.pi / 60.0
+    middle = 0.5 * (speed[1:] + speed[:-1])
+    c_t = [table_coefficients(vehicle, float(w), 0.0)[0] for w in middle]
+    assert c_t == pytest.approx(0.5 * (APC_10X4_7[1:, 1] + APC_10X4_7[:-1, 1]))
+    assert table_coefficients(vehicle, 10.0, 0.0) == pytest.approx((0.1059, 0.0431))
+    assert table_coefficients(vehicle, 2000.0, 0.3) == pytest.approx((0.1299, 0.0531))
+
+
+def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_last_advance_ratio() -> None:
+    vehicle = apc_vehicle()
+    speeds, advances = np.array([300.0, 500.0, 800.0]), np.array([0.0, 0.2, 0.6])
+    vehicle["table_speed_count"], vehicle["table_advance_count"] = 3, 3
+    vehicle["table_speed"][:3], vehicle["table_advance"][:3] = speeds, advances
+
+    def c_t(w: float, j: float) -> float:
+        return 0.1 + 2e-5 * w - 0.15 * j + 3e-5 * w * j
+
+    vehicle["table_ct"][:3, :3] = [[c_t(w, j) for j in advances] for w in speeds]
+    vehicle["table_cp"][:3, :3] = 0.05 - 0.1 * advances
+    for w, j in [(300.0, 0.0), (410.0, 0.13), (640.0, 0.55), (800.0, 0.6), (555.0, 0.9), (555.0, -0.3)]:
+        assert table_coefficients(vehicle, w, j)[0] == pytest.approx(c_t(w, j), rel=1e-12)
+    assert table_coefficients(vehicle, 555.0, 50.0)[0] == pytest.approx(c_t(555.0, 1.2))
+    assert table_coefficients(vehicle, 555.0, 0.9)[1] == 0.0
+
+
+def test_in_plane_drag_and_rolling_moment_are_those_of_rotors() -> None:
+    # F = -|w| lambda v_perp at the hub, M = -|w| mu v_perp (gazebo_motor_model.cpp), whatever the direction.
+    environments = environment()
+    for direction in (1, -1):
+        vehicles = body(2.0, np.diag([0.02, 0.03, 0.04]))
+        vehicle = vehicles[0]
+        add_rotors(vehicle, [(0.0, 0.0, 0.0, direction)], 0.0, 0.0)
+        vehicle["rotor_drag"][0] = 8.06428e-5
+        vehicle["rolling_moment"][0] = 1e-6
+        vehicle["motor_speed_idle"] = 500.0
+        states = start(vehicles, environments, 0.0)
+        states["rotor_speed"][0, 0] = 500.0
+        states["velocity"][0] = (3.0, -4.0, 2.0)
+        state = fly(vehicles, states, environments, 1e-6, step=1e-6, substeps=1)
+        assert state["specific_force"] == pytest.approx(
+            [-500 * 8.06428e-5 * 3 / 2, 500 * 8.06428e-5 * 4 / 2, 0.0], rel=1e-4, abs=1e-6
+        )
+        moment = vehicle["inertia"] @ state["angular_acceleration"]
+        assert moment == pytest.approx([-500 * 1e-6 * 3, 500 * 1e-6 * 4, 0.0], rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("height", "factor"),
+    [(2.0, 64.0 / 63.0), (1.0, 16.0 / 15.0), (0.5, 4.0 / 3.0), (0.25, 4.0 / 3.0), (-1.0, 4.0 / 3.0)],
+)
+def test_ground_effect_is_cheeseman_and_bennetts_and_bounded(height: float, factor: float) -> None:
+    radius = 0.13
+    assert ground_effect_factor(radius, height * radius, 1.0, 0.0, 5.0) == pytest.approx(factor)
+
+
+def test_ground_effect_fades_with_forward_flight_and_on_an_overturned_rotor() -> None:
+    # ARC R&M 3021 with forward flight: at V = v_i the gain's square term halves.
+    assert ground_effect_factor(0.1, 0.1, 1.0, 5.0, 5.0) == pytest.approx(1.0 / (1.0 - 1.0 / 32.0))
+    assert ground_effect_factor(0.1, 0.1, -1.0, 0.0, 5.0) == 1.0
+    assert ground_effect_factor(0.1, 0.1, 1.0, 0.0, 0.0) == 1.0
+
+
+def test_induced_velocity_is_that_of_momentum_theory() -> None:
+    velocity = induced_velocity(3.8, 0.127, SEA_LEVEL_DENSITY)
+    assert 2.0 * SEA_LEVEL_DENSITY * math.pi * 0.127**2 * velocity**2 == pytest.approx(3.8)
+
+
+def test_vehicle_near_the_ground_has_more_thrust_at_the_same_command() -> None:
+    thrusts = []
+    for height in (0.05, 50.0):
+        vehicles, environments = iris(), environment()
+        vehicles["ground_effect"] = 1.0
+        vehicles["rotor_radius"][:] = 0.128
+        states = start(vehicles, environments, height)
+        state = fly(vehicles, states, environments, 0.02, 0.5)
+        thrusts.append(float(state["rotor_thrust"][:4].sum()))
+    hub = (0.05 + 0.1 + 0.023) / 0.128
+    # The hubs sink by 2 mm meanwhile and the air is 0.5 % denser at the ground.
+    assert thrusts[0] / thrusts[1] == pytest.approx(1.0 / (1.0 - (0.25 / hub) ** 2), rel=0.01)
