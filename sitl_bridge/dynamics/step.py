@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.battery import settle
-from sitl_bridge.dynamics.contact import CONTACT_STEP, standing_pose, update_contact
+from sitl_bridge.dynamics.contact import (
+    CONTACT_STEP,
+    rotated_down,
+    rotated_east,
+    rotated_north,
+    standing_pose,
+    update_contact,
+)
 from sitl_bridge.dynamics.forces import derivative
 from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
@@ -152,13 +159,43 @@ def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
 
 
 @compiled
+def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float) -> None:
+    """Turn the mean specific force over a step, in NED in ``work[0, :3]``, into body axes halfway through it.
+
+    Args:
+        state: STATE record at the step's end; its ``specific_force`` is written.
+        qw: attitude at the step's start.
+        qx: its x.
+        qy: its y.
+        qz: its z.
+    """
+    q = state.attitude
+    side = 1.0 if q[0] * qw + q[1] * qx + q[2] * qy + q[3] * qz >= 0.0 else -1.0
+    qw += side * q[0]
+    qx += side * q[1]
+    qy += side * q[2]
+    qz += side * q[3]
+    norm = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
+    # The inverse rotation: the vector part the other way round.
+    qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
+    n, e, d = state.work[0, 0], state.work[0, 1], state.work[0, 2]
+    state.specific_force[0] = rotated_north(qw, qx, qy, qz, n, e, d)
+    state.specific_force[1] = rotated_east(qw, qx, qy, qz, n, e, d)
+    state.specific_force[2] = rotated_down(qw, qx, qy, qz, n, e, d)
+
+
+@compiled
 def advance_vehicle(
     vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
 ) -> None:
     """Advance one vehicle by ``seconds`` with commands and wind held.
 
     Near the ground the substeps are divided further, to CONTACT_STEP at most.  The battery's voltage holds
-    for the whole step.  ``specific_force`` and ``angular_acceleration`` are those at the step's end.
+    for the whole step.  ``angular_acceleration`` is the one at the step's end, and so is ``specific_force``
+    in the air, where the trapezoidal rule by which flight stacks integrate such samples is exact to second
+    order.  In a step that touches the ground, the specific force is the mean over the step, as behind an
+    inertial unit's anti-aliasing filter: shocks shorter than a sample would otherwise be missed or counted
+    double, and the integrated velocity of a landing was found off by 0.18 m/s instead of 0.02 m/s.
 
     Args:
         vehicle: VEHICLE record.
@@ -178,6 +215,9 @@ def advance_vehicle(
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
     gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
     h = seconds / substeps
+    touched = state.in_contact
+    north, east, sinking = state.velocity[0], state.velocity[1], state.velocity[2]
+    qw, qx, qy, qz = state.attitude[0], state.attitude[1], state.attitude[2], state.attitude[3]
     rise = math.exp(-0.5 * h / vehicle.motor_tau_up)
     fall = math.exp(-0.5 * h / vehicle.motor_tau_down)
     for _ in range(substeps):
@@ -189,7 +229,13 @@ def advance_vehicle(
             part = 1.0 / splits
             for _ in range(splits):
                 _integrate(vehicle, state, density, gradient, down, gravity, h * part, rise**part, fall**part)
+                touched += state.in_contact
     _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    if touched > 0:
+        state.work[0, 0] = (state.velocity[0] - north) / seconds
+        state.work[0, 1] = (state.velocity[1] - east) / seconds
+        state.work[0, 2] = (state.velocity[2] - sinking) / seconds - gravity
+        _mean_specific_force(state, qw, qx, qy, qz)
     settle(vehicle, state, controls, armed)
     used = 0.5 * (before + state.battery_current) * seconds
     state.battery_charge = max(state.battery_charge - used, 0.0)
