@@ -245,7 +245,13 @@ def _gain_parameters(airframe: Airframe, geometry: Parameters, density: float) -
 
 def _sensor_parameters(airframe: Airframe) -> Parameters:
     """Where PX4's estimator is to take the sensors to be, and how late they are."""
-    found: Parameters = {"SIM_BAT_ENABLE": 0, "BAT1_N_CELLS": airframe.battery.cells}
+    # A BATTERY_STATUS from outside reaches PX4's battery_status with a remaining time of 0 s, not unknown
+    # (mavlink_receiver.cpp, handle_message_battery_status), on which PX4 would return at once.
+    found: Parameters = {
+        "SIM_BAT_ENABLE": 0,
+        "COM_FLTT_LOW_ACT": 0,
+        "BAT1_N_CELLS": airframe.battery.cells,
+    }
     if airframe.battery.capacity is not None:
         found["BAT1_CAPACITY"] = airframe.battery.capacity * 1000.0
     inertial = 0
