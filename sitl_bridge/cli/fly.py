@@ -1,0 +1,168 @@
+"""``sitl-bridge fly``: options in, one live line while it flies, a summary at the end.
+
+Everything that happens is in ``flight/session.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.config.world import load_world
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
+from sitl_bridge.flight.summary import show
+from sitl_bridge.world.wind import parse_wind
+from sitl_bridge.world.world import WorldSpecification
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def parse_speed(text: str) -> float:
+    """``0.5``, ``1``, ``20`` or ``max``.
+
+    Raises:
+        UserError: for anything else.
+    """
+    if text == "max":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not (math.isfinite(speed) and speed > 0):
+        raise UserError(f"--speed {text!r}: write a factor above 0, such as 0.5, 1 or 20, or max")
+    return speed
+
+
+def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecification:
+    """World of the command line: the file, with the wind of ``--wind`` in place of its own.
+
+    Raises:
+        UserError: for a faulty file or wind.
+    """
+    specification = load_world(world) if world is not None else WorldSpecification()
+    if wind is None:
+        return specification
+    return specification.model_copy(update={"wind": parse_wind(wind)})
+
+
+def live_line(progress: Progress) -> Text:
+    """The line a pilot looks at while it flies."""
+    server, vehicle = progress.server, progress.vehicle
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"{server.time:7.1f} s", "bold")
+    line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
+    if not server.links[0].connected:
+        line.append("  waiting for PX4 to connect" if server.steps == 0 else "  PX4 is gone", "yellow")
+        return line
+    if vehicle.silent:
+        line.append("  PX4 is silent", "red")
+    line.append(f"  {vehicle.mode or 'starting'}", "bold green" if vehicle.armed else "green")
+    line.append("  armed" if vehicle.armed else "  disarmed")
+    north, east, down = (float(value) for value in server.position[0])
+    line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
+    line.append(f"  {float(math.hypot(*server.velocity[0])):.1f} m/s")
+    voltage, current, left = (float(value) for value in server.battery[0])
+    line.append(f"  {voltage:.1f} V {current:.0f} A {left:.0%}")
+    if server.links[0].stalled:
+        line.append("  PX4 does not answer", "red")
+    if vehicle.waits_for and not vehicle.armed:
+        line.append(f"  waits for: {'; '.join(vehicle.waits_for)}", "yellow")
+    return line
+
+
+def fly(
+    mission: Annotated[
+        Path, typer.Argument(help="plan saved by QGroundControl (.plan) or MAVSDK script (.py)")
+    ],
+    arguments: Annotated[list[str] | None, typer.Argument(help="handed to the script")] = None,
+    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
+    world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
+    wind: Annotated[
+        str | None,
+        typer.Option(help="m/s @ deg it comes from, e.g. 8@270,turbulence=light; replaces the world's"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 0,
+    speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
+    px4: Annotated[
+        Path | None, typer.Option(help="PX4 checkout or build (else PX4_DIR, ~/PX4-Autopilot)")
+    ] = None,
+    instance: Annotated[int, typer.Option(min=0, max=254, help="of PX4; decides all ports")] = 0,
+    time_limit: Annotated[
+        float | None, typer.Option(help="s of simulated time after which the flight counts as failed")
+    ] = None,
+    headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+) -> None:
+    """Fly a mission with real PX4 in a simulated vehicle.
+
+    QGroundControl on this machine sees the vehicle by itself.  Exit code 0 only when the mission succeeded.
+    """
+    settings = FlightSettings(
+        mission=mission,
+        airframe=load_airframe(airframe),
+        world=load_settings_world(world, wind),
+        seed=seed,
+        speed=parse_speed(speed),
+        px4=px4,
+        instance=instance,
+        runs=runs_dir,
+        arguments=tuple(arguments or ()),
+        time_limit=math.inf if time_limit is None else time_limit,
+    )
+    raise typer.Exit(run(settings, Console(), live=not headless))
+
+
+def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
+    """Fly, show, sum up.
+
+    Returns:
+        the exit code.
+
+    Raises:
+        UserError: for what the user can mend before take-off.
+    """
+    _end_on_signals()
+    session = FlightSession(settings, console.print if not live else lambda line: console.print(Text(line)))
+    interrupted = False
+    try:
+        with session:
+            console.print(Text(f"run directory {session.directory.path}"))
+            if live and console.is_terminal:
+                with Live(console=console, refresh_per_second=10, transient=True) as display:
+                    session.fly(lambda progress: display.update(live_line(progress)))
+            else:
+                session.fly()
+    except KeyboardInterrupt:
+        interrupted = True
+        console.print(Text("interrupted: everything was stopped", "yellow"))
+    if interrupted and not hasattr(session, "px4"):
+        return INTERRUPTED
+    outcome, record = session.conclude()
+    show(console, outcome, record, session.messages)
+    if interrupted:
+        return INTERRUPTED
+    return 0 if outcome.succeeded else 1
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGHUP end the program as Ctrl-C does, so that nothing is left behind."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, interrupt)
