@@ -246,10 +246,11 @@ def _gain_parameters(airframe: Airframe, geometry: Parameters, density: float) -
 def _sensor_parameters(airframe: Airframe) -> Parameters:
     """Where PX4's estimator is to take the sensors to be, and how late they are."""
     # A BATTERY_STATUS from outside reaches PX4's battery_status with a remaining time of 0 s, not unknown
-    # (mavlink_receiver.cpp, handle_message_battery_status), on which PX4 would return at once.
+    # (mavlink_receiver.cpp, handle_message_battery_status), and PX4 would return at once.  COM_FLTT_LOW_ACT 0
+    # would still make it hold for COM_FAIL_ACT_T; a time for the return that is below 0 s never does.
     found: Parameters = {
         "SIM_BAT_ENABLE": 0,
-        "COM_FLTT_LOW_ACT": 0,
+        "RTL_TIME_MARGIN": -1_000_000,
         "BAT1_N_CELLS": airframe.battery.cells,
     }
     if airframe.battery.capacity is not None:
