@@ -238,6 +238,7 @@ class FlightSession:
         self.monitor.start()
         parameters = parameters_for(settings.airframe, self.world, settings.speed)
         self._describe(parameters)
+        self.server.prepare()
         self.server.start()
         self.px4 = Px4Process(self.build, settings.instance, self.directory.px4, parameters, self._px4_line)
         self._stack.callback(self.px4.stop)

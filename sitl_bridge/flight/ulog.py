@@ -508,7 +508,7 @@ class _Legs:
 
 
 def _failsafes(log: _Log, record: FlightRecord) -> list[str]:
-    """Causes of failsafes: flags that PX4 raised while it flew in failsafe."""
+    """Causes of failsafes: flags that rose while or shortly before PX4 flew in failsafe."""
     status, flags = log.topic("vehicle_status"), log.topic("failsafe_flags")
     if status is None:
         return []
@@ -518,16 +518,14 @@ def _failsafes(log: _Log, record: FlightRecord) -> list[str]:
         return []
     causes: list[str] = []
     if flags is not None:
-        first, last = time[active][0] - 2.0, time[active][-1]
         moments = _seconds(flags)
-        during = (moments >= first) & (moments <= last)
-        before = (moments >= record.take_off) & (moments < first)
+        begun = time[active & np.concatenate([[True], ~active[:-1]])]
         for name, values in flags.items():
-            if name == "timestamp" or name.startswith("mode_req_") or not during.any():
+            if name == "timestamp" or name.startswith("mode_req_"):
                 continue
-            raised = np.asarray(values)[during].max() > 0
-            already = before.any() and np.asarray(values)[before].max() > 0
-            if raised and not already:
+            rises = moments[1:][np.diff((np.asarray(values) > 0).astype(int)) > 0]
+            # failsafe_flags is logged at 2 Hz or when it changes, hence the second around.
+            if any(((rises > start - 2.0) & (rises < start + 1.0)).any() for start in begun):
                 causes.append(name.replace("_", " "))
     return causes or ["PX4 flew in failsafe; its log does not say why"]
 
