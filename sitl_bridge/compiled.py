@@ -7,9 +7,11 @@ never runs stale machine code, and an unchanged one starts without compiling.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
@@ -53,3 +55,18 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """
     jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
     return cast("Callable[P, R]", jit(function))
+
+
+@contextlib.contextmanager
+def announced(notify: Callable[[str], None], after: float = 1.5) -> Iterator[None]:
+    """Tell the user that kernels are being compiled when the block takes longer than ``after`` s.
+
+    Loading them from the cache takes well under a second; compiling happens once a version.
+    """
+    timer = threading.Timer(after, notify, ["compiling the simulation, once for this version"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.events import EventCatalogue
@@ -216,11 +217,27 @@ class FlightSession:
         """Open what can be taken first, start processes last."""
         settings = self.settings
         _require_free_udp(settings.offboard_port, "on which the mission hears PX4")
+        self.directory = RunDirectory(settings.runs, settings.mission.stem)
+        self._stack.callback(self.directory.close)
+        with announced(self.say):
+            self._build_simulation()
+        self.monitor = Monitor(
+            settings.instance, catalogue=self._catalogue(), battery=self._battery, on_message=self._hear
+        )
+        self._stack.callback(self.monitor.stop)
+        self.monitor.start()
+        parameters = parameters_for(settings.airframe, self.world, settings.speed)
+        self._describe(parameters)
+        self.server.start()
+        self.px4 = Px4Process(self.build, settings.instance, self.directory.px4, parameters, self._px4_line)
+        self._stack.callback(self.px4.stop)
+        self._begun = time.monotonic()
+
+    def _build_simulation(self) -> None:
+        settings = self.settings
         self.world = World(settings.world)
         setup = VehicleSetup(settings.airframe.vehicle(), settings.airframe.sensor_records())
         self.simulation = Simulation(self.world, [setup], seed=settings.seed)
-        self.directory = RunDirectory(settings.runs, settings.mission.stem)
-        self._stack.callback(self.directory.close)
         self.truth = self._stack.enter_context(TruthLog(self.directory.truth))
         self.server = LockstepServer(
             self.simulation,
@@ -231,18 +248,7 @@ class FlightSession:
             notify=self.say,
         )
         self._stack.callback(self.server.close)
-        self.monitor = Monitor(
-            settings.instance, catalogue=self._catalogue(), battery=self._battery, on_message=self._hear
-        )
-        self._stack.callback(self.monitor.stop)
-        self.monitor.start()
-        parameters = parameters_for(settings.airframe, self.world, settings.speed)
-        self._describe(parameters)
         self.server.prepare()
-        self.server.start()
-        self.px4 = Px4Process(self.build, settings.instance, self.directory.px4, parameters, self._px4_line)
-        self._stack.callback(self.px4.stop)
-        self._begun = time.monotonic()
 
     def _catalogue(self) -> EventCatalogue | None:
         path = self.build.etc / "extras" / "all_events.json.xz"

@@ -206,17 +206,8 @@ class LockstepServer:
         return listener
 
     def prepare(self) -> None:
-        """Compile the loop, or load it from the cache, before a flight stack waits for it.
-
-        Tells the user when that takes long, as it does once a version.
-        """
-        told = threading.Timer(1.5, self.notify, ["compiling the simulation, once for this version"])
-        told.daemon = True
-        told.start()
-        try:
-            self._run(int(self._loop[0]["time"]))  # no step is due: it returns at once
-        finally:
-            told.cancel()
+        """Compile the loop, or load it from the cache, before a flight stack waits for it."""
+        self._run(int(self._loop[0]["time"]))  # no step is due: it returns at once
 
     # --- control, from any thread
 
