@@ -62,12 +62,17 @@ class Inertia(BaseModel):
 
     @model_validator(mode="after")
     def _physical(self) -> Inertia:
-        principal = np.linalg.eigvalsh(self.matrix())
-        if principal[0] <= 0.0:
+        if np.linalg.eigvalsh(self.matrix())[0] <= 0.0:
             raise ValueError("an inertia tensor must be positive definite")
-        if principal[0] + principal[1] < principal[2] * (1.0 - 1e-9):
-            raise ValueError("no body has a principal moment of inertia above the sum of the other two")
         return self
+
+    def of_a_body(self) -> bool:
+        """False where a principal moment exceeds the sum of the other two, which no body's can.
+
+        Published tensors do (RotorS's firefly and neo11), so it is told by ``check``, not refused.
+        """
+        principal = np.linalg.eigvalsh(self.matrix())
+        return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
 
 
 class PropellerTable(BaseModel):
