@@ -245,7 +245,7 @@ class FlightSession:
             speed=settings.speed,
             on_stall=settings.on_stall,
             recorder=self.truth,
-            notify=self.say,
+            notify=self._link_says,
         )
         self._stack.callback(self.server.close)
         self.server.prepare()
@@ -298,6 +298,10 @@ class FlightSession:
         with self._lock:
             self.directory.say(line)
         self._notify(line)
+
+    def _link_says(self, line: str) -> None:
+        if not self._stopped:  # that PX4 leaves when it is told to is no news
+            self.say(line)
 
     def _px4_line(self, line: str) -> None:
         with self._lock:

@@ -485,16 +485,25 @@ class _Legs:
         return np.asarray(ends.reshape(-1, 3), np.float64)
 
     def distance(self, time: Array, here: Array, hold: bool) -> Array:
-        """Distance from the present setpoint (hold) or from the leg to it, in m; nan where there is none.
+        """Distance from the present setpoint (hold) or from the path of legs, in m; nan where there is none.
 
-        A leg is taken in the horizontal plane: navigator and position controller climb along it in their
-        own way.
+        The path is the leg to the present setpoint and the one before, for PX4 turns to the next leg before
+        it reaches the end of one.  It is taken in the horizontal plane: navigator and position controller
+        climb along it in their own way.
         """
         index = np.maximum(_last_before(self.time, time), 0)
-        end = self.current[index]
         if hold:
-            return np.asarray(np.linalg.norm(here - end, axis=1), np.float64)
-        start = self.previous[index]
+            return np.asarray(np.linalg.norm(here - self.current[index], axis=1), np.float64)
+        ends = np.nan_to_num(self.current)
+        changed = np.concatenate([[True], (np.abs(np.diff(ends, axis=0)) > 0.01).any(axis=1)])
+        first = np.maximum.accumulate(np.where(changed, np.arange(len(self.time)), 0))[index]
+        present = self._from_leg(index, here)
+        before = self._from_leg(np.maximum(first - 1, 0), here)
+        error = np.fmin(present, np.where(first > 0, before, np.nan))
+        return np.where(np.isfinite(present), error, np.nan)
+
+    def _from_leg(self, index: NDArray[np.intp], here: Array) -> Array:
+        start, end = self.previous[index], self.current[index]
         along = (end - start)[:, :2]
         length = np.einsum("ij,ij->i", along, along)
         offset = (here - start)[:, :2]

@@ -23,6 +23,7 @@ from mavsdk.asyncio.plugins.mission_raw import MissionRawAsync
 from mavsdk.asyncio.plugins.offboard import OffboardAsync
 from mavsdk.asyncio.plugins.param import ParamAsync
 from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+from mavsdk.logging import LogLevel, log_subscribe
 from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.errors import UserError
@@ -328,6 +329,7 @@ class Vehicle:
             f"the vehicle to climb to {height:g} m and hold",
             lambda: self.mode == FlightMode.HOLD and self.height > 0.8 * height,
             limit=30.0 + 2.0 * height,
+            modes={FlightMode.TAKEOFF, FlightMode.HOLD},
             must_stay_armed=True,
             state=lambda: f"height {self.height:.2f} m, mode {FlightMode(self.mode).name}",
         )
@@ -388,7 +390,6 @@ def reason(refusal: MavsdkError) -> str:
 
 def _keep_mavsdk_quiet() -> None:
     """Send MAVSDK's own log lines of level warning and above to stderr, and drop the rest."""
-    from mavsdk.logging import LogLevel, log_subscribe
 
     def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
         # PX4's status texts pass through this log as well; Vehicle prints them itself.
@@ -429,6 +430,7 @@ async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
         async with _watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
             yield vehicle
     finally:
+        log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
         mavsdk.destroy()
 
 
