@@ -13,6 +13,7 @@ MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 16
 OCV_POINTS = 11
+ROTOR_ROWS = 39
 
 MOTOR_FIRST_ORDER = 0
 MOTOR_DC = 1
@@ -110,7 +111,9 @@ STATE = np.dtype(
         ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is in the ground
         ("in_contact", "i8"),  # number of contact points that touch
         ("impact_speed", "f8"),  # m/s, greatest closing speed at a new contact so far
-        ("work", "f8", (3, 13 + MAX_ROTORS)),  # scratch of the integrator, means nothing between steps
+        # --- scratch of the step, means nothing between steps
+        ("work", "f8", (3, 13)),
+        ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),
     ],
     align=True,
 )

@@ -74,14 +74,6 @@ def gains_speed(speed: float, target: float) -> bool:
 
 
 @compiled
-def time_constant(vehicle: Any, speed: float, target: float) -> float:
-    """Time constant in s of a first-order motor: rise while it gains speed, fall while it loses it."""
-    if gains_speed(speed, target):
-        return float(vehicle.motor_tau_up)
-    return float(vehicle.motor_tau_down)
-
-
-@compiled
 def dc_current(vehicle: Any, supply: float, speed: float) -> float:
     """Anchor current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
 
@@ -131,27 +123,37 @@ def current_and_slope(
     """
     current = vehicle.battery_idle_current
     slope = 0.0
-    for k in range(vehicle.rotor_count):
-        command = motor_command(vehicle, state, controls, armed, k)
-        speed = state.rotor_speed[k]
-        if vehicle.motor_kind == MOTOR_DC:
+    if vehicle.motor_kind == MOTOR_DC:
+        half = 0.5 / vehicle.dc_resistance
+        for k in range(vehicle.rotor_count):
+            command = motor_command(vehicle, state, controls, armed, k)
             if command > 0.0:
                 supply = command * voltage
-                anchor = dc_current(vehicle, supply, speed)
-                a = (vehicle.dc_beta * supply - vehicle.dc_flux * speed) / (2.0 * vehicle.dc_resistance)
-                half = 0.5 / vehicle.dc_resistance
+                anchor = dc_current(vehicle, supply, state.rotor_speed[k])
+                a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
                 # d/dU of a + sqrt(a^2 + U alpha/R), the root being anchor - a.
                 rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
                     anchor - a, 1e-9
                 )
                 current += command * anchor
                 slope += command * command * rise
-        elif armed != 0 and state.rotor_health[k] > 0.0:
+        return current, slope
+    if armed == 0:
+        return current, slope
+    power = 0.0
+    grip = 0.0
+    rise_rate = 1.0 / vehicle.motor_tau_up
+    fall_rate = 1.0 / vehicle.motor_tau_down
+    for k in range(vehicle.rotor_count):
+        if state.rotor_health[k] > 0.0:
+            speed = state.rotor_speed[k]
+            command = motor_command(vehicle, state, controls, armed, k)
             target = first_order_target(vehicle, command, voltage)
-            push = vehicle.rotor_inertia[k] / time_constant(vehicle, speed, target)
-            power = (state.rotor_torque[k] + push * (target - speed)) * speed
-            if power > 0.0:
-                power /= vehicle.motor_efficiency
-                current += power / voltage
-                slope += (push * target * speed / vehicle.motor_efficiency - power) / (voltage * voltage)
-    return current, slope
+            push = vehicle.rotor_inertia[k] * (rise_rate if gains_speed(speed, target) else fall_rate)
+            shaft = (state.rotor_torque[k] + push * (target - speed)) * speed
+            if shaft > 0.0:
+                power += shaft
+                grip += push * target * speed
+    # P(V) = power + grip (V'/V - 1) near V, so that d(P/V)/dV = (grip - power)/V^2.
+    share = 1.0 / (vehicle.motor_efficiency * voltage)
+    return current + power * share, (grip - power) * share / voltage

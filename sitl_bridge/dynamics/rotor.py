@@ -95,6 +95,46 @@ def table_thrust_and_torque(
 
 
 @compiled
+def polynomial_thrust_and_torque(
+    c2: float,
+    c1: float,
+    b1: float,
+    b2: float,
+    loss_rate: float,
+    k_m: float,
+    g1: float,
+    q0: float,
+    speed: float,
+    inflow: float,
+    ratio: float,
+) -> tuple[float, float]:
+    """Thrust and torque by the polynomial law; as ``thrust_and_torque``, which gives its sources.
+
+    T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0, Q = k_M T + g1 |w| rho/rho_0 +
+    q0 against the spin, never below zero.
+
+    Args:
+        c2: N s^2.
+        c1: N s.
+        b1: N s^2/m.
+        b2: N s^2/m^2.
+        loss_rate: s/m, 1/v_loss.
+        k_m: m.
+        g1: N m s.
+        q0: N m.
+        speed: rad/s.
+        inflow: m/s.
+        ratio: density of the air over the one at which the coefficients hold.
+    """
+    magnitude = abs(speed)
+    thrust = (c2 * magnitude + c1) * speed + (b1 * magnitude + b2 * abs(inflow)) * inflow
+    thrust *= ratio * max(0.0, 1.0 - abs(inflow) * loss_rate)
+    sign = 1.0 if speed > 0.0 else -1.0
+    torque = max(k_m * thrust * sign + g1 * magnitude * ratio + q0, 0.0)
+    return thrust, (sign * torque if magnitude > 0.0 else 0.0)
+
+
+@compiled
 def thrust_and_torque(
     vehicle: Any, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
@@ -118,15 +158,16 @@ def thrust_and_torque(
     """
     if vehicle.table_speed_count > 0:
         return table_thrust_and_torque(vehicle, k, speed, inflow, density)
-    magnitude = abs(speed)
-    ratio = density / vehicle.rotor_density[k]
-    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
-    thrust = (
-        (vehicle.thrust_c2[k] * magnitude + vehicle.thrust_c1[k]) * speed
-        + (vehicle.thrust_b1[k] * magnitude + vehicle.thrust_b2[k] * abs(inflow)) * inflow
-    ) * (ratio * loss)
-    if speed == 0.0:
-        return thrust, 0.0
-    sign = -1.0 if speed < 0.0 else 1.0
-    torque = vehicle.torque_thrust_ratio[k] * thrust * sign + vehicle.torque_g1[k] * magnitude * ratio
-    return thrust, sign * max(torque + vehicle.torque_constant[k], 0.0)
+    return polynomial_thrust_and_torque(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.thrust_b1[k],
+        vehicle.thrust_b2[k],
+        1.0 / vehicle.inflow_loss_speed[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        vehicle.torque_constant[k],
+        speed,
+        inflow,
+        density / vehicle.rotor_density[k],
+    )

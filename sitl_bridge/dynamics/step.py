@@ -23,7 +23,15 @@ from sitl_bridge.dynamics.contact import (
     standing_pose,
     update_contact,
 )
-from sitl_bridge.dynamics.forces import derivative
+from sitl_bridge.dynamics.forces import (
+    ACCELERATION,
+    SPEED,
+    THRUST,
+    TORQUE,
+    TOTAL,
+    derivative,
+    prepare_rotors,
+)
 from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
@@ -32,7 +40,7 @@ _MOTION = 13
 
 
 @compiled
-def _load(state: Any, y: Any, rotors: int) -> None:
+def _load(state: Any, y: Any) -> None:
     """Copy the motion of a state into the integrator's vector y."""
     for i in range(3):
         y[i] = state.position[i]
@@ -40,42 +48,47 @@ def _load(state: Any, y: Any, rotors: int) -> None:
         y[10 + i] = state.angular_velocity[i]
     for i in range(4):
         y[6 + i] = state.attitude[i]
-    for k in range(rotors):
-        y[_MOTION + k] = state.rotor_speed[k]
 
 
 @compiled
-def _store(state: Any, y: Any, rotors: int) -> None:
+def _store(state: Any, y: Any) -> None:
     """Copy the integrator's vector y into the state, its quaternion normalised."""
     norm = 1.0 / math.sqrt(y[6] * y[6] + y[7] * y[7] + y[8] * y[8] + y[9] * y[9])
     for i in range(4):
-        y[6 + i] *= norm
-        state.attitude[i] = y[6 + i]
+        state.attitude[i] = y[6 + i] * norm
     for i in range(3):
         state.position[i] = y[i]
         state.velocity[i] = y[3 + i]
         state.angular_velocity[i] = y[10 + i]
-    for k in range(rotors):
-        state.rotor_speed[k] = y[_MOTION + k]
 
 
 @compiled
-def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float, y: Any, dy: Any) -> None:
-    """Speeds and accelerations of first-order motors some time after the state, into y and dy.
+def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
+    """Speeds and accelerations of first-order motors some time after the state, into ``rotor_work``.
 
     w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
     and ``fall`` are exp(-t/tau) with the two time constants.
     """
+    rows = state.rotor_work
+    rise_rate = -1.0 / vehicle.motor_tau_up
+    fall_rate = -1.0 / vehicle.motor_tau_down
     for k in range(vehicle.rotor_count):
         target = state.motor_drive[k]
         start = state.rotor_speed[k]
-        if gains_speed(start, target):
-            left = (start - target) * rise
-            dy[_MOTION + k] = -left / vehicle.motor_tau_up
-        else:
-            left = (start - target) * fall
-            dy[_MOTION + k] = -left / vehicle.motor_tau_down
-        y[_MOTION + k] = target + left
+        gains = gains_speed(start, target)
+        left = (start - target) * (rise if gains else fall)
+        rows[SPEED, k] = target + left
+        rows[ACCELERATION, k] = left * (rise_rate if gains else fall_rate)
+
+
+@compiled
+def _start_rotors(vehicle: Any, state: Any) -> None:
+    """Speeds, and accelerations of first-order motors, of the state itself, into ``rotor_work``."""
+    if vehicle.motor_kind == MOTOR_DC:
+        for k in range(vehicle.rotor_count):
+            state.rotor_work[SPEED, k] = state.rotor_speed[k]
+    else:
+        _turn_rotors(vehicle, state, 1.0, 1.0)
 
 
 @compiled
@@ -106,20 +119,25 @@ def _integrate(
     y = state.work[0]
     dy = state.work[1]
     total = state.work[2]
-    rotors = vehicle.rotor_count
+    rows = state.rotor_work
     direct = vehicle.motor_kind == MOTOR_DC
-    size = _MOTION + rotors if direct else _MOTION
-    _load(state, y, rotors)
-    if not direct:
-        _turn_rotors(vehicle, state, 1.0, 1.0, y, dy)
+    _load(state, y)
+    _start_rotors(vehicle, state)
+    for i in range(_MOTION):
+        total[i] = 0.0
+    for k in range(vehicle.rotor_count):
+        rows[TOTAL, k] = 0.0
     for stage in range(4):
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
-        weight = 1.0 if stage == 0 or stage == 3 else 2.0
-        for i in range(size):
-            total[i] = weight * dy[i] if stage == 0 else total[i] + weight * dy[i]
+        weight = 2.0 if stage == 1 or stage == 2 else 1.0
+        for i in range(_MOTION):
+            total[i] += weight * dy[i]
+        # The last round leads to the step's end, by the weighted mean of the slopes.
+        ahead = 0.5 * h if stage < 2 else h
         if stage == 3:
-            break
-        ahead = h if stage == 2 else 0.5 * h
+            ahead = h / 6.0
+            for i in range(_MOTION):
+                dy[i] = total[i]
         for i in range(3):
             y[i] = state.position[i] + ahead * dy[i]
             y[3 + i] = state.velocity[i] + ahead * dy[3 + i]
@@ -127,35 +145,31 @@ def _integrate(
         for i in range(4):
             y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
         if direct:
-            for k in range(rotors):
-                y[_MOTION + k] = max(state.rotor_speed[k] + ahead * dy[_MOTION + k], 0.0)
+            for k in range(vehicle.rotor_count):
+                rows[TOTAL, k] += weight * rows[ACCELERATION, k]
+                slope = rows[TOTAL, k] if stage == 3 else rows[ACCELERATION, k]
+                rows[SPEED, k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
         elif stage == 0:
-            _turn_rotors(vehicle, state, rise, fall, y, dy)
+            _turn_rotors(vehicle, state, rise, fall)
         elif stage == 2:
-            _turn_rotors(vehicle, state, rise * rise, fall * fall, y, dy)
-    sixth = h / 6.0
-    for i in range(3):
-        y[i] = state.position[i] + sixth * total[i]
-        y[3 + i] = state.velocity[i] + sixth * total[3 + i]
-        y[10 + i] = state.angular_velocity[i] + sixth * total[10 + i]
-    for i in range(4):
-        y[6 + i] = state.attitude[i] + sixth * total[6 + i]
-    if direct:
-        for k in range(rotors):
-            y[_MOTION + k] = max(state.rotor_speed[k] + sixth * total[_MOTION + k], 0.0)
+            _turn_rotors(vehicle, state, rise * rise, fall * fall)
     update_contact(vehicle, state, y)
-    _store(state, y, rotors)
+    _store(state, y)
+    for k in range(vehicle.rotor_count):
+        state.rotor_speed[k] = rows[SPEED, k]
 
 
 @compiled
 def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
     """Bring the results of the step in line with the state at its end."""
-    y = state.work[0]
-    dy = state.work[1]
-    _load(state, y, vehicle.rotor_count)
-    if vehicle.motor_kind != MOTOR_DC:
-        _turn_rotors(vehicle, state, 1.0, 1.0, y, dy)
-    derivative(vehicle, state, density, gravity, y, dy)
+    _load(state, state.work[0])
+    _start_rotors(vehicle, state)
+    derivative(vehicle, state, density, gravity, state.work[0], state.work[1])
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        state.rotor_thrust[k] = rows[THRUST, k]
+        state.rotor_torque[k] = rows[TORQUE, k]
+        state.rotor_acceleration[k] = rows[ACCELERATION, k]
 
 
 @compiled
@@ -206,9 +220,11 @@ def advance_vehicle(
         seconds: s.
         substeps: integration steps within the step, >= 1.
     """
-    settle(vehicle, state, controls, armed)
+    if not math.isinf(vehicle.battery_capacity):
+        settle(vehicle, state, controls, armed)
     before = state.battery_current
     drive_motors(vehicle, state, controls, armed)
+    prepare_rotors(vehicle, state)
     down = state.position[2]
     gravity = environment.gravity
     temperature, _, density = air(environment, down)
@@ -246,6 +262,7 @@ def _settle_start(vehicles: Any, states: Any, environments: Any, controls: Any) 
     """Fill in the results of a state from which nothing has moved yet (arrays of one)."""
     state = states[0]
     _, _, density = air(environments[0], state.position[2])
+    prepare_rotors(vehicles[0], state)
     _evaluate(vehicles[0], state, density, environments[0].gravity)
     settle(vehicles[0], state, controls, 0)
 
