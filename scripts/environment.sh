@@ -1,0 +1,26 @@
+# Sourced by the other scripts: makes .venv in the checkout and installs the project into it.
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+make_environment() {
+  local python=""
+  for candidate in python3.13 python3.12 python3.11 python3; do
+    if command -v "$candidate" >/dev/null 2>&1 &&
+      "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      python=$candidate
+      break
+    fi
+  done
+  if [ -z "$python" ] && [ ! -x .venv/bin/python ]; then
+    echo "Python 3.11 or newer is needed and none was found on PATH" >&2
+    exit 1
+  fi
+  [ -x .venv/bin/python ] || "$python" -m venv .venv || exit 1
+  # Install again only when what is to be installed has changed.
+  local wanted
+  wanted=$(cksum <pyproject.toml)
+  if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
+    echo "installing into .venv"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || exit 1
+    echo "$wanted" >.venv/installed
+  fi
+}

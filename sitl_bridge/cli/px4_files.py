@@ -1,0 +1,25 @@
+"""``sitl-bridge px4-files``: PX4's start-up files of an airframe, for a PX4 that someone else starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitl_bridge.cli.fly import parse_speed
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.px4.parameters import parameters_for
+from sitl_bridge.px4.startup import write_startup_files
+
+
+def px4_files(
+    directory: Annotated[Path, typer.Argument(help="made where it is missing")],
+    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
+    speed: Annotated[str, typer.Option(help="the speed it will be flown at; stretches time-outs")] = "1",
+) -> None:
+    """Write `px4-rc.params` into DIRECTORY; put DIRECTORY first on PX4's PATH and start it as none_iris."""
+    parameters = parameters_for(load_airframe(airframe), speed=parse_speed(speed))
+    # Only `fly` sends the simulated battery's state over MAVLink; without it PX4 must make up its own.
+    parameters["SIM_BAT_ENABLE"] = 1
+    typer.echo(write_startup_files(directory, parameters))

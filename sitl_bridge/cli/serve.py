@@ -1,0 +1,124 @@
+"""``sitl-bridge serve``: the simulation alone, for a flight stack that someone else starts."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sitl_bridge.cli.fly import load_settings_world, parse_speed
+from sitl_bridge.compiled import announced
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall, Status
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World
+
+TICK = 0.1
+"""s of wall time between looks at the server."""
+
+
+def status_line(status: Status, host: str) -> Text:
+    """What the server is doing, on one line."""
+    link = status.links[0]
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"{status.time:7.1f} s", "bold")
+    line.append(f"  {status.real_time_factor:4.1f} x", "cyan")
+    if not link.connected:
+        line.append(f"  waiting for PX4 on {host}:{link.port}", "yellow")
+        return line
+    line.append("  armed" if link.armed else "  disarmed", "green")
+    north, east, down = (float(value) for value in status.position[0])
+    line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
+    if link.stalled:
+        line.append("  PX4 does not answer", "red")
+    return line
+
+
+def serve(
+    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
+    world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
+    wind: Annotated[
+        str | None, typer.Option(help="m/s @ deg it comes from, e.g. 8@270,turbulence=light")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 0,
+    speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
+    instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
+    on_stall: Annotated[
+        str, typer.Option(help="when PX4 stops answering: continue, wait or abort")
+    ] = "continue",
+    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+) -> None:
+    """Serve the simulator link to a PX4 in Docker, in a debugger or on another host.
+
+    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    policy = _policy(on_stall)
+    frame = load_airframe(airframe)
+    specification = load_settings_world(world, wind)
+    factor = parse_speed(speed)
+    console = Console()
+    setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
+    place = World(specification)
+    with announced(console.print):
+        simulation = Simulation(place, [setup], seed=seed)
+        server = LockstepServer(
+            simulation,
+            ports=[FIRST_PORT + instance],
+            host=host,
+            speed=factor,
+            on_stall=policy,
+            notify=lambda line: console.print(Text(line)),
+        )
+    try:
+        directory = RunDirectory(runs_dir, f"serve-{frame.name}")
+        directory.describe(
+            airframe=frame.model_dump(mode="json"), world=specification.model_dump(mode="json"), seed=seed
+        )
+        with TruthLog(directory.truth) as log:
+            server.recorder = log
+            console.print(Text(f"run directory {directory.path}"))
+            console.print(Text(f"listening on {host}:{FIRST_PORT + instance}; Ctrl-C ends it"))
+            _watch(server, console, host)
+            server.close()
+    finally:
+        server.close()
+    if server.failure is not None:
+        raise server.failure
+
+
+def _watch(server: LockstepServer, console: Console, host: str) -> None:
+    """Serve until Ctrl-C or until the server ends by itself."""
+    server.start()
+    try:
+        if console.is_terminal:
+            with Live(console=console, refresh_per_second=10, transient=True) as display:
+                while server.running:
+                    display.update(status_line(server.status(), host))
+                    time.sleep(TICK)
+        while server.running:
+            time.sleep(TICK)
+    except KeyboardInterrupt:
+        console.print("stopped")
+
+
+def _policy(text: str) -> OnStall:
+    for policy in ("continue", "wait", "abort"):
+        if text == policy:
+            return policy
+    raise UserError(f"--on-stall {text!r}: write continue, wait or abort")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
