@@ -26,12 +26,12 @@ POINTS = [
 async def visit(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     await vehicle.wait_until_armable()
-    await vehicle.arm()
     north, east, down = vehicle.position
 
     # Offboard mode takes off by itself: the first point is above the vehicle.
     on_the_spot = PositionNedYaw(north, east, down, vehicle.attitude[2])
     async with OffboardControl(vehicle, on_the_spot) as control:
+        await vehicle.arm()
         for point_north, point_east, up, yaw in POINTS:
             vehicle.say(f"going to {point_north:g} m north, {point_east:g} m east, {up:g} m up")
             point = PositionNedYaw(north + point_north, east + point_east, down - up, yaw)

@@ -49,7 +49,6 @@ def along(begin: PositionNedYaw, end: PositionNedYaw, duration: float) -> Callab
 async def square(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     await vehicle.wait_until_armable()
-    await vehicle.arm()
     north, east, ground = vehicle.position
     down, side = ground - options.height, options.side
     corners = [(0.0, 0.0), (side, 0.0), (side, side), (0.0, side), (0.0, 0.0)]
@@ -57,6 +56,7 @@ async def square(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
     on_the_spot = PositionNedYaw(north, east, ground, vehicle.attitude[2])
     async with OffboardControl(vehicle, on_the_spot) as control:
+        await vehicle.arm()
         vehicle.say(f"climbing to {options.height:g} m")
         await control.go_to(PositionNedYaw(north, east, down, 0.0), settle=2.0)
 

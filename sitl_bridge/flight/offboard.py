@@ -39,11 +39,13 @@ class OffboardControl:
 
     Example::
 
-        async with OffboardControl(vehicle, PositionNedYaw(0, 0, -5, 0)) as control:
-            await control.go_to(PositionNedYaw(10, 0, -5, 0))
+        async with OffboardControl(vehicle, PositionNedYaw(0, 0, 0, 0)) as control:
+            await vehicle.arm()
+            await control.go_to(PositionNedYaw(0, 0, -5, 0))
 
     Args:
-        vehicle: armed, on the ground or in the air.
+        vehicle: in the air, or on the ground: then arm it within the block, so that PX4 finds the setpoints
+            when it arms and does not disarm while it waits for the first.
         setpoint: the first one; streamed before the mode is asked for, as PX4 demands.
     """
 
@@ -64,6 +66,7 @@ class OffboardControl:
     async def __aenter__(self) -> Self:
         await self._send(self._source())
         self._stream = asyncio.create_task(self._pump())
+        self.vehicle.offboard_active = True
         try:
             await self._start_mode()
         except BaseException:
@@ -76,7 +79,7 @@ class OffboardControl:
     ) -> None:
         # The stream goes on until PX4 holds: were it cut first, PX4 would call it a failure.
         try:
-            if self.vehicle.armed and self.vehicle.mode == FlightMode.OFFBOARD:
+            if self.vehicle.mode == FlightMode.OFFBOARD:
                 async with asyncio.timeout(5.0):
                     await self.vehicle.offboard.stop()
         except MavsdkError as refusal:
@@ -113,6 +116,7 @@ class OffboardControl:
                 await self._send(self._source())
 
     async def _stop_stream(self) -> None:
+        self.vehicle.offboard_active = False
         if self._stream is not None:
             self._stream.cancel()
             await asyncio.wait([self._stream])

@@ -83,6 +83,9 @@ def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] 
         The exit code.
     """
     options = parser.parse_args(arguments)
+    # MAVSDK calls back from threads of its own, which wait up to this long for the interpreter.  In Python's
+    # 5 ms a vehicle at 20 times real time lives through 0.1 s, and MAVSDK drops callbacks that queue up.
+    sys.setswitchinterval(0.0005)
     try:
         return asyncio.run(_main(mission, options))
     except KeyboardInterrupt:

@@ -65,6 +65,13 @@ SETTLING = 5.0
 """s after a mode or a setpoint changed before a deviation from it counts, as in RotorS's evaluation, which
 starts 5 s after a waypoint."""
 
+STALE = 2.0
+"""s after which a logged setpoint is no longer flown; PX4 logs trajectory_setpoint every 0.2 s."""
+
+ARRIVAL = 1.0
+"""m within which a vehicle has arrived where it is to hold.  Derived: half PX4's acceptance radius
+(NAV_ACC_RAD, 2 m by default in simulation)."""
+
 GROUND_EFFECT_MARGIN = 5.0
 """s cut from both ends of the flight for what the ground disturbs (Tools/ecl_ekf, in_air_margin_seconds)."""
 
@@ -371,8 +378,9 @@ def _measure_tracking(
     if triplet is not None:
         legs = _Legs(triplet, position)
         for name, codes in (("mission legs", LEG_MODES), ("hold", (HOLD,))):
-            chosen = np.isin(mode, codes) & legs.settled(time, SETTLING if name == "hold" else 0.0)
-            chosen &= _since_change(time, mode) >= (SETTLING if name == "hold" else 0.0)
+            chosen = np.isin(mode, codes)
+            if name == "hold":
+                chosen &= legs.arrived(time, here, _since_change(time, mode))
             if not chosen.any():
                 continue
             error = legs.distance(time[chosen], here[chosen], hold=name == "hold")
@@ -421,7 +429,8 @@ def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array
     """Position and velocity setpoints at given times, (k, 3) each; nan where none counts.
 
     A position that moves as its velocity says is interpolated.  One that was a step, or stands still, counts
-    once it has stood for ``SETTLING`` seconds: nobody can follow a step.
+    once it has stood for ``SETTLING`` seconds: nobody can follow a step.  One that is older than ``STALE`` is
+    not what is flown (attitude setpoints bypass the topic).
     """
     stamps = _seconds(setpoint)
     position = _columns(setpoint, "position[0]", "position[1]", "position[2]")
@@ -437,8 +446,9 @@ def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array
     changed = np.concatenate([[True], np.linalg.norm(np.diff(position, axis=0), axis=1) > 0.01])
     since = np.maximum.accumulate(np.where(changed, stamps, -np.inf))
     unsettled = ~moving[before] & (time - since[before] < SETTLING)
-    wanted[(index < 0) | unsettled] = np.nan
-    wanted_velocity[index < 0] = np.nan
+    old = (index < 0) | (time - stamps[before] > STALE)
+    wanted[old | unsettled] = np.nan
+    wanted_velocity[old] = np.nan
     return wanted, wanted_velocity
 
 
@@ -469,13 +479,28 @@ class _Legs:
         valid = np.asarray(triplet[f"{which}.valid"]) != 0
         return np.where(valid[:, None], local, np.nan)
 
-    def settled(self, time: Array, seconds: float) -> NDArray[np.bool_]:
-        """Whether the present setpoint's place has not changed for ``seconds``."""
-        moved = np.concatenate([[True], (np.abs(np.diff(self.current, axis=0)) > 0.01).any(axis=1)])
-        since = np.maximum.accumulate(np.where(moved, self.time, -np.inf))
-        index = _last_before(self.time, time)
-        long_enough: NDArray[np.bool_] = (index >= 0) & (time - since[np.maximum(index, 0)] >= seconds)
-        return long_enough
+    def arrived(self, time: Array, here: Array, in_mode: Array) -> NDArray[np.bool_]:
+        """Whether the vehicle came near the present setpoint at least ``SETTLING`` s ago, in the same mode.
+
+        Args:
+            time: (k,) s.
+            here: (k, 3) m.
+            in_mode: (k,) s since the mode changed.
+        """
+        index = np.maximum(_last_before(self.time, time), 0)
+        near = np.linalg.norm(here - self.current[index], axis=1) < ARRIVAL
+        moved = np.concatenate([[True], (np.abs(np.diff(self.current[index], axis=0)) > 0.01).any(axis=1)])
+        begun = np.maximum.accumulate(np.where(moved | (in_mode == 0.0), time, -np.inf))
+        since = np.full(len(time), np.inf)
+        first = np.inf
+        for k in range(len(time)):
+            if begun[k] == time[k]:
+                first = np.inf
+            if near[k] and not np.isfinite(first):
+                first = time[k]
+            since[k] = first
+        settled: NDArray[np.bool_] = time - since >= SETTLING
+        return settled
 
     def points(self, time: Array) -> Array:
         """Ends of the legs flown in the given times, each once, in order."""

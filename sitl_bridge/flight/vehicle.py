@@ -32,9 +32,13 @@ SILENCE_LIMIT = 20.0
 """s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
 5 s after which PX4 and MAVSDK themselves call a link lost, so that a short pause of a simulation passes."""
 
-SETPOINT_RATE = 30.0
-"""Hz of the vehicle's clock at which it reports its state and is sent setpoints.  PX4's default for
-LOCAL_POSITION_NED on its offboard link; far above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
+SETPOINT_RATE = 20.0
+"""Hz of the vehicle's clock at which it reports its state and is sent setpoints: MAVSDK's own rate, and far
+above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
+
+REFRESH = 0.5
+"""s of the vehicle's time between looks at what MAVSDK knows of the vehicle's state.  MAVSDK drops callbacks
+when too many wait, and a mode or a health flag that changed once would stay unseen."""
 
 URL_FORMS = (
     "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
@@ -64,6 +68,7 @@ class Vehicle:
         ground: m down where it stood when it was armed last; nan before.
         failed_checks: PX4's own words for what keeps it from arming, when it offers them.
         messages: the last status texts, newest last.
+        offboard_active: whether an OffboardControl of this program streams setpoints.
     """
 
     def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
@@ -92,7 +97,10 @@ class Vehicle:
         self.messages: deque[str] = deque(maxlen=20)
         self.ground = math.nan
 
+        self.offboard_active = False
         self._update = asyncio.Event()
+        self._pace = 1.0
+        self._pace_begun = (0.0, math.nan)
         self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
 
     # ------------------------------------------------------------------ what the vehicle says
@@ -126,10 +134,7 @@ class Vehicle:
         """Keep the attributes at their latest values, until cancelled.  :func:`connect` runs this."""
         telemetry = self.telemetry
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._store("armed", telemetry.subscribe_armed()))
-            group.create_task(self._store("landed", telemetry.subscribe_landed_state()))
-            group.create_task(self._store("mode", telemetry.subscribe_flight_mode()))
-            group.create_task(self._store("health", telemetry.subscribe_health()))
+            group.create_task(self._refresh())
             group.create_task(self._each(telemetry.subscribe_attitude_euler(), self._on_attitude))
             group.create_task(self._each(telemetry.subscribe_status_text(), self._on_status_text))
             group.create_task(
@@ -148,8 +153,16 @@ class Vehicle:
                 handle(item)
                 self._notify()
 
-    async def _store(self, name: str, stream: AsyncGenerator[Any, None]) -> None:
-        await self._each(stream, lambda value: setattr(self, name, value))
+    async def _refresh(self) -> None:
+        """Look again and again at what changes rarely."""
+        telemetry = self.telemetry
+        while True:
+            self.armed = await telemetry.armed()
+            self.landed = await telemetry.landed_state()
+            self.mode = await telemetry.flight_mode()
+            self.health = await telemetry.health()
+            self._notify()
+            await asyncio.sleep(REFRESH / max(self._pace, 1.0))
 
     def _on_position(self, state: Any) -> None:
         position, velocity = state.position, state.velocity
@@ -167,8 +180,19 @@ class Vehicle:
         self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
         seconds = euler.timestamp_us * 1e-6
         if not self.time >= seconds:  # also where the time is still nan
+            self._measure_pace(seconds)
             self.time = seconds
             self._ticked = asyncio.get_running_loop().time()
+
+    def _measure_pace(self, seconds: float) -> None:
+        """How fast the vehicle's clock runs against the wall's, over the last second or so."""
+        now = asyncio.get_running_loop().time()
+        wall, vehicle = self._pace_begun
+        if math.isnan(vehicle):
+            self._pace_begun = (now, seconds)
+        elif now - wall > 1.0:
+            self._pace = (seconds - vehicle) / (now - wall)
+            self._pace_begun = (now, seconds)
 
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
@@ -281,12 +305,18 @@ class Vehicle:
     async def wait_until_armable(self, limit: float = 120.0) -> None:
         """Wait until PX4's own checks let it arm and it knows where it is.
 
+        A vehicle on the ground that an earlier script left in Offboard mode is put into Hold first, for it
+        could not arm without that script's setpoints.
+
         Args:
             limit: s of the vehicle's clock; an estimator with GPS takes 10 to 30 s after boot.
 
         Raises:
             MissionFailedError: after the time-out, with each missing flag by name.
         """
+        await self.wait("the first state report", lambda: self.mode != FlightMode.UNKNOWN, limit)
+        if self.mode == FlightMode.OFFBOARD and not self.armed and not self.offboard_active:
+            await self.action.hold()
         await self.wait(
             "PX4 to become ready to arm",
             lambda: not self.missing_for_arming(),
