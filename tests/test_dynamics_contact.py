@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
-from dynamics_vehicles import Record, add_feet, body, environment, fly, iris, rotation, start
+from dynamics_vehicles import Record, add_feet, advance, body, environment, fly, iris, rotation, start
 
+from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
+
+AIRFRAMES = Path(__file__).parent.parent / "airframes"
 
 GRAVITY = 9.80665
 FRICTION = 0.6
@@ -192,3 +196,66 @@ def test_sensors_see_a_landed_vehicle_at_rest_within_a_second() -> None:
     state = fly(vehicles, states, environments, 1.0, 0.0)
     assert np.linalg.norm(state["specific_force"] + np.array([0.0, 0.0, GRAVITY])) < 1e-3
     assert np.abs(state["angular_velocity"]).max() < 1e-4
+
+
+@pytest.mark.parametrize(("harder", "damped"), [(100.0, 1.0), (1.0, 30.0), (100.0, 10.0)])
+def test_hard_ground_stays_stable_at_the_usual_step(harder: float, damped: float) -> None:
+    vehicles, environments = iris(), environment()
+    vehicles["contact_stiffness"] *= harder
+    vehicles["contact_damping"] *= damped
+    states = start(vehicles, environments, 1.0)
+    states["angular_velocity"][0] = (4.0, -2.0, 1.0)
+    state = fly(vehicles, states, environments, 15.0, armed=0)
+    assert np.abs(state["velocity"]).max() < 1e-4
+    assert np.linalg.norm(state["specific_force"]) == pytest.approx(GRAVITY, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("height", "forward", "down", "command", "bound"),
+    [(300.0, 3.0, 0.0, 0.72, 0.005), (0.5, 0.0, 0.0, 0.0, 0.05), (0.05, 0.3, 0.5, 0.3, 0.05)],
+    ids=["flight", "drop", "landing"],
+)
+def test_specific_force_integrates_to_the_true_velocity(
+    height: float, forward: float, down: float, command: float, bound: float
+) -> None:
+    """By the trapezoidal rule over 4 ms samples, as PX4's integrator does, with the true attitude."""
+    vehicles, environments = iris(), environment()
+    states = start(vehicles, environments, height)
+    states["velocity"][0] = (forward, 0.0, down)
+    controls = np.zeros(16)
+    velocity, last, turned = None, np.zeros(3), np.eye(3)
+    for i in range(750):
+        controls[:4] = command
+        if command > 0.5:
+            controls[:4] += 0.02 * math.sin(0.036 * i) * np.array([1.0, -1.0, -1.0, 1.0])
+        advance(vehicles, states, controls, 1, environments, 0.004, 2, 1)
+        state = states[0]
+        now = rotation(state["attitude"])
+        if velocity is None:
+            velocity = state["velocity"].copy()
+        else:
+            mean = 0.5 * (state["specific_force"] + last)
+            velocity += 0.004 * (0.5 * (now + turned) @ mean + np.array([0.0, 0.0, 9.80665]))
+        last, turned = state["specific_force"].copy(), now
+    assert velocity is not None
+    assert np.linalg.norm(velocity - states["velocity"][0]) < bound
+
+
+@pytest.mark.parametrize("airframe", sorted(path.stem for path in AIRFRAMES.glob("*.yaml")))
+def test_every_airframe_stands_still_and_survives_a_crash(airframe: str) -> None:
+    vehicles, environments = (
+        load_airframe(str(AIRFRAMES / f"{airframe}.yaml")).vehicle().reshape(1),
+        environment(),
+    )
+    states = start(vehicles, environments)
+    before = states[0].copy()
+    state = fly(vehicles, states, environments, 60.0, armed=0)
+    assert np.abs(state["position"] - before["position"]).max() < 1e-6
+    assert np.abs(state["angular_velocity"]).max() < 1e-9
+    states = start(vehicles, environments, 3.0)
+    states["attitude"][0] = np.array([0.3, 0.8, -0.4, 0.2]) / np.linalg.norm([0.3, 0.8, -0.4, 0.2])
+    states["angular_velocity"][0] = (5.0, -3.0, 2.0)
+    state = fly(vehicles, states, environments, 25.0, armed=0)
+    assert np.abs(state["velocity"]).max() < 1e-6
+    assert state["in_contact"] >= 3
+    assert -1.0 < state["position"][2] < 0.0

@@ -18,8 +18,28 @@ _STEEPEST = 0.5
 """Sine of the greatest tilt at which a vehicle is taken to stand rather than to have fallen over."""
 CONTACT_STEP = 1e-3
 """s, longest integration step near the ground.  Static sinkage d of a vehicle on springs gives a natural
-frequency sqrt(g/d); 1 mm gives 99 rad/s, and the stiffest rotation of a body about a single point about
-three times that, so 1 ms keeps h omega below 0.3, well inside RK4's limit of 2.8."""
+frequency sqrt(g/d), 99 rad/s for 1 mm, and the rotation about a single point is about three times as stiff:
+1 ms keeps h omega near 0.3, where RK4 follows the motion and does not merely stay stable."""
+MOST_CONTACT_STEPS = 64
+"""Parts into which a substep is divided at most, however hard the ground."""
+
+
+@compiled
+def contact_steps(vehicle: Any, seconds: float) -> int:
+    """Number of integration steps near the ground within ``seconds``.
+
+    CONTACT_STEP decides for ordinary springs.  For harder ones it is RK4's stability on the negative real and
+    imaginary axes (2.78 and 2.83, taken as 2): a point at the radius of all contact points moves with the
+    inverse mass of 1/m + R^2 tr(J^-1) at most, and two of them act on the same rotation.
+    """
+    inverse = vehicle.inertia_inverse
+    radius = vehicle.contact_radius
+    turning = inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
+    mobility = 2.0 * (1.0 / vehicle.mass + radius * radius * turning)
+    rate = max(vehicle.contact_damping * mobility, math.sqrt(vehicle.contact_stiffness * mobility))
+    steps = max(seconds / CONTACT_STEP, 0.5 * rate * seconds)
+    # A multiple of CONTACT_STEP that is one but for rounding stays one.
+    return int(min(max(math.ceil(steps - 1e-9), 1), MOST_CONTACT_STEPS))
 
 
 @compiled

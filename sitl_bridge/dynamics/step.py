@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.battery import settle
 from sitl_bridge.dynamics.contact import (
-    CONTACT_STEP,
+    contact_steps,
     rotated_down,
     rotated_east,
     rotated_north,
@@ -204,7 +204,7 @@ def advance_vehicle(
 ) -> None:
     """Advance one vehicle by ``seconds`` with commands and wind held.
 
-    Near the ground the substeps are divided further, to CONTACT_STEP at most.  The battery's voltage holds
+    Near the ground the substeps are divided further, see ``contact_steps``.  The battery's voltage holds
     for the whole step.  ``angular_acceleration`` is the one at the step's end, and so is ``specific_force``
     in the air, where the trapezoidal rule by which flight stacks integrate such samples is exact to second
     order.  In a step that touches the ground, the specific force is the mean over the step, as behind an
@@ -241,7 +241,7 @@ def advance_vehicle(
         if -state.position[2] > reach:
             _integrate(vehicle, state, density, gradient, down, gravity, h, rise, fall)
         else:
-            splits = max(math.ceil(h / CONTACT_STEP - 1e-9), 1)
+            splits = contact_steps(vehicle, h)
             part = 1.0 / splits
             for _ in range(splits):
                 _integrate(vehicle, state, density, gradient, down, gravity, h * part, rise**part, fall**part)
