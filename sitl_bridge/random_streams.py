@@ -35,7 +35,7 @@ def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
     name = "/".join(str(part) for part in path).encode()
     key = np.frombuffer(hashlib.sha256(name).digest()[:16], dtype=np.uint32)
     sequence = np.random.SeedSequence(seed, spawn_key=tuple(int(word) for word in key))
-    return sequence.generate_state(4, np.uint64)
+    return sequence.generate_state(4, np.uint64).astype(np.uint64)
 
 
 @compiled
@@ -54,7 +54,7 @@ def uniform(state: Any) -> float:
     state[0] ^= state[3]
     state[2] ^= shifted
     state[3] = _rotate_left(state[3], 45)
-    return (result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return float((result >> np.uint64(11)) * (1.0 / 9007199254740992.0))
 
 
 @compiled

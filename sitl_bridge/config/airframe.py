@@ -39,7 +39,7 @@ UP: Vector = (0.0, 0.0, -1.0)
 
 LIPO_CELL = (3.27, 3.61, 3.69, 3.71, 3.75, 3.79, 3.83, 3.89, 3.97, 4.08, 4.20)
 """V, open-circuit voltage of a lithium-polymer cell at 0, 10, ... 100 % of its charge: the usual published
-discharge table of hobby cells (e.g. Ampow, "LiPo voltage chart": 3.27 V at 0, 3.84 V near 50, 4.20 V full)."""
+discharge table of hobby cells ("LiPo voltage chart": 3.27 V empty, 3.84 V near the middle, 4.20 V full)."""
 
 
 class Inertia(BaseModel):
@@ -234,7 +234,7 @@ class Airframe(BaseModel):
     name: str = Field(pattern=r"^[A-Za-z0-9_\-]{1,40}$")
     description: str
     sources: dict[str, str] = Field(
-        description="source of every figure: field path (or a part of it) to source, `derived: how` where none"
+        description="field path, or its beginning, to source of the figures there; `derived: how` where none"
     )
     mass: Positive = Field(description="kg, everything")
     inertia: Inertia

@@ -64,7 +64,7 @@ class _Reader:
             self.faults.append(f"line {line}: {dotted(path)}: the tag {node.tag} is not allowed here")
             return None
         try:
-            value = self._constructor.construct_object(node)  # type: ignore[no-untyped-call]
+            value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             self.faults.append(f"line {line}: {dotted(path)}: {str(error).splitlines()[0]}")
             return None
@@ -164,13 +164,13 @@ def _fault(item: Any, data: dict[str, Any], lines: dict[FieldPath, int]) -> str:
         known = known[:-1]
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        message = "unknown field" + _suggestion(str(where[-1]) if where else "", item)
+        message = "unknown field" + _suggestion(str(where[-1]) if where else "")
     elif item["type"] == "missing":
         message = "missing"
     return f"line {lines.get(known, 1)}: {dotted(where)}: {message}"
 
 
-def _suggestion(key: str, item: Any) -> str:
+def _suggestion(key: str) -> str:
     close = difflib.get_close_matches(key, _field_names(), n=1)
     return f"; did you mean `{close[0]}`?" if close and close[0] != key else ""
 

@@ -206,8 +206,7 @@ def checksum(data: Any, start: int, end: int, extra: int) -> int:
     crc = np.uint16(0xFFFF)
     for i in range(start, end):
         crc = (crc >> np.uint16(8)) ^ _CRC_TABLE[(crc ^ data[i]) & np.uint16(0xFF)]
-    crc = (crc >> np.uint16(8)) ^ _CRC_TABLE[(crc ^ np.uint16(extra)) & np.uint16(0xFF)]
-    return crc
+    return int((crc >> np.uint16(8)) ^ _CRC_TABLE[(crc ^ np.uint16(extra)) & np.uint16(0xFF)])
 
 
 @compiled
@@ -439,10 +438,10 @@ def sensor_slots(sensors: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarr
 @compiled
 def _word(data: Any, at: int, size: int) -> int:
     """Unsigned little-endian integer of ``size`` bytes (at most 8; wraps beyond 63 bits)."""
-    value = 0
+    value: Any = 0
     for i in range(size):
         value |= np.int64(data[at + i]) << (8 * i)
-    return value
+    return int(value)
 
 
 @compiled
@@ -509,7 +508,7 @@ def parse(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) 
         scratch_raw: the same memory as (4,) uint8.
     """
     have = link.have
-    i = 0
+    i: Any = 0
     while i < have:
         if buffer[i] == MAGIC_1:
             # A MAVLink 1 frame is no part of this link; its bytes are skipped like any others.
@@ -522,7 +521,7 @@ def parse(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) 
             continue
         if have - i < HEADER:
             break
-        length = np.int64(buffer[i + 1])
+        length: Any = np.int64(buffer[i + 1])
         signed = (buffer[i + 2] & 1) != 0
         if buffer[i + 2] > 1:
             link.garbage += 1
@@ -535,7 +534,7 @@ def parse(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) 
         if have < total:
             break
         if extra < 0:
-            if total == have or buffer[total] == MAGIC:
+            if total == have or buffer[total] == MAGIC or buffer[total] == MAGIC_1:
                 link.unknown += 1
                 i = total
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +56,9 @@ def allocation_matrix(parameters: Parameters, rotors: int) -> NDArray[np.float64
         effectiveness[:3, i] = np.cross(position, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
         effectiveness[3:, i] = axis
     effectiveness *= 6.5  # CA_ROTORn_CT's default; it cancels in the normalisation
-    mix = np.linalg.pinv(effectiveness)
+    mix: NDArray[np.float64] = np.linalg.pinv(effectiveness).astype(np.float64)
 
-    def scale(column: NDArray[np.float64]) -> float:
+    def scale(column: NDArray[np.floating[Any]]) -> float:
         count = int(np.sum(np.abs(column) > 1e-3))
         return math.sqrt(float(column @ column) / (count / 2.0)) if count else 1.0
 

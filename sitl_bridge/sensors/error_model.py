@@ -115,8 +115,8 @@ class SensorSpecification(BaseModel):
     def _delay_fits(self) -> SensorSpecification:
         if self.latency > self.period * (DELAY_SLOTS - 1):
             raise ValueError(
-                f"a latency of {self.latency:g} s at {self.rate:g} Hz keeps more than {DELAY_SLOTS - 1} samples"
-                " under way"
+                f"a latency of {self.latency:g} s at {self.rate:g} Hz keeps more than"
+                f" {DELAY_SLOTS - 1} samples under way"
             )
         return self
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.random_streams import normal_pair
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, component
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification
 from sitl_bridge.sensors.frames import point_position, point_velocity
 from sitl_bridge.sensors.layout import GPS
 from sitl_bridge.world.earth import geodetic
@@ -41,7 +41,7 @@ class GpsSpecification(SensorSpecification):
     instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
     velocity: ErrorSpecification = Field(description="m/s")
     position_noise: ErrorSpecification = Field(
-        default_factory=lambda: ErrorSpecification(), description="m, on top of the drifting position error"
+        default_factory=ErrorSpecification, description="m, on top of the drifting position error"
     )
     position_correlation_time: Positive = Field(
         60.0, description="s, with which the integrated position error decays"
@@ -72,8 +72,9 @@ class GpsSpecification(SensorSpecification):
         """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
         sensor = self.pack()
         slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
-        bias = np.array([component(sensor["bias_start"], i) for i in range(3)])
-        return np.sqrt(rest**2 + (slope * bias) ** 2)
+        bias = sensor["bias_start"][:3]
+        deviation: NDArray[np.float64] = np.sqrt(rest**2 + (slope * bias) ** 2)
+        return deviation
 
 
 def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:

@@ -24,7 +24,7 @@ class BarometerSpecification(SensorSpecification):
     error: ErrorSpecification = Field(description="Pa")
     airflow: Vector = Field(
         (0.0, 0.0, 0.0),
-        description="share of the dynamic pressure of the flow along each body axis that the static port feels"
+        description="share of the flow's dynamic pressure along each body axis that the static port feels"
         " (PX4 corrects with EKF2_PCOEF_*)",
     )
 

@@ -58,7 +58,7 @@ def air(environment: Any, down: float) -> tuple[float, float, float]:
 
 @compiled
 def pressure_altitude(pressure: float) -> float:
-    """Height in m at which the standard atmosphere has ``pressure`` (Pa); inverse of the troposphere's law."""
+    """Height in m at which the standard atmosphere has ``pressure`` (Pa), by the troposphere's law."""
     return (
         SEA_LEVEL_TEMPERATURE
         / LAPSE_RATE

@@ -1,4 +1,4 @@
-"""The world of a run: where it is, its air, its magnetic field and its wind, as the compiled step reads them."""
+"""The world of a run: place, air, magnetic field and wind, as the compiled step reads them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""Fixtures shared by the tests."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World, WorldSpecification
+
+
+@pytest.fixture(scope="session")
+def iris() -> Airframe:
+    return load_airframe("iris")
+
+
+@pytest.fixture
+def make_simulation() -> Callable[..., Simulation]:
+    """Builds a simulation of named airframes: ``make_simulation("iris", "hector", seed=3)``."""
+
+    def make(*names: str, seed: int = 1, world: WorldSpecification | None = None) -> Simulation:
+        setups = []
+        for i, name in enumerate(names or ("iris",)):
+            airframe = load_airframe(name)
+            setups.append(
+                VehicleSetup(
+                    airframe.vehicle(),
+                    airframe.sensor_records(),
+                    position=(0.0, 5.0 * i, 0.0),
+                    name=str(i),
+                )
+            )
+        return Simulation(World(world), setups, seed=seed)
+
+    return make
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            return port
+
+    return find
+
+
+@pytest.fixture
+def wait_for() -> Callable[..., None]:
+    """Waits until a condition holds; fails naming what was waited for."""
+
+    def wait(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                pytest.fail(f"waited {seconds:g} s for {what}")
+            time.sleep(0.005)
+
+    return wait

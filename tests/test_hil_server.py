@@ -1,0 +1,323 @@
+"""The lockstep server against a scripted flight stack: order, pace, pause, faults, determinism."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import psutil
+import pytest
+from numpy.typing import NDArray
+from peer import SILENT_FRAMES, Peer
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import LockstepServer, OnStall
+from sitl_bridge.simulation import Simulation
+
+Make = Callable[..., Simulation]
+Wait = Callable[..., None]
+STEP = 4000
+
+
+class Rows:
+    """A recorder that keeps rows in memory."""
+
+    def __init__(self) -> None:
+        self.blocks: list[NDArray[np.void]] = []
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        self.blocks.append(rows.copy())
+
+    def all(self) -> NDArray[np.void]:
+        return np.concatenate(self.blocks)
+
+
+@pytest.fixture
+def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Callable[..., LockstepServer]]:
+    """Starts servers on free ports and closes them at the end."""
+    servers: list[LockstepServer] = []
+
+    def start(
+        *names: str,
+        speed: float = math.inf,
+        on_stall: OnStall = "continue",
+        patience: float = 1.0,
+        seed: int = 1,
+        recorder: Rows | None = None,
+        notes: list[str] | None = None,
+    ) -> LockstepServer:
+        simulation = make_simulation(*names, seed=seed)
+        server = LockstepServer(
+            simulation,
+            ports=[free_port() for _ in range(len(simulation))],
+            speed=speed,
+            on_stall=on_stall,
+            patience=patience,
+            recorder=recorder,
+            notify=(notes if notes is not None else []).append,
+        )
+        servers.append(server)
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.close()
+        assert server.failure is None or isinstance(server.failure, UserError)
+
+
+def test_every_frame_is_answered_before_the_next_goes_out(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 2000, "2000 steps")
+        status = server.status()
+        assert status.links[0].answers >= len(peer.times) - SILENT_FRAMES - 2
+        assert np.all(np.diff(peer.times) == STEP)
+        assert peer.times[0] == server.simulation.start + STEP
+
+
+def test_truth_comes_at_the_interval_the_flight_stack_asked_for(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 1500, "1500 steps")
+        times = [m.time_usec for m in peer.messages if m.get_type() == "HIL_STATE_QUATERNION"]
+        assert np.mean(np.diff(times)) == pytest.approx(5000, rel=0.01)
+
+
+def test_sensors_come_at_their_own_rates_and_latency(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 2600, "10 s")
+        sensors = [m for m in peer.messages if m.get_type() == "HIL_SENSOR"]
+        span = (sensors[-1].time_usec - sensors[0].time_usec) * 1e-6
+        magnetic = sum(bool(m.fields_updated & 0x1C0) for m in sensors)
+        pressure = sum(bool(m.fields_updated & 0x1A00) for m in sensors)
+        positions = [m for m in peer.messages if m.get_type() == "HIL_GPS"]
+        assert magnetic / span == pytest.approx(100.0, rel=0.02)
+        assert pressure / span == pytest.approx(50.0, rel=0.02)
+        assert len(positions) / span == pytest.approx(5.0, rel=0.05)
+        arrival = {}
+        last = 0
+        for m in peer.messages:
+            if m.get_type() == "HIL_SENSOR":
+                last = m.time_usec
+            elif m.get_type() == "HIL_GPS":
+                arrival[m.time_usec] = last
+        assert {late - taken for taken, late in arrival.items()} == {120_000}
+
+
+def test_the_pace_is_kept_over_time(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
+    server = serve(speed=2.0)
+    with Peer(server.ports[0], silent=1) as peer:
+        wait_for(lambda: len(peer.times) > 50, "the first steps")
+        begin, first = time.monotonic(), server.status().time
+        time.sleep(1.5)
+        factor = (server.status().time - first) / (time.monotonic() - begin)
+    # Loose on purpose: the machine may be busy; a pace that is not kept at all would be 20 or more.
+    assert 1.2 < factor < 2.2
+
+
+def test_a_paused_run_stands_still_takes_single_steps_and_goes_on(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 100, "the first steps")
+        server.pause()
+        time.sleep(0.1)
+        standing = len(peer.times)
+        time.sleep(0.2)
+        assert len(peer.times) == standing
+        server.step(3)
+        wait_for(lambda: len(peer.times) == standing + 3, "three single steps")
+        time.sleep(0.1)
+        assert len(peer.times) == standing + 3
+        server.resume()
+        wait_for(lambda: len(peer.times) > standing + 200, "the run to go on")
+        assert np.all(np.diff(peer.times) == STEP)
+
+
+def test_events_run_at_their_simulated_time_in_order(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    seen: list[tuple[str, int]] = []
+    for name, seconds in (("late", 2.0), ("early", 1.0)):
+        server.at(seconds, lambda name=name: seen.append((name, server.simulation.time)))  # type: ignore[misc]
+    with Peer(server.ports[0]):
+        wait_for(lambda: len(seen) == 2, "both events")
+    start = server.simulation.start
+    assert seen == [("early", start + 1_000_000), ("late", start + 2_000_000)]
+
+
+def test_a_second_client_is_refused_and_the_first_flies_on(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 50, "the first steps")
+        with socket.create_connection(("127.0.0.1", server.ports[0]), timeout=5.0) as second:
+            second.settimeout(5.0)
+            assert second.recv(10) == b""
+        before = len(peer.times)
+        wait_for(lambda: len(peer.times) > before + 100, "the first client to fly on")
+    assert any("second client" in note for note in notes)
+
+
+def test_a_taken_port_is_named_with_its_holder_before_anything_starts(
+    serve: Callable[..., LockstepServer], make_simulation: Make
+) -> None:
+    server = serve()
+    threads = threading.active_count()
+    with pytest.raises(UserError, match=rf"port {server.ports[0]} .* taken by .*pid"):
+        LockstepServer(make_simulation(), ports=[server.ports[0]])
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_flight_stack_that_goes_is_told_and_a_new_one_may_come(
+    serve: Callable[..., LockstepServer], wait_for: Wait, how: str
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+    peer = Peer(server.ports[0])
+    wait_for(lambda: len(peer.times) > 200, "the first steps")
+    getattr(peer, how)()
+    wait_for(lambda: any("closed" in note for note in notes), "the loss to be told")
+    last = peer.times[-1]
+    with Peer(server.ports[0]) as successor:
+        wait_for(lambda: len(successor.times) > 200, "the successor's steps")
+        assert successor.times[0] > last, "time never goes backwards"
+
+
+def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=0.2)
+    with Peer(server.ports[0], lambda _time: [0.3] * 4 + [0.0] * 12) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.mute.set()
+        wait_for(lambda: any("real time" in note for note in notes), "the stall to be told")
+        begin, first = time.monotonic(), len(peer.times)
+        time.sleep(0.5)
+        rate = (len(peer.times) - first) / (time.monotonic() - begin)
+        assert 50.0 < rate < 260.0, "frames go on, no faster than real time"
+        np.testing.assert_allclose(server.simulation.controls[0, :4], 0.3, rtol=1e-6)
+        assert server.simulation.armed[0] == 1
+        peer.mute.clear()
+        wait_for(lambda: any("answers are back" in note for note in notes), "lockstep again")
+        assert not server.status().links[0].stalled
+
+
+def test_a_frozen_flight_stack_is_waited_for(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=0.2)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.halt.set()
+        wait_for(lambda: any("does not read" in note for note in notes), "the freeze to be told")
+        standing = server.status().steps
+        time.sleep(0.6)
+        assert server.status().steps == standing, "time stands still"
+        peer.halt.clear()
+        wait_for(lambda: server.status().steps > standing + 200, "the run to go on")
+        assert np.all(np.diff(peer.times) == STEP)
+
+
+def test_a_stall_ends_the_run_where_that_was_asked_for(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve(on_stall="abort", patience=0.2)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.mute.set()
+        wait_for(lambda: not server.running, "the run to end")
+    assert isinstance(server.failure, UserError)
+
+
+def test_commands_that_are_no_numbers_or_out_of_range_never_reach_the_motors(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    bad = [math.nan, math.inf, 1e30, -5.0] + [0.0] * 12
+    with Peer(server.ports[0], lambda _time: bad) as peer:
+        wait_for(lambda: len(peer.times) > 500, "500 steps")
+        assert server.status().links[0].bad_values > 0
+    assert np.all(np.isfinite(server.simulation.states[0]["position"]))
+    assert np.all(np.abs(server.simulation.controls) <= 1.0)
+
+
+def test_garbage_between_answers_does_no_harm(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
+    server = serve()
+    random = np.random.default_rng(1)
+    with Peer(server.ports[0]) as peer:
+        peer.before_answer = lambda _peer: random.bytes(40)
+        wait_for(lambda: len(peer.times) > 500, "500 steps")
+        assert np.all(np.diff(peer.times) == STEP)
+
+
+def test_nothing_is_left_behind(make_simulation: Make, free_port: Callable[[], int], wait_for: Wait) -> None:
+    process = psutil.Process()
+    threads, files = threading.active_count(), process.num_fds()
+    server = LockstepServer(make_simulation(), ports=[free_port()], speed=math.inf)
+    with server:
+        peer = Peer(server.ports[0])
+        wait_for(lambda: len(peer.times) > 100, "the first steps")
+        peer.close()
+    assert threading.active_count() == threads
+    assert process.num_fds() == files
+
+
+def flown(time_us: int) -> list[float]:
+    """Commands that lift off and sway: a deterministic function of simulated time."""
+    seconds = (time_us - 1_000_000_000) * 1e-6
+    base = 0.7 + 0.02 * math.sin(3.0 * seconds)
+    return [base + 0.005 * math.sin(5.0 * seconds + k) for k in range(4)] + [0.0] * 12
+
+
+def stream_of(serve: Callable[..., LockstepServer], wait_for: Wait, *names: str) -> bytes:
+    """The first bytes that vehicle 0 of a run is sent."""
+    server = serve(*names, seed=7)
+    peers = [Peer(port, flown, silent=0) for port in server.ports]
+    wait_for(lambda: all(len(peer.received) > 150_000 for peer in peers), "enough bytes")
+    server.close()
+    for peer in peers:
+        peer.close()
+    return bytes(peers[0].received[:150_000])
+
+
+def test_the_same_seed_and_commands_give_the_same_bytes_alone_or_among_others(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    alone = stream_of(serve, wait_for, "iris")
+    again = stream_of(serve, wait_for, "iris")
+    among = stream_of(serve, wait_for, "iris", "hector", "firefly")
+    assert alone == again
+    assert alone == among
+
+
+def test_the_log_holds_every_step_with_the_commands_that_led_to_it(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    rows = Rows()
+    server = serve(recorder=rows)
+    with Peer(server.ports[0], flown, silent=0) as peer:
+        wait_for(lambda: len(peer.times) > 3000, "3000 steps")
+    server.close()
+    table = rows.all()
+    assert np.all(np.diff(table["time"]) == STEP)
+    k = 1500
+    expected = np.array(flown(int(table["time"][k - 1])), np.float32)
+    np.testing.assert_array_equal(table["control"][k], expected)
