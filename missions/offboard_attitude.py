@@ -23,6 +23,8 @@ GRAVITY = 9.80665  # m/s^2, standard
 HEIGHT_GAIN, CLIMB_GAIN, INTEGRAL_GAIN = 1.0, 2.0, 0.2
 INTEGRAL_LIMIT = 3.0  # m/s^2
 
+SECONDS = 2.0  # at each attitude
+
 # deg roll, deg pitch; each is followed by its opposite, so that the vehicle ends near where it began
 TILTS = [(8.0, 0.0), (-8.0, 0.0), (-8.0, 0.0), (8.0, 0.0), (0.0, 8.0), (0.0, -8.0), (0.0, -8.0), (0.0, 8.0)]
 
@@ -50,6 +52,29 @@ class HeightKeeper:
         return max(0.05, min(0.95, self.hover_thrust * (1.0 + up / GRAVITY) / tilt))
 
 
+async def hold(
+    vehicle: Vehicle,
+    control: OffboardControl,
+    keeper: HeightKeeper,
+    angles: tuple[float, float, float],
+    tolerance: float,
+) -> None:
+    """Hold one attitude (deg roll, pitch, yaw) until the vehicle has it."""
+    roll, pitch, yaw = angles
+    vehicle.say(f"roll {roll:g} deg, pitch {pitch:g} deg")
+
+    def off() -> float:
+        return max(abs(vehicle.attitude[0] - roll), abs(vehicle.attitude[1] - pitch))
+
+    await control.follow(lambda _time: Attitude(roll, pitch, yaw, keeper.thrust()), SECONDS)
+    await control.wait(
+        f"the attitude to come within {tolerance:g} deg",
+        lambda: off() < tolerance,
+        limit=10.0,
+        state=lambda: f"it is {off():.1f} deg off",
+    )
+
+
 async def tilt(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     await vehicle.wait_until_armable()
@@ -62,15 +87,7 @@ async def tilt(vehicle: Vehicle, options: argparse.Namespace) -> None:
     worst = 0.0
     async with OffboardControl(vehicle, Attitude(0.0, 0.0, yaw, hover_thrust)) as control:
         for roll, pitch in [(0.0, 0.0), *TILTS, (0.0, 0.0)]:
-            vehicle.say(f"roll {roll:g} deg, pitch {pitch:g} deg")
-
-            def hold(_time: float, roll: float = roll, pitch: float = pitch) -> Attitude:
-                return Attitude(roll, pitch, yaw, keeper.thrust())
-
-            await control.follow(hold, options.seconds)
-            error = max(abs(vehicle.attitude[0] - roll), abs(vehicle.attitude[1] - pitch))
-            if error > options.tolerance:
-                vehicle.fail(f"the attitude is {error:.1f} deg off (allowed: {options.tolerance:g} deg)")
+            await hold(vehicle, control, keeper, (roll, pitch, yaw), options.tolerance)
             worst = max(worst, abs(vehicle.position[2] - keeper.down))
     vehicle.say(f"height kept within {worst:.2f} m")
     if worst > options.height / 2:
@@ -82,6 +99,5 @@ async def tilt(vehicle: Vehicle, options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command_line(__doc__)
     parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
-    parser.add_argument("--seconds", type=positive, default=2.0, help="s at each attitude")
     parser.add_argument("--tolerance", type=positive, default=3.0, help="deg an angle may be off at its end")
     sys.exit(run(tilt, parser))

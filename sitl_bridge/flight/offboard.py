@@ -24,14 +24,10 @@ from mavsdk.plugins.offboard import (
 )
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.flight.vehicle import Vehicle, reason
+from sitl_bridge.flight.vehicle import STATE_LIMIT, Vehicle, reason
 
 Setpoint: TypeAlias = Any
 """One of MAVSDK's setpoints, or a pair (PositionNedYaw, VelocityNedYaw) of a position with feed-forward."""
-
-START_LIMIT = 5.0
-"""s of the vehicle's time within which PX4 must accept offboard mode.  It wants to have seen the stream for
-a while first (PX4 user guide, "Offboard Mode": more than a second)."""
 
 
 class OffboardControl:
@@ -93,8 +89,9 @@ class OffboardControl:
 
     async def _start_mode(self) -> None:
         vehicle = self.vehicle
-        deadline = vehicle.time + START_LIMIT
-        await vehicle.sleep(1.0)
+        deadline = vehicle.time + STATE_LIMIT
+        # PX4 wants to have seen the stream for more than a second (user guide, "Offboard Mode").
+        await vehicle.sleep(1.5)
         while True:
             try:
                 await vehicle.offboard.start()
@@ -104,7 +101,7 @@ class OffboardControl:
                     vehicle.fail(f"PX4 refuses offboard mode: {reason(refusal)}")
                 await vehicle.sleep(0.2)
         await vehicle.wait(
-            "PX4 to report offboard mode", lambda: vehicle.mode == FlightMode.OFFBOARD, limit=START_LIMIT
+            "PX4 to report offboard mode", lambda: vehicle.mode == FlightMode.OFFBOARD, limit=STATE_LIMIT
         )
 
     async def _pump(self) -> None:
@@ -160,7 +157,8 @@ class OffboardControl:
 
         Args:
             setpoint_at: setpoint at a time in s since the call, on the vehicle's clock.
-            seconds: how long, s of the vehicle's clock.
+            seconds: how long to wait, s of the vehicle's clock; afterwards the stream goes on like this until
+                something else is asked for.
 
         Raises:
             MissionFailedError: see :meth:`wait`.
@@ -172,8 +170,6 @@ class OffboardControl:
             lambda: self.vehicle.time - start >= seconds,
             limit=seconds + 5.0,
         )
-        last = setpoint_at(seconds)
-        self._source = lambda: last
 
     async def go_to(
         self,

@@ -40,6 +40,10 @@ REFRESH = 0.5
 """s of the vehicle's time between looks at what MAVSDK knows of the vehicle's state.  MAVSDK drops callbacks
 when too many wait, and a mode or a health flag that changed once would stay unseen."""
 
+STATE_LIMIT = 30.0
+"""s of the vehicle's time for its state messages to show what it has acknowledged.  They come at 1 Hz; a busy
+computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
+
 URL_FORMS = (
     "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
 )
@@ -238,14 +242,16 @@ class Vehicle:
                 the vehicle falls silent.
         """
         start = self.time
-        mode_before = self.mode  # may still be the one before the mission's last command
+        # Both may still be from before the mission's last command.
+        mode_before, was_armed = self.mode, False
         while not condition():
             if modes is not None and self.mode != mode_before:
                 if self.mode not in modes:
                     name = FlightMode(self.mode).name
                     self.fail(f"PX4 went to {name} by itself while the mission waited for {what}")
                 mode_before = FlightMode.UNKNOWN
-            if must_stay_armed and not self.armed:
+            was_armed |= self.armed
+            if must_stay_armed and was_armed and not self.armed:
                 self.fail(f"PX4 disarmed while the mission waited for {what}")
             if math.isnan(start):
                 start = self.time
@@ -262,7 +268,7 @@ class Vehicle:
             lambda: self.time >= end,
             limit=seconds + 1.0,
             modes=modes,
-            must_stay_armed=self.armed,
+            must_stay_armed=True,
         )
 
     def fail(self, text: str) -> NoReturn:
@@ -406,7 +412,7 @@ class Vehicle:
         await self.wait(
             "PX4 to report ON_GROUND after it disarmed",
             lambda: self.landed == LandedState.ON_GROUND,
-            limit=10.0,
+            limit=STATE_LIMIT,
             state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
         )
         self.say("landed and disarmed")
