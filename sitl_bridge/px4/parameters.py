@@ -286,5 +286,6 @@ def _time_parameters(speed: float) -> Parameters:
         "COM_OF_LOSS_T": min(1.0 * factor, FASTEST_LOSS_TIMEOUT),
         "COM_OBC_LOSS_T": min(5.0 * factor, FASTEST_LOSS_TIMEOUT),
         "COM_DL_LOSS_T": round(min(10.0 * factor, 300.0)),
+        "COM_DISARM_PRFLT": 10.0 * factor,
         "SYS_FAILURE_EN": 1,
     }
