@@ -43,7 +43,7 @@ from sitl_bridge.flight.plan import (
     load_plan,
 )
 from sitl_bridge.flight.script import FAILED, command_line, run
-from sitl_bridge.flight.vehicle import MissionFailedError, Vehicle, reason
+from sitl_bridge.flight.vehicle import STATE_LIMIT, MissionFailedError, Vehicle, reason
 
 MISSION, FENCE, RALLY = 0, 1, 2
 """MAV_MISSION_TYPE."""
@@ -208,6 +208,13 @@ async def fly(vehicle: Vehicle, plan: Plan) -> None:
     await vehicle.arm()
     vehicle.say("starting the mission")
     await vehicle.mission_raw.start_mission()
+    await vehicle.wait(
+        "PX4 to report mission mode",
+        lambda: vehicle.mode == FlightMode.MISSION,
+        STATE_LIMIT,
+        must_stay_armed=True,
+        state=lambda: f"it is in {FlightMode(vehicle.mode).name}",
+    )
     await _follow(vehicle, plan)
     if vehicle.armed and not plan.lands:
         vehicle.say("the mission ends in the air: returning to launch")
