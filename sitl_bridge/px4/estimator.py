@@ -1,0 +1,156 @@
+"""What PX4's estimator and its preflight checks are told about an airframe's sensors.
+
+Which there are, where they sit, how late they are, and how noisy where PX4's defaults assume better ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.px4.allocation import Parameters
+from sitl_bridge.sensors.gps import GpsSpecification
+from sitl_bridge.sensors.imu import ImuSpecification
+from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
+from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
+
+PREDICTION_PERIOD = 0.01
+"""s, EKF2_PREDICT_US: EKF2_*_NOISE are deviations of a mean over this period."""
+LATEST = 300.0
+"""ms, greatest EKF2_*_DELAY."""
+BUFFERED = 200.0
+"""ms, EKF2_DELAY_MAX's default."""
+DEFAULT_INTEGRATION_RATE = 250
+"""Hz, IMU_INTEG_RATE as px4-rc.simulator sets it."""
+MOST_RATE = 1000
+HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
+"""EKF2_HGT_REF."""
+MAGNETOMETER_NONE = 5
+"""EKF2_MAG_TYPE."""
+BIASES_COVERED = 4.0
+"""Deviations of a bias that its limit in EKF2 covers; commander warns at 0.75 of the limit (3 deviations)."""
+
+
+def estimator_parameters(airframe: Airframe) -> Parameters:
+    """EKF2_*, SENS_* and SYS_HAS_* that follow from an airframe's sensors."""
+    inertial = [s for s in airframe.sensors if isinstance(s, ImuSpecification)]
+    found = _inertial(inertial)
+    found |= _magnetometers([s for s in airframe.sensors if isinstance(s, MagnetometerSpecification)])
+    found |= _satellites([s for s in airframe.sensors if isinstance(s, GpsSpecification)])
+    barometers = [s for s in airframe.sensors if isinstance(s, BarometerSpecification)]
+    found |= {"SYS_HAS_BARO": len(barometers)}
+    for barometer in barometers:
+        found |= {"EKF2_BARO_DELAY": _delay(barometer.latency)} | _pressure(barometer)
+    for sensor in airframe.sensors:
+        if isinstance(sensor, RangeFinderSpecification):
+            found |= _range_finder(airframe, sensor)
+        elif isinstance(sensor, OpticalFlowSpecification):
+            found |= _flow(sensor)
+        elif isinstance(sensor, AirspeedSpecification):
+            found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
+    latest = max(sensor.latency for sensor in airframe.sensors) * 1e3
+    if latest > BUFFERED:
+        found["EKF2_DELAY_MAX"] = min(math.ceil(latest) + 50.0, 1000.0)
+    return found
+
+
+def _inertial(sensors: list[ImuSpecification]) -> Parameters:
+    """Number, place and rate of the inertial sensors, and their errors where PX4's defaults assume less.
+
+    EKF2 adds (deviation * dt)^2 a prediction of dt = 10 ms to the variance of velocity and angle
+    (covariance.cpp), so a density N is a deviation N/sqrt(dt); a bias that walks with density B likewise.
+    """
+    first = next(sensor for sensor in sensors if sensor.instance == 0)
+    accelerometer, gyroscope = _error(first, slice(0, 3)), _error(first, slice(3, 6))
+    root = math.sqrt(PREDICTION_PERIOD)
+    found: Parameters = {"EKF2_MULTI_IMU": len(sensors), "SENS_IMU_MODE": 0}
+    found |= _place("EKF2_IMU_POS", first.position)
+    if first.rate != DEFAULT_INTEGRATION_RATE:
+        found["IMU_INTEG_RATE"] = min(round(first.rate), MOST_RATE)
+    needs = [
+        ("EKF2_ACC_NOISE", accelerometer[0] / root, 0.35, 1.0),
+        ("EKF2_GYR_NOISE", gyroscope[0] / root, 0.015, 0.1),
+        ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
+        ("EKF2_GBIAS_INIT", gyroscope[2], 0.1, 0.2),
+        ("EKF2_ABL_LIM", BIASES_COVERED * accelerometer[2], 0.4, 0.8),
+        ("EKF2_GYR_B_LIM", BIASES_COVERED * gyroscope[2], 0.15, 0.4),
+    ]
+    # A bias that stays far below what EKF2 expects at switch-on does no harm however fast it walks.
+    if accelerometer[2] >= 0.1:
+        needs.append(("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01))
+    if gyroscope[2] >= 0.05:
+        needs.append(("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01))
+    for name, needed, default, most in needs:
+        value = round(min(needed, most), 5)
+        if value > default:
+            found[name] = value
+    return found
+
+
+def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float]:
+    """White noise and bias walk as densities, and the deviation of the bias, of the worst axis."""
+    record: NDArray[np.void] = sensor.pack()
+    root = math.sqrt(sensor.period)
+    noise = float(record["noise"][axes].max()) * root
+    walk = float(record["bias_step"][axes].max()) / root
+    bias = np.hypot(record["bias_start"][axes], record["turn_on_sigma"][axes])
+    return noise, walk, float(bias.max())
+
+
+def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
+    """Preflight checks expect as many as there are; without one the heading comes from moving."""
+    if not sensors:
+        return {"SYS_HAS_MAG": 0, "EKF2_MAG_TYPE": MAGNETOMETER_NONE}
+    first = min(sensors, key=lambda sensor: sensor.instance)
+    return {"SYS_HAS_MAG": len(sensors), "EKF2_MAG_DELAY": _delay(first.latency)}
+
+
+def _satellites(sensors: list[GpsSpecification]) -> Parameters:
+    """Place and delay of the first receiver; without one PX4 must not wait for it."""
+    if not sensors:
+        return {"SYS_HAS_GPS": 0, "EKF2_GPS_CTRL": 0, "EKF2_HGT_REF": HEIGHT_BAROMETER}
+    first = min(sensors, key=lambda sensor: sensor.instance)
+    found: Parameters = {"SYS_HAS_GPS": 1, "EKF2_GPS_DELAY": _delay(first.latency)}
+    return found | _place("EKF2_GPS_POS", first.position)
+
+
+def _range_finder(airframe: Airframe, sensor: RangeFinderSpecification) -> Parameters:
+    """A downward range finder, and what it reads while the vehicle stands."""
+    ground = max(point[2] for point in airframe.contact.points)
+    found: Parameters = {
+        "SYS_HAS_NUM_DIST": 1,
+        "EKF2_RNG_DELAY": _delay(sensor.latency),
+        "EKF2_MIN_RNG": round(max(ground - sensor.position[2], 0.01), 3),
+    }
+    return found | _place("EKF2_RNG_POS", sensor.position)
+
+
+def _flow(sensor: OpticalFlowSpecification) -> Parameters:
+    """An optical flow camera: fused, and how high it sees."""
+    found: Parameters = {
+        "EKF2_OF_CTRL": 1,
+        "EKF2_OF_DELAY": _delay(sensor.latency),
+        "SENS_FLOW_MAXHGT": min(max(sensor.maximum_height, 1.0), 100.0),
+    }
+    return found | _place("EKF2_OF_POS", sensor.position)
+
+
+def _pressure(sensor: BarometerSpecification) -> Parameters:
+    """EKF2_PCOEF_*: the static port's error is taken as known, as after the flight tests PX4 asks for."""
+    x, y, z = (min(max(share, -0.5), 0.5) for share in sensor.airflow)
+    found: Parameters = {"EKF2_PCOEF_XP": x, "EKF2_PCOEF_XN": x}
+    found |= {"EKF2_PCOEF_YP": y, "EKF2_PCOEF_YN": y, "EKF2_PCOEF_Z": z}
+    return {name: value for name, value in found.items() if value != 0.0}
+
+
+def _delay(latency: float) -> float:
+    """EKF2_*_DELAY in ms; PX4 stamps samples of this link when they arrive."""
+    return round(min(latency * 1e3, LATEST), 1)
+
+
+def _place(name: str, position: tuple[float, float, float]) -> Parameters:
+    return {f"{name}_{axis}": value for axis, value in zip("XYZ", position, strict=True) if value != 0.0}

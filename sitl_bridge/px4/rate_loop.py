@@ -1,0 +1,113 @@
+"""Gains of PX4's rate and attitude loops for an airframe, from the open loop in the frequency domain.
+
+PX4's default gains fly the iris well, so an airframe gets the gain that gives its loop the iris's
+crossover frequency and, where its motors are too slow for that, the greatest gain that leaves it the
+phase margin.  What an airframe answers to a torque setpoint is in allocation.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sitl_bridge.px4.allocation import Response
+
+GYRO_CUTOFF = 40.0
+"""Hz, IMU_GYRO_CUTOFF, second-order Butterworth (LowPassFilter2p)."""
+ANGULAR_ACCELERATION_CUTOFF = 30.0
+"""Hz, IMU_DGYRO_CUTOFF, first order (AlphaFilter)."""
+YAW_TORQUE_CUTOFF = 2.0
+"""Hz, MC_YAW_TQ_CUTOFF, first order on the yaw torque setpoint; versions before it had none."""
+GAINS = ((0.15, 0.2, 0.003), (0.15, 0.2, 0.003), (0.2, 0.1, 0.0))
+"""MC_{ROLL,PITCH,YAW}RATE_{P,I,D} defaults."""
+ATTITUDE_GAINS = (6.5, 6.5, 2.8)
+"""1/s, MC_{ROLL,PITCH,YAW}_P defaults."""
+GAIN_RANGE = (0.05, 5.0)
+"""PX4 allows 0.01 to 5 for MC_*RATE_K."""
+PHASE_MARGIN = math.radians(45.0)
+"""Kept where the reference's own margin is not reached: the usual design figure, 30 to 60 deg (e.g. Franklin,
+Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
+_FREQUENCIES = np.geomspace(0.5, 200.0, 400)
+
+
+@dataclass(frozen=True)
+class LoopGain:
+    """Result for one axis.
+
+    Attributes:
+        factor: MC_*RATE_K.
+        crossover: rad/s of the rate loop with it.
+        phase_margin: rad there.
+    """
+
+    factor: float
+    crossover: float
+    phase_margin: float
+
+
+def open_loop(axis: int, response: Response, frequency: float) -> complex:
+    """Open rate loop with a gain factor of 1 at a frequency in rad/s.
+
+    Gyro filter, PID with the derivative on the filtered angular acceleration (rate_control.cpp), the filter
+    of the yaw torque, delay, motor lag, and the vehicle as an integrator.
+    """
+    s = 1j * frequency
+    p, i, d = GAINS[axis]
+    derivative = d * s / (1.0 + s / (2.0 * math.pi * ANGULAR_ACCELERATION_CUTOFF))
+    gyro = 2.0 * math.pi * GYRO_CUTOFF
+    filtered = 1.0 / (1.0 + math.sqrt(2.0) * s / gyro + (s / gyro) ** 2)
+    loop = (p + i / s + derivative) * filtered * np.exp(-s * response.delay)
+    loop *= response.authority[axis] / s / (1.0 + response.motor_lag * s)
+    if axis == 2:
+        loop *= (1.0 + response.yaw_lead * s) / (1.0 + s / (2.0 * math.pi * YAW_TORQUE_CUTOFF))
+    return complex(loop)
+
+
+def _margin(axis: int, response: Response, frequency: float) -> float:
+    """Phase margin in rad that the loop has when it crosses over at a frequency."""
+    phase = np.angle(open_loop(axis, response, frequency))
+    return float(phase + math.pi) if phase <= 0.0 else float(phase - math.pi)
+
+
+def crossover(axis: int, response: Response, factor: float = 1.0) -> float:
+    """Highest frequency in rad/s at which the open loop's gain is one."""
+    size = np.array([abs(open_loop(axis, response, float(w))) for w in _FREQUENCIES]) * factor
+    above = np.nonzero(size >= 1.0)[0]
+    if not len(above):
+        return float(_FREQUENCIES[0])
+    if above[-1] == len(size) - 1:
+        return float(_FREQUENCIES[-1])
+    low, high = _FREQUENCIES[above[-1]], _FREQUENCIES[above[-1] + 1]
+    return float(brentq(lambda w: abs(open_loop(axis, response, w)) * factor - 1.0, low, high))
+
+
+def reference(response: Response) -> tuple[LoopGain, LoopGain, LoopGain]:
+    """The loops of the vehicle that PX4's defaults were made for, with those defaults."""
+    loops = []
+    for axis in range(3):
+        at = crossover(axis, response)
+        loops.append(LoopGain(1.0, at, _margin(axis, response, at)))
+    return loops[0], loops[1], loops[2]
+
+
+def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:
+    """Gain of one axis: the wanted crossover, or the highest one that keeps the phase margin.
+
+    Args:
+        axis: 0 roll, 1 pitch, 2 yaw.
+        response: the airframe's.
+        wanted: the reference's loop.
+    """
+    margin = min(wanted.phase_margin, PHASE_MARGIN)
+    at = wanted.crossover
+    if _margin(axis, response, at) < margin:
+        slower = [float(w) for w in _FREQUENCIES if w < at]
+        fitting = [w for w in slower if _margin(axis, response, w) >= margin]
+        at = max(fitting, default=float(_FREQUENCIES[0]))
+    low, high = GAIN_RANGE
+    factor = min(max(1.0 / abs(open_loop(axis, response, at)), low), high)
+    at = crossover(axis, response, factor)
+    return LoopGain(factor, at, _margin(axis, response, at))
