@@ -103,7 +103,7 @@ class Vehicle:
 
         self.offboard_active = False
         self._update = asyncio.Event()
-        self._pace = 1.0
+        self._pace = 0.0  # not known yet
         self._pace_begun = (0.0, math.nan)
         self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
 
@@ -166,7 +166,7 @@ class Vehicle:
             self.mode = await telemetry.flight_mode()
             self.health = await telemetry.health()
             self._notify()
-            await asyncio.sleep(REFRESH / max(self._pace, 1.0))
+            await asyncio.sleep(min(REFRESH / self._pace, REFRESH) if self._pace > 0 else 0.02)
 
     def _on_position(self, state: Any) -> None:
         position, velocity = state.position, state.velocity
@@ -189,12 +189,12 @@ class Vehicle:
             self._ticked = asyncio.get_running_loop().time()
 
     def _measure_pace(self, seconds: float) -> None:
-        """How fast the vehicle's clock runs against the wall's, over the last second or so."""
+        """How fast the vehicle's clock runs against the wall's, over the last third of a second."""
         now = asyncio.get_running_loop().time()
         wall, vehicle = self._pace_begun
         if math.isnan(vehicle):
             self._pace_begun = (now, seconds)
-        elif now - wall > 1.0:
+        elif now - wall > 0.3:
             self._pace = (seconds - vehicle) / (now - wall)
             self._pace_begun = (now, seconds)
 
