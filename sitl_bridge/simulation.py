@@ -117,7 +117,7 @@ class Simulation:
         *,
         seed: int = 0,
         step: int = 4000,
-        substeps: int = 2,
+        substeps: int = 1,
         start: int = 1_000_000_000,
     ) -> None:
         if not vehicles:

@@ -7,10 +7,16 @@ import time
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
+
+
+# Kernels compile on their first call, and machines are noisy: no test fails by the clock.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,9 @@ class ErrorSpecification(BaseModel):
         None, description="driving noise density of the bias, unit/s/sqrt(Hz)"
     )
     bias_correlation_time: Positive | None = Field(None, description="s; absent: a pure random walk")
+    calibrated: bool = Field(
+        False, description="the drifting bias is zero at the start, as after a calibration at power-on"
+    )
     turn_on_deviation: PerAxis = Field(0.0, description="deviation of the constant turn-on bias, unit")
     scale_error: float = Field(0.0, gt=-1.0, lt=1.0, description="relative scale factor error")
 
@@ -85,7 +88,7 @@ class ErrorSpecification(BaseModel):
             stationary = component(self.bias_deviation or 0.0, i)
             if self.random_walk is not None:
                 stationary = component(self.random_walk, i) * math.sqrt(tau / 2.0)
-            sensor["bias_start"][axis] = stationary
+            sensor["bias_start"][axis] = 0.0 if self.calibrated else stationary
             sensor["bias_decay"][axis] = math.exp(-period / tau)
             sensor["bias_step"][axis] = stationary * math.sqrt(-math.expm1(-2.0 * period / tau))
 

@@ -127,27 +127,23 @@ class WindSpecification(BaseModel):
             return np.zeros((0, 4))
         path = self.series.file
         try:
-            rows = np.loadtxt(path, delimiter=",", ndmin=2, comments="#", skiprows=_header_rows(path))
+            lines = path.read_text(encoding="utf-8").splitlines()
+            rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(lines)])
         except OSError as error:
             raise UserError(f"{path}: cannot read the recorded wind: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{path}: a recorded wind is a table of t,north,east,down: {error}") from error
-        if rows.shape[1] != 4 or len(rows) < 2 or not np.all(np.isfinite(rows)):
+        if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) < 2 or not np.all(np.isfinite(rows)):
             raise UserError(f"{path}: a recorded wind has the columns t,north,east,down and two rows or more")
         if not np.all(np.diff(rows[:, 0]) > 0.0):
             raise UserError(f"{path}: the times of a recorded wind must rise")
         return np.ascontiguousarray(rows)
 
 
-def _header_rows(path: Path) -> int:
-    """1 where the file begins with a line of column names."""
-    with path.open(encoding="utf-8") as file:
-        first = file.readline().split(",")[0].strip()
-    try:
-        float(first)
-    except ValueError:
-        return 1
-    return 0
+def _data_lines(lines: list[str]) -> list[str]:
+    """Lines of figures: without comments, empty lines and a first line of column names."""
+    filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return filled[1:] if filled and not filled[0].lstrip()[:1].strip("+-.0123456789") == "" else filled
 
 
 def parse_wind(text: str) -> WindSpecification:
