@@ -16,10 +16,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 from sitl_bridge.compiled import announced
@@ -271,11 +271,12 @@ class FlightSession:
         """Stop everything, the mission first, PX4 while its clock still runs; safe to call twice."""
         if self._stopped:
             return
-        self._stopped = True
-        try:
-            self._end_mission()
-        finally:
-            self._stack.close()
+        with unbroken():
+            self._stopped = True
+            try:
+                self._end_mission()
+            finally:
+                self._stack.close()
 
     def _end_mission(self) -> None:
         mission = self._mission
@@ -382,14 +383,15 @@ class FlightSession:
             command = ["-m", "sitl_bridge.flight.fly_plan", str(settings.mission), "--url", settings.url]
         else:
             command = [str(settings.mission), *settings.arguments]
-        self._mission = subprocess.Popen(
-            [sys.executable, "-u", *command],
-            env=os.environ | {URL_VARIABLE: settings.url},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with unbroken():
+            self._mission = subprocess.Popen(
+                [sys.executable, "-u", *command],
+                env=os.environ | {URL_VARIABLE: settings.url},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self._mission_lines = threading.Thread(target=self._read_mission, name="mission", daemon=True)
         self._mission_lines.start()
 
@@ -468,6 +470,34 @@ class FlightSession:
         outcome = _with_logs(outcome, logs)
         write_json(summarise(outcome, record, self.messages), self.directory.path / "summary.json")
         return outcome, record
+
+
+@contextlib.contextmanager
+def unbroken() -> Iterator[None]:
+    """Let no Ctrl-C (or SIGTERM, SIGHUP) come between the lines of the block; it comes after it.
+
+    Between the start of a process and the note that it must be stopped, and while things are being stopped,
+    an exception out of nowhere would leave something behind.  Outside the main thread it has no effect.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before = {
+        number: signal.signal(number, lambda *what: came.append(what))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number, frame in came[:1]:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+        elif handler == signal.SIG_DFL:
+            raise KeyboardInterrupt
 
 
 def _with_logs(outcome: Outcome, logs: dict[str, Path]) -> Outcome:

@@ -30,6 +30,10 @@ EXPECTED_MESSAGES = ("arming warning",)
 """Logged by PX4 at each arming: the name of a tune, not a warning."""
 
 
+WAITING = "Preflight Fail"
+"""What PX4 repeats while it waits for its sensors after it started; the mission tells when that lasts."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended, as far as the simulation's side knows.
@@ -66,7 +70,7 @@ def warnings_of(record: FlightRecord | None, messages: Iterable[Message]) -> lis
     seen: set[tuple[str, int]] = set()
     kept = []
     for time, level, text in sorted(found, key=lambda entry: (math.isnan(entry[0]), entry[0])):
-        if level > WARNING or text in EXPECTED_MESSAGES:
+        if level > WARNING or text in EXPECTED_MESSAGES or text.startswith(WAITING):
             continue
         # The same text within some seconds came by two ways.
         mark = (text, 0 if math.isnan(time) else int(time // 5.0))

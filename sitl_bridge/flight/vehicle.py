@@ -201,6 +201,8 @@ class Vehicle:
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
         text = status.text.strip()
+        if text.startswith("Preflight Fail") and not self.armed:
+            return  # repeated while PX4 starts; missing_for_arming tells what is still missing
         self.messages.append(f"{kind.name.lower()}: {text}")
         if kind >= StatusTextType.WARNING:
             self.say(f"PX4 {kind.name.lower()}: {text}")
