@@ -13,7 +13,6 @@ from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
-
 # Kernels compile on their first call, and machines are noisy: no test fails by the clock.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

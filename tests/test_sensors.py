@@ -124,9 +124,7 @@ def test_a_gauss_markov_bias_is_stationary_from_the_first_sample_on() -> None:
 
 
 def test_a_calibrated_bias_starts_at_zero_and_then_drifts() -> None:
-    specification = imu(
-        gyroscope={"bias_deviation": 0.1, "bias_correlation_time": 100.0, "calibrated": True}
-    )
+    specification = imu(gyroscope={"bias_deviation": 0.1, "bias_correlation_time": 100.0, "calibrated": True})
     runs = np.array([Bench(specification, seed).run(2500)[[0, -1], 3:6] for seed in range(200)])
     assert np.abs(runs[:, 0]).max() < 0.1 * math.sqrt(2 * 0.004 / 100.0) * 6
     expected = 0.1 * math.sqrt(1.0 - math.exp(-2.0 * 10.0 / 100.0))
