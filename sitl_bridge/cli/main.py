@@ -27,6 +27,9 @@ COMMANDS = {
 USER_ERROR = 2
 """Exit code for what the user can mend."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it; commands that run long end by themselves with the same."""
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -70,6 +73,8 @@ def main() -> None:
     except UserError as error:
         typer.echo(f"sitl-bridge: {error}", err=True)
         sys.exit(USER_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

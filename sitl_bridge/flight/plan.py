@@ -39,6 +39,9 @@ MIN_HEIGHT, MAX_HEIGHT = -500.0, 9_000.0
 EARTH_RADIUS = 6_371_000.0
 """m, of PX4's sphere (src/lib/geo)."""
 
+MAX_FLOAT = 3.4e38
+"""Greatest number of MAVLink's 32-bit floats."""
+
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF = 16, 17, 19, 20, 21, 22
 DO_JUMP, DO_CHANGE_SPEED, DO_LAND_START = 177, 178, 189
 
@@ -415,6 +418,10 @@ class _Reader:
                 "it takes 0 and 3 (positions; terrain-relative ones are not among them) and 2",
             )
             return
+        for k, value in enumerate(item.params, start=1):
+            # x and y of MISSION_ITEM_INT are whole numbers of 32 bits, the others floats of 32 bits.
+            if abs(value) > (MAX_FLOAT if k not in (5, 6) else 2**31 - 1):
+                self.fault(item.where, f"param {k} does not fit into a mission item")
         self.check_params(item, name)
 
     def check_position(self, item: Item) -> None:

@@ -492,10 +492,10 @@ def unbroken() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number, frame in came[:1]:
-        handler = before[signal.Signals(number)]
+    for caught, frame in came[:1]:
+        handler = before[signal.Signals(caught)]
         if callable(handler):
-            handler(number, frame)
+            handler(caught, frame)
         elif handler == signal.SIG_DFL:
             raise KeyboardInterrupt
 

@@ -1,0 +1,267 @@
+"""The monitor on the payload link: what it hears, what it says PX4 waits for, and the battery it sends."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymavlink.dialects.v20 import common as mavlink
+from pymavlink.mavutil import x25crc
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.events import EventCatalogue
+from sitl_bridge.flight.monitor import BatterySample, Monitor, battery_message, mode_name
+
+INSTANCE = 97
+HOLD_MODE = 4 << 16 | 3 << 24
+
+CATALOGUE = {
+    "version": 2,
+    "components": {
+        "1": {
+            "namespace": "px4",
+            "enums": {
+                "groups_t": {"type": "uint32_t", "is_bitfield": True, "entries": {}},
+                "action_t": {"type": "uint8_t", "entries": {"6": {"name": "rtl", "description": "Return"}}},
+            },
+            "navigation_mode_groups": {"groups": {"4": [HOLD_MODE]}},
+            "event_groups": {
+                "arming_check": {
+                    "events": {
+                        "1": {
+                            "name": "summary",
+                            "type": "summary",
+                            "message": "",
+                            "arguments": [
+                                {"name": "chunk", "type": "uint8_t"},
+                                {"name": "error", "type": "px4::groups_t"},
+                                {"name": "warning", "type": "px4::groups_t"},
+                                {"name": "can_arm", "type": "px4::groups_t"},
+                                {"name": "can_run", "type": "px4::groups_t"},
+                            ],
+                        },
+                        "2": {
+                            "name": "no_gps",
+                            "message": "GPS fix too low",
+                            "arguments": [
+                                {"name": "modes", "type": "px4::groups_t"},
+                                {"name": "component", "type": "uint8_t"},
+                            ],
+                        },
+                    }
+                },
+                "health": {
+                    "events": {
+                        "3": {"name": "health", "type": "summary", "message": "", "arguments": []},
+                    }
+                },
+                "default": {
+                    "events": {
+                        "4": {
+                            "name": "failsafe",
+                            "message": "<b>Failsafe</b>: {1} in {2:.1m_v}",
+                            "arguments": [
+                                {"name": "action", "type": "action_t"},
+                                {"name": "height", "type": "float"},
+                            ],
+                        }
+                    }
+                },
+            },
+        }
+    },
+}
+
+
+class FakePx4:
+    """Sends what PX4 sends to the monitor, and keeps what the monitor sends back."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.settimeout(2.0)
+        self.to = ("127.0.0.1", port)
+        self.mavlink = mavlink.MAVLink(None, srcSystem=INSTANCE + 1, srcComponent=1)
+        self.parser = mavlink.MAVLink(None)
+
+    def send(self, *messages: Any) -> None:
+        self.socket.sendto(b"".join(m.pack(self.mavlink) for m in messages), self.to)
+
+    def send_event(self, number: int, level: int, arguments: bytes, *, damaged: bool = False) -> None:
+        payload = struct.pack("<IIHBBB", 1 << 24 | number, 0, 0, 0, 0, level << 4 | level) + arguments
+        payload = payload.rstrip(b"\0")
+        head = bytes([0xFD, len(payload), 0, 0, 0, INSTANCE + 1, 1]) + (410).to_bytes(3, "little")
+        crc = x25crc(head[1:] + payload)
+        crc.accumulate(bytes([160]))
+        checksum = crc.crc ^ (1 if damaged else 0)
+        self.socket.sendto(head + payload + checksum.to_bytes(2, "little"), self.to)
+
+    def received(self, wanted: str) -> Any:
+        end = time.monotonic() + 3.0
+        while time.monotonic() < end:
+            for message in self.parser.parse_buffer(self.socket.recv(4096)) or []:
+                if message.get_type() == wanted:
+                    return message
+        raise AssertionError(f"no {wanted} came")
+
+
+def heartbeat(mode: int = HOLD_MODE, *, armed: bool = False) -> Any:
+    return mavlink.MAVLink_heartbeat_message(2, 12, 29 | (128 if armed else 0), mode, 3, 3)
+
+
+def sys_status(enabled: int, health: int) -> Any:
+    return mavlink.MAVLink_sys_status_message(enabled, enabled, health, 0, 12000, 100, 50, 0, 0, 0, 0, 0, 0)
+
+
+def wait_for(condition: Any) -> None:
+    end = time.monotonic() + 3.0
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> EventCatalogue:
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps(CATALOGUE))
+    return EventCatalogue(path)
+
+
+@pytest.fixture
+def monitor(catalogue: EventCatalogue) -> Iterator[Monitor]:
+    sample = BatterySample(5_000_000, 15.2, 12.34, 0.87, 360.0, 4)
+    watching = Monitor(INSTANCE, catalogue=catalogue, battery=lambda: sample)
+    watching.start()
+    yield watching
+    watching.stop()
+    assert watching.failure is None
+
+
+@pytest.fixture
+def px4(monitor: Monitor) -> Iterator[FakePx4]:
+    fake = FakePx4(monitor.port)
+    yield fake
+    fake.socket.close()
+
+
+def test_nothing_is_claimed_before_anything_was_heard(monitor: Monitor) -> None:
+    status = monitor.status()
+    assert not status.heard
+    assert status.waits_for == ("the first heartbeat",)
+    assert math.isnan(status.time)
+
+
+def test_state_is_that_of_the_latest_messages_of_a_datagram(monitor: Monitor, px4: FakePx4) -> None:
+    px4.send(
+        heartbeat(),
+        heartbeat(6 << 16, armed=True),
+        mavlink.MAVLink_local_position_ned_message(61_500, 1.0, 2.0, -3.0, 0.1, 0.2, -0.3),
+        mavlink.MAVLink_extended_sys_state_message(0, 2),
+        mavlink.MAVLink_gps_raw_int_message(0, 3, 0, 0, 0, 0, 0, 0, 0, 11),
+    )
+    wait_for(lambda: monitor.status().armed)
+    status = monitor.status()
+    assert (status.mode, status.landed, status.satellites) == ("Offboard", "in air", 11)
+    assert status.time == pytest.approx(61.5)
+    assert status.position == pytest.approx((1.0, 2.0, -3.0))
+    assert status.waits_for == ()
+
+
+def test_other_systems_and_damaged_frames_are_not_believed(monitor: Monitor, px4: FakePx4) -> None:
+    stranger = mavlink.MAVLink(None, srcSystem=INSTANCE + 2, srcComponent=1)
+    good = bytearray(heartbeat(armed=True).pack(px4.mavlink))
+    good[12] ^= 0xFF
+    px4.socket.sendto(heartbeat(armed=True).pack(stranger) + bytes(good) + b"\x00\xfd\x01", px4.to)
+    px4.send(mavlink.MAVLink_system_time_message(0, 7000))
+    wait_for(lambda: monitor.status().time == 7.0)
+    assert not monitor.status().armed
+
+
+def test_unhealthy_sensors_and_missing_estimates_are_named(monitor: Monitor, px4: FakePx4) -> None:
+    gyro, gps = mavlink.MAV_SYS_STATUS_SENSOR_3D_GYRO, mavlink.MAV_SYS_STATUS_SENSOR_GPS
+    attitude = mavlink.ESTIMATOR_ATTITUDE | mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_VELOCITY_HORIZ
+    estimator = mavlink.MAVLink_estimator_status_message(0, attitude, 0, 0, 0, 0, 0, 0, 0, 0)
+    px4.send(heartbeat(), sys_status(gyro | gps, gyro), estimator)
+    wait_for(lambda: "GPS to become healthy" in monitor.status().waits_for)
+    assert "the position estimate" in monitor.status().waits_for
+    assert "gyroscope to become healthy" not in monitor.status().waits_for
+    px4.send(sys_status(gyro, gyro | mavlink.MAV_SYS_STATUS_PREARM_CHECK))
+    wait_for(lambda: monitor.status().waits_for == ())
+
+
+def test_arming_checks_come_in_px4s_own_words(monitor: Monitor, px4: FakePx4) -> None:
+    px4.send(heartbeat(), sys_status(0, 0))
+    px4.send_event(1, 8, struct.pack("<BIIII", 0, 0, 0, 0, 0))
+    px4.send_event(2, 3, struct.pack("<IB", 1 << 4, 3))
+    px4.send_event(2, 3, struct.pack("<IB", 1 << 9, 3))  # about a mode that is not flown
+    px4.send_event(3, 8, b"")
+    wait_for(lambda: monitor.status().waits_for == ("GPS fix too low",))
+    px4.send_event(1, 8, struct.pack("<BIIII", 0, 0, 0, 1 << 4, 1 << 4))
+    px4.send_event(3, 8, b"")
+    wait_for(lambda: monitor.status().waits_for == ("PX4's own checks",))
+
+
+def test_events_and_texts_are_told_once_in_words(monitor: Monitor, px4: FakePx4) -> None:
+    px4.send_event(4, 2, struct.pack("<Bf", 6, 12.34), damaged=True)
+    px4.send_event(4, 2, struct.pack("<Bf", 6, 12.34))
+    px4.send(mavlink.MAVLink_statustext_message(2, b"Failsafe: Return in 12.3 m\t"))
+    px4.send(mavlink.MAVLink_statustext_message(6, b"x" * 50, 5, 0))
+    px4.send(mavlink.MAVLink_statustext_message(6, b"tail", 5, 1))
+    wait_for(lambda: len(monitor.messages) == 2)
+    assert [(m.level, m.text) for m in monitor.messages] == [
+        (2, "Failsafe: Return in 12.3 m"),
+        (6, "x" * 50 + "tail"),
+    ]
+
+
+def test_the_battery_reaches_px4_from_another_component_of_the_same_system(px4: FakePx4) -> None:
+    px4.send(heartbeat())
+    battery = px4.received("BATTERY_STATUS")
+    assert battery.get_srcSystem() == INSTANCE + 1
+    assert battery.get_srcComponent() == mavlink.MAV_COMP_ID_BATTERY
+    assert battery.voltages == [3800] * 4 + [0xFFFF] * 6
+    assert (battery.current_battery, battery.battery_remaining, battery.current_consumed) == (1234, 87, 100)
+
+
+def test_a_battery_of_more_than_ten_cells_keeps_its_voltage() -> None:
+    message = battery_message(BatterySample(0, 50.4, 400.0, 1.0, 0.0, 12))
+    assert sum(message.voltages) == pytest.approx(50_400, abs=10)
+    assert message.current_battery == 0x7FFF  # the field's end
+
+
+def test_streams_that_only_cost_time_are_switched_off(px4: FakePx4) -> None:
+    px4.send(heartbeat(), mavlink.MAVLink_attitude_message(0, 0, 0, 0, 0, 0, 0))
+    command = px4.received("COMMAND_LONG")
+    assert command.command == mavlink.MAV_CMD_SET_MESSAGE_INTERVAL
+    assert command.param2 == -1.0
+
+
+def test_a_taken_port_is_named(monitor: Monitor) -> None:
+    with pytest.raises(UserError, match=f"UDP port {monitor.port}.*--instance"):
+        Monitor(INSTANCE).start()
+
+
+def test_modes_have_px4s_names() -> None:
+    assert [mode_name(4 << 16 | sub << 24) for sub in (2, 3, 4, 5, 6)] == [
+        "Takeoff",
+        "Hold",
+        "Mission",
+        "Return",
+        "Land",
+    ]
+    assert mode_name(3 << 16) == "Position"
+    assert mode_name(3 << 16 | 1 << 24) == "Orbit"
+
+
+def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "all_events.json.xz"
+    path.write_bytes(b"nothing")
+    with pytest.raises(UserError, match="is not an event catalogue"):
+        EventCatalogue(path)
