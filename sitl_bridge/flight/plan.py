@@ -340,7 +340,7 @@ class _Reader:
 
     def items(self, value: Any) -> Iterator[Item]:
         items = self.sequence("mission.items", value)
-        if not items and not self.faults:
+        if value == []:
             self.fault("mission.items", "is empty: there is nothing to fly")
         for number, entry in enumerate(items, start=1):
             where = f"item {number}"

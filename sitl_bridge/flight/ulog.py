@@ -190,7 +190,8 @@ class _Log:
 
     def __init__(self, path: Path) -> None:
         try:
-            self.log = ULog(str(path), TOPICS)
+            with path.open("rb") as file:
+                self.log = ULog(file, TOPICS)
         except Exception as error:  # pyulog raises whatever its parser meets
             raise UserError(f"{path}: cannot be read as a ULog: {error!r}") from error
 

@@ -1,0 +1,136 @@
+"""Every shipped mission on real PX4 through the bridge, and what happens when something breaks on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.flight.session import FlightSession, FlightSettings
+from sitl_bridge.flight.summary import Outcome
+from sitl_bridge.flight.ulog import FlightRecord
+
+pytestmark = pytest.mark.px4
+
+MISSIONS = Path(__file__).parent.parent / "missions"
+FLOWN = sorted([*MISSIONS.glob("*.plan"), *MISSIONS.glob("*.py")])
+INSTANCE = 3
+SPEED = 10.0
+
+
+def settings(mission: Path, runs: Path, **changes: Any) -> FlightSettings:
+    values: dict[str, Any] = {"speed": SPEED, "instance": INSTANCE, "runs": runs, "time_limit": 600.0}
+    return FlightSettings(mission, load_airframe("iris"), **(values | changes))
+
+
+def flown(mission: Path, runs: Path, **changes: Any) -> tuple[Outcome, FlightRecord | None, FlightSession]:
+    with FlightSession(settings(mission, runs, **changes)) as session:
+        session.fly()
+    outcome, record = session.conclude()
+    return outcome, record, session
+
+
+def left_behind(directory: Path) -> list[str]:
+    """Processes that work in a run's directory."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(directory) in " ".join(process.cmdline()) or process.cwd().startswith(str(directory)):
+                found.append(f"{process.pid} {process.name()}")
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("mission", FLOWN, ids=lambda path: path.name)
+def test_every_shipped_mission_succeeds_with_a_healthy_estimator(mission: Path, tmp_path: Path) -> None:
+    outcome, record, session = flown(mission, tmp_path)
+    assert outcome.succeeded, outcome.reason
+    assert record is not None
+    assert record.air_time > 15.0
+    assert record.failsafes == []
+    assert [failure for estimator in record.estimators for failure in estimator.failures] == []
+    assert outcome.impact_speed < 1.5
+    data = json.loads((session.directory.path / "summary.json").read_text())
+    assert data["succeeded"] is True
+    assert (session.directory.path / "flight.png").is_file()
+    assert left_behind(tmp_path) == []
+
+
+def test_the_hover_stays_within_0_3_m_by_px4s_own_estimate(tmp_path: Path) -> None:
+    outcome, record, _ = flown(MISSIONS / "hover.py", tmp_path, arguments=("--seconds", "60"))
+    assert outcome.succeeded, outcome.reason
+    assert record is not None
+    assert record.deviations["hold"].max < 0.3
+    assert record.deviations["hold"].seconds > 55.0
+
+
+def test_px4_takes_its_battery_from_the_simulation(tmp_path: Path) -> None:
+    with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
+        seen = []
+
+        def look(progress: Any) -> None:
+            if progress.vehicle.armed:
+                seen.append((progress.vehicle.battery_voltage, float(progress.server.battery[0, 0])))
+
+        session.fly(look)
+    assert seen
+    px4, true = seen[len(seen) // 2]
+    assert px4 == pytest.approx(true, abs=0.3)
+
+
+def test_a_px4_that_is_killed_in_flight_is_reported_with_its_log(tmp_path: Path) -> None:
+    with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
+
+        def kill_in_the_air(progress: Any) -> None:
+            if progress.server.position[0, 2] < -3.0 and session.px4.poll() is None:
+                os.kill(session.px4.pid, signal.SIGKILL)
+
+        outcome = session.fly(kill_in_the_air)
+        assert not outcome.succeeded
+        assert "PX4 was ended by SIGKILL" in outcome.reason
+    outcome, record = session.conclude()
+    assert record is not None
+    assert record.max_height > 2.0
+    assert left_behind(tmp_path) == []
+
+
+def test_a_script_that_fails_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text("raise SystemExit('the payload is missing')\n")
+    outcome, _, _ = flown(script, tmp_path / "runs")
+    assert not outcome.succeeded
+    assert "the payload is missing" in outcome.reason
+    assert left_behind(tmp_path) == []
+
+
+def test_a_script_that_hangs_is_ended_by_the_time_limit(tmp_path: Path) -> None:
+    script = tmp_path / "hanging.py"
+    script.write_text(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1000)\n"
+    )
+    outcome, _, _ = flown(script, tmp_path / "runs", time_limit=20.0)
+    assert "the time limit of 20 s of simulated time has passed" in outcome.reason
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("seconds", [2.0, 4.0, 6.0])
+def test_ctrl_c_leaves_nothing_behind(seconds: float, tmp_path: Path) -> None:
+    options = ["--speed", "10", "--instance", str(INSTANCE), "--headless", "--runs-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", str(MISSIONS / "hover.py"), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20.0)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert left_behind(tmp_path) == []
