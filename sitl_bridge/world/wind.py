@@ -143,7 +143,8 @@ class WindSpecification(BaseModel):
 def _data_lines(lines: list[str]) -> list[str]:
     """Lines of figures: without comments, empty lines and a first line of column names."""
     filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    return filled[1:] if filled and not filled[0].lstrip()[:1].strip("+-.0123456789") == "" else filled
+    named = bool(filled) and filled[0].lstrip()[:1].strip("+-.0123456789") != ""
+    return filled[1:] if named else filled
 
 
 def parse_wind(text: str) -> WindSpecification:

@@ -1,0 +1,195 @@
+"""Measures what the README says about speed; run it through scripts/bench.
+
+Everything is a ratio to a baseline of the same run, interleaved with it, and medians are told: machines are
+noisy and drift.  What needs PX4 is left out, and says so, where there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.px4.find import Px4Build, find_px4
+from sitl_bridge.px4.parameters import parameters_for
+from sitl_bridge.px4.process import Px4Process
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World
+
+ROOT = Path(__file__).resolve().parent.parent
+INSTANCE = 9
+PORT = 4560 + INSTANCE
+SETTLE = 4.0
+"""s of wall time after connecting, in which PX4 starts its modules, before anything is measured."""
+
+
+def parameters(airframe: str) -> dict[str, int | float]:
+    """PX4's parameters for a bench: its own battery, since nobody sends one."""
+    return parameters_for(load_airframe(airframe), speed=math.inf) | {"SIM_BAT_ENABLE": 1}
+
+
+def null_factor(build: Px4Build, program: Path, directory: Path, seconds: float) -> float:
+    """Real-time factor of the null simulator."""
+    null = subprocess.Popen([program, str(PORT), str(SETTLE + seconds)], stdout=subprocess.PIPE, text=True)
+    try:
+        with Px4Process(build, INSTANCE, directory, parameters("iris")):
+            output, _ = null.communicate(timeout=SETTLE + seconds + 60.0)
+    finally:
+        null.kill()
+        null.wait()
+    steps, duration = output.split()
+    return int(steps) * 0.004 / float(duration)
+
+
+def bridge_factor(build: Px4Build, airframe: str, directory: Path, seconds: float) -> float:
+    """Real-time factor of the bridge."""
+    frame = load_airframe(airframe)
+    setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
+    server = LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf)
+    with server, Px4Process(build, INSTANCE, directory, parameters(airframe)):
+        while not server.status().links[0].answers:
+            time.sleep(0.005)
+        begin, first = time.monotonic(), server.status().steps
+        time.sleep(SETTLE + seconds)
+        steps, duration = server.status().steps - first, time.monotonic() - begin
+    if server.failure is not None:
+        raise server.failure
+    return steps * 0.004 / duration
+
+
+def lockstep(repeats: int, seconds: float, say: Any) -> dict[str, Any]:
+    """Real-time factors with one real PX4, disarmed, interleaved with the null simulator's."""
+    build = find_px4()
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise UserError("no C compiler (cc) for the null simulator")
+    results: dict[str, list[float]] = {"null simulator": [], "iris": [], "x500_full": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        program = place / "null_simulator"
+        subprocess.run([compiler, "-O2", "-o", program, ROOT / "scripts/null_simulator.c"], check=True)
+        for k in range(repeats):
+            results["null simulator"].append(null_factor(build, program, place / f"n{k}", seconds))
+            for airframe in ("iris", "x500_full"):
+                results[airframe].append(bridge_factor(build, airframe, place / f"{airframe}{k}", seconds))
+            say(
+                f"  round {k + 1}: "
+                + ", ".join(f"{name} {values[-1]:.2f} x" for name, values in results.items())
+            )
+    medians = {name: statistics.median(values) for name, values in results.items()}
+    ratios = {
+        name: statistics.median(a / b for a, b in zip(results[name], results["null simulator"], strict=True))
+        for name in ("iris", "x500_full")
+    }
+    return {"px4": build.version, "factors": medians, "ratio_to_null": ratios}
+
+
+def fleet(say: Any) -> dict[str, Any]:
+    """Vehicle-steps a second on one core, dynamics and sensors, by number of vehicles."""
+    frame = load_airframe("iris")
+    found = {}
+    for count in (1, 10, 100, 1000):
+        setups = [
+            VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 5.0 * i, -50.0), name=str(i))
+            for i in range(count)
+        ]
+        simulation = Simulation(World(), setups, seed=1)
+        simulation.armed[:] = 1
+        simulation.controls[:, :4] = 0.66
+        simulation.advance(10)
+        steps = max(20_000 // count, 20)
+        rates = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            simulation.advance(steps)
+            rates.append(count * steps / (time.perf_counter() - begin))
+        found[count] = statistics.median(rates)
+        say(f"  {count} vehicles: {found[count]:,.0f} vehicle-steps/s")
+    return {"vehicle_steps_per_second": found}
+
+
+STARTER = """
+import time
+begin = time.time()
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World
+import socket, math, sys
+frame = load_airframe("iris")
+server = LockstepServer(Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())]),
+                        ports=[int(sys.argv[1])], speed=math.inf)
+with server, socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as peer:
+    peer.settimeout(200)
+    peer.recv(1)
+    seen = time.time()
+    time.sleep(1.0)
+    import psutil
+    print(seen, psutil.Process().memory_info().rss / 1e6)
+"""
+
+
+def start_up(say: Any) -> dict[str, float]:
+    """s from starting Python to the first sensor frame, with an empty and a full cache; memory in MB."""
+    found: dict[str, float] = {}
+    memory = math.nan
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        for name, repeats in (("first_time", 1), ("later", 5)):
+            times = []
+            for _ in range(repeats):
+                begin = time.time()
+                result = subprocess.run(
+                    [sys.executable, "-c", STARTER, str(PORT)],
+                    env=environment, capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                seen, memory = (float(word) for word in result.stdout.split())
+                times.append(seen - begin)
+            found[f"start_up_{name}_s"] = statistics.median(times)
+            say(f"  {name.replace('_', ' ')}: {statistics.median(times):.2f} s")
+    found["memory_mb"] = memory
+    say(f"  memory while serving: {memory:.0f} MB")
+    return found
+
+
+def main() -> None:
+    """Measure and tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="interleaved rounds with PX4")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of wall time a measurement")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {"numpy": np.__version__, "cores": os.cpu_count()}
+    print("start-up to the first sensor frame")
+    figures |= start_up(print)
+    print("fleet, one core, iris with its sensors")
+    figures |= fleet(print)
+    print("lockstep with one real PX4, disarmed")
+    try:
+        figures["lockstep"] = lockstep(options.repeats, options.seconds, print)
+    except UserError as error:
+        print(f"  left out: {error}")
+    else:
+        link = figures["lockstep"]
+        for name, ratio in link["ratio_to_null"].items():
+            print(f"  {name}: {link['factors'][name]:.1f} x real time, {ratio:.3f} of the null simulator")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
