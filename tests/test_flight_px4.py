@@ -100,7 +100,7 @@ def test_a_px4_that_is_killed_in_flight_is_reported_with_its_log(tmp_path: Path)
         assert "PX4 was ended by SIGKILL" in outcome.reason
     outcome, record = session.conclude()
     assert record is not None
-    assert record.max_height > 2.0
+    assert record.max_height > 1.0  # of 3 m: what PX4 had not written yet is lost
     assert left_behind(tmp_path) == []
 
 

@@ -135,7 +135,7 @@ def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
         UserError: for what the user can mend before take-off.
     """
     _end_on_signals()
-    session = FlightSession(settings, console.print if not live else lambda line: console.print(Text(line)))
+    session = FlightSession(settings, lambda line: console.print(Text(line)))
     interrupted = False
     try:
         with session:
