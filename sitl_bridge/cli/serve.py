@@ -20,6 +20,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall, Status
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World
 
@@ -83,6 +84,10 @@ def serve(
         )
     try:
         directory = RunDirectory(runs_dir, f"serve-{frame.name}")
+        server.custom = tuple(
+            CustomSensorHost(sensor, seed=seed, table=directory.path / f"{sensor.name}.csv")
+            for sensor in frame.custom_sensors()
+        )
         directory.describe(
             airframe=frame.model_dump(mode="json"), world=specification.model_dump(mode="json"), seed=seed
         )

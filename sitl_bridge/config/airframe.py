@@ -27,6 +27,7 @@ from sitl_bridge.dynamics.layout import (
     VEHICLE,
 )
 from sitl_bridge.errors import UserError
+from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.layout import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
 
@@ -262,7 +263,7 @@ class Airframe(BaseModel):
                 + (" and more" if len(missing) > 8 else "")
                 + "; add it under `sources`, as `derived: how` where there is none"
             )
-        keys = [(s.kind, s.instance) for s in self.sensors]
+        keys = [(s.name if isinstance(s, CustomSpecification) else s.kind, s.instance) for s in self.sensors]
         twice = sorted({f"{kind} {instance}" for kind, instance in keys if keys.count((kind, instance)) > 1})
         if twice:
             raise ValueError(f"two sensors are the same instance: {', '.join(twice)}")
@@ -360,8 +361,12 @@ class Airframe(BaseModel):
         v["motor_efficiency"] = motor.efficiency
 
     def sensor_records(self) -> NDArray[np.void]:
-        """(s,) SENSOR in the order of the file."""
-        return np.array([sensor.pack() for sensor in self.sensors])
+        """(s,) SENSOR of the built-in sensors, in the order of the file."""
+        return np.array([s.pack() for s in self.sensors if not isinstance(s, CustomSpecification)])
+
+    def custom_sensors(self) -> tuple[CustomSpecification, ...]:
+        """The user's own sensors."""
+        return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
 
 
 _NOT_FIGURES = {"name", "description", "sources", "px4", "ground_effect"}
@@ -380,7 +385,9 @@ def figure_paths(data: dict[str, Any]) -> list[str]:
         elif isinstance(value, list | tuple):
             if path == "sensors":
                 for sensor in value:
-                    walk(sensor, f"sensors.{sensor['kind']}")
+                    # A user's own sensor answers for its figures in its own file.
+                    if sensor["kind"] != "custom":
+                        walk(sensor, f"sensors.{sensor['kind']}")
             elif any(isinstance(child, dict) for child in value):
                 for i, child in enumerate(value):
                     walk(child, f"{path}[{i}]")
@@ -428,4 +435,11 @@ def load_airframe(name: str | Path) -> Airframe:
     """
     path = find_airframe(str(name))
     data, lines = load(path)
-    return validate(Airframe, data, lines, str(path))
+    airframe = validate(Airframe, data, lines, str(path))
+    placed = tuple(
+        sensor.model_copy(update={"file": path.parent / sensor.file})
+        if isinstance(sensor, CustomSpecification)
+        else sensor
+        for sensor in airframe.sensors
+    )
+    return airframe.model_copy(update={"sensors": placed})

@@ -40,6 +40,7 @@ from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.process import Px4Process
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.layout import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
@@ -245,6 +246,12 @@ class FlightSession:
             speed=settings.speed,
             on_stall=settings.on_stall,
             recorder=self.truth,
+            custom=[
+                CustomSensorHost(
+                    sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv"
+                )
+                for sensor in settings.airframe.custom_sensors()
+            ],
             notify=self._link_says,
         )
         self._stack.callback(self.server.close)

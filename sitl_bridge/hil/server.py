@@ -20,11 +20,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import psutil
 from numpy.typing import NDArray
+from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil import loop as kernel
-from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots
+from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
 from sitl_bridge.record.layout import ROW
+from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
 
 FIRST_PORT = 4560
@@ -120,6 +122,7 @@ class LockstepServer:
         on_stall: ``continue`` goes on at real time with the last commands where the flight stack still
             reads, and waits where it is frozen; ``wait`` always waits; ``abort`` stops the run.
         recorder: takes the truth log.
+        custom: the users' own sensors, sampled between steps.
         notify: takes messages for the user.
 
     Raises:
@@ -136,6 +139,7 @@ class LockstepServer:
         patience: float = 1.0,
         on_stall: OnStall = "continue",
         recorder: Recorder | None = None,
+        custom: Sequence[CustomSensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
     ) -> None:
         n = len(simulation)
@@ -144,6 +148,7 @@ class LockstepServer:
         if len(self.ports) != n:
             raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
         self.recorder = recorder
+        self.custom = tuple(custom)
         self.notify = notify
         self.on_stall = on_stall
         self.failure: BaseException | None = None
@@ -176,8 +181,8 @@ class LockstepServer:
         self._paused = False
         self._single_steps = 0
         self._rate = (time.monotonic(), simulation.time, 0.0)
+        self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._told_stalled: set[int] = set()
-        self._told_full: set[int] = set()
         self._connections: list[socket.socket | None] = [None] * n
         self._listeners: list[socket.socket] = []
         self._thread: threading.Thread | None = None
@@ -228,6 +233,8 @@ class LockstepServer:
                 connection.close()
         for listener in self._listeners:
             listener.close()
+        for host in self.custom:
+            host.close()
         self._connections = [None] * len(self.ports)
         self._listeners = []
 
@@ -360,10 +367,10 @@ class LockstepServer:
                     return int(loop["time"]) if loop["waiting"] else None
                 self._single_steps -= 1
             return int(loop["time"] + loop["step"])
+        due = [host.due for host in self.custom]
         with self._lock:
-            if self._events:
-                return max(self._events[0].time, int(loop["time"] + loop["step"]))
-        return 1 << 62
+            due += [event.time for event in self._events[:1]]
+        return max(min(due, default=1 << 62), int(loop["time"] + loop["step"]))
 
     def _run(self, target: int) -> int:
         s = self.simulation
@@ -403,6 +410,24 @@ class LockstepServer:
                 actions.append(heapq.heappop(self._events).action)
         for action in actions:
             action()
+        if not self._loop[0]["waiting"]:
+            self._sample_custom(now)
+
+    def _sample_custom(self, now: int) -> None:
+        """Sample the users' own sensors that are due and send what they have to say."""
+        for host in self.custom:
+            if host.due > now:
+                continue
+            connection = self._connections[host.vehicle]
+            for message in host.run(self.simulation.states[host.vehicle], now):
+                if connection is None:
+                    continue
+                link = self._links[host.vehicle]
+                self._encoder.seq = int(link["sequence"]) & 0xFF
+                link["sequence"] += 1
+                # A flight stack that does not read loses a sample, as one with a full port would.
+                with contextlib.suppress(BlockingIOError):
+                    connection.send(message.pack(self._encoder))
 
     def _accept(self) -> None:
         for i, listener in enumerate(self._listeners):

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sitl_bridge.sensors.battery import BatterySpecification
+from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
@@ -21,6 +22,7 @@ SensorUnion = Annotated[
     | AirspeedSpecification
     | RangeFinderSpecification
     | OpticalFlowSpecification
-    | BatterySpecification,
+    | BatterySpecification
+    | CustomSpecification,
     Field(discriminator="kind"),
 ]

@@ -1,0 +1,203 @@
+"""A user's own sensor: one Python file, one line in an airframe.
+
+It samples in Python between steps, at its own rate, from the truth and a random stream of its own; what it
+measures goes to a table of the run and, if it makes messages, to the flight stack.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.random_streams import stream
+from sitl_bridge.sensors.error_model import STRICT
+
+Sample = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is true of the sensor's vehicle now; arrays are copies.
+
+    Attributes:
+        time: s of simulated time since the start.
+        position: (3,) m NED from the world's origin.
+        velocity: (3,) m/s NED.
+        attitude: (4,) quaternion w, x, y, z, body to NED.
+        angular_velocity: (3,) rad/s body.
+        specific_force: (3,) m/s^2 body.
+        wind: (3,) m/s NED, velocity of the air at the vehicle.
+        rotor_speed: (12,) rad/s.
+    """
+
+    time: float
+    position: NDArray[np.float64]
+    velocity: NDArray[np.float64]
+    attitude: NDArray[np.float64]
+    angular_velocity: NDArray[np.float64]
+    specific_force: NDArray[np.float64]
+    wind: NDArray[np.float64]
+    rotor_speed: NDArray[np.float64]
+
+
+class CustomSensor:
+    """Base of a user's own sensor.  The options of the airframe's line are the constructor's arguments."""
+
+    def sample(self, truth: Truth, random: np.random.Generator) -> Sample:
+        """Measure: named figures, always the same names in the same order."""
+        raise NotImplementedError
+
+    def messages(self, sample: Sample, time: int) -> Sequence[Any]:
+        """pymavlink messages for the flight stack, sent on the simulator link; none by default.
+
+        Args:
+            sample: what ``sample`` returned.
+            time: us of simulated time.
+        """
+        del sample, time
+        return ()
+
+
+class CustomSpecification(BaseModel):
+    """A line of an airframe that carries a user's own sensor."""
+
+    model_config = STRICT
+
+    kind: Literal["custom"]
+    instance: int = Field(0, ge=0, le=15, description="tells several of one class apart")
+    file: Path = Field(description="Python file, relative to the airframe's file")
+    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
+    rate: float = Field(gt=0.0, le=250.0, description="Hz")
+    options: dict[str, float | int | str | bool | list[float]] = Field(
+        default_factory=dict, description="arguments of the class"
+    )
+
+    @property
+    def name(self) -> str:
+        """Name of the sensor and of its table."""
+        return f"{self.class_name}_{self.instance}"
+
+    def load(self) -> CustomSensor:
+        """Make the sensor; runs the user's file.
+
+        Raises:
+            UserError: when file or class is missing, or the class does not take the options.
+        """
+        found = getattr(_module(self.file), self.class_name, None)
+        if not (inspect.isclass(found) and issubclass(found, CustomSensor)):
+            raise UserError(f"{self.file}: has no class {self.class_name} derived from CustomSensor")
+        try:
+            sensor: CustomSensor = found(**self.options)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
+        return sensor
+
+
+def _module(file: Path) -> Any:
+    specification = importlib.util.spec_from_file_location(f"custom_sensor_{file.stem}", file)
+    if specification is None or specification.loader is None or not file.is_file():
+        raise UserError(f"{file}: no such Python file for a custom sensor")
+    module = importlib.util.module_from_spec(specification)
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"{file}: a custom sensor's file failed: {error!r}") from error
+    return module
+
+
+class CustomSensorHost:
+    """Runs one custom sensor of one vehicle.
+
+    Args:
+        specification: the airframe's line.
+        vehicle: index of the vehicle.
+        name: the vehicle's name, for the random stream.
+        seed: of the run.
+        start: us of simulated time at the start.
+        table: CSV file for the samples; None keeps none.
+
+    Raises:
+        UserError: when the sensor cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        specification: CustomSpecification,
+        *,
+        vehicle: int = 0,
+        name: str = "0",
+        seed: int = 0,
+        start: int = 1_000_000_000,
+        table: Path | None = None,
+    ) -> None:
+        self.specification = specification
+        self.vehicle = vehicle
+        self.sensor = specification.load()
+        self.period = round(1e6 / specification.rate)
+        self.due = start + self.period
+        self._start = start
+        words = stream(seed, name, "custom", specification.name)
+        self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(w) for w in words])))
+        self._where = f"{specification.file}: {specification.name}"
+        self._columns: tuple[str, ...] = ()
+        self._file = table.open("x", encoding="utf-8") if table is not None else None
+
+    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+        """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack.
+
+        Raises:
+            UserError: when the sensor fails, or changes the names of its figures.
+        """
+        while self.due <= time:
+            self.due += self.period
+        truth = Truth(
+            time=(time - self._start) * 1e-6,
+            **{
+                field: state[field].copy()
+                for field in (
+                    "position",
+                    "velocity",
+                    "attitude",
+                    "angular_velocity",
+                    "specific_force",
+                    "wind",
+                    "rotor_speed",
+                )
+            },
+        )
+        try:
+            sample = self.sensor.sample(truth, self._random)
+            messages = self.sensor.messages(sample, time)
+        except Exception as error:
+            raise UserError(
+                f"{self.specification.file}: {self.specification.name} failed: {error!r}"
+            ) from error
+        self._write(sample, time)
+        return messages
+
+    def _write(self, sample: Sample, time: int) -> None:
+        if not self._columns:
+            self._columns = tuple(sample)
+            if self._file is not None:
+                self._file.write(",".join(("time", *self._columns)) + "\n")
+        if tuple(sample) != self._columns:
+            raise UserError(
+                f"{self.specification.file}: {self.specification.name} changed its figures' names"
+            )
+        if self._file is not None:
+            figures = (repr(float(value)) for value in sample.values())
+            self._file.write(",".join((str(time), *figures)) + "\n")
+
+    def close(self) -> None:
+        """Close the table."""
+        if self._file is not None:
+            self._file.close()

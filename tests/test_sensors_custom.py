@@ -1,0 +1,153 @@
+"""A user's own sensor: one file, one line in an airframe; RotorS's wind sensor as the example."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peer import Peer
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+AIRFRAMES = Path(__file__).parent.parent / "airframes"
+LINE = (
+    "  - {kind: custom, file: sensors/wind_sensor.py, class: WindSensor, rate: 20,"
+    " options: {deviation: 0.1}}\n"
+)
+SPEAKER = """
+from pymavlink.dialects.v20 import common as mavlink
+from sitl_bridge.sensors.custom import CustomSensor
+class Speaker(CustomSensor):
+    def sample(self, truth, random):
+        return {"height": float(-truth.position[2])}
+    def messages(self, sample, time):
+        return [mavlink.MAVLink_raw_rpm_message(1, 1000.0 + sample["height"])]
+class Fickle(CustomSensor):
+    def sample(self, truth, random):
+        return {str(truth.time): 1.0}
+"""
+
+
+@pytest.fixture
+def equipped(tmp_path: Path) -> Callable[[str], Path]:
+    """The iris with a line more among its sensors."""
+
+    def make(line: str) -> Path:
+        (tmp_path / "sensors").mkdir()
+        shutil.copy(AIRFRAMES / "sensors" / "wind_sensor.py", tmp_path / "sensors")
+        (tmp_path / "sensors" / "speaker.py").write_text(SPEAKER)
+        text = (AIRFRAMES / "iris.yaml").read_text(encoding="utf-8")
+        path = tmp_path / "equipped.yaml"
+        path.write_text(text.replace("sensors:\n  - kind: imu", f"sensors:\n{line}  - kind: imu"))
+        return path
+
+    return make
+
+
+def simulate(airframe: Airframe, seed: int = 1) -> Simulation:
+    world = World(WorldSpecification(wind=WindSpecification(steady=SteadyWind(speed=5.0, direction=270.0))))
+    return Simulation(world, [VehicleSetup(airframe.vehicle(), airframe.sensor_records())], seed=seed)
+
+
+def test_the_wind_sensor_measures_the_air_in_body_axes(equipped: Callable[[str], Path]) -> None:
+    airframe = load_airframe(equipped(LINE))
+    assert len(airframe.sensor_records()) == len(load_airframe("iris").sensor_records())
+    host = CustomSensorHost(airframe.custom_sensors()[0].model_copy(update={"options": {}}))
+    states = np.zeros(1, STATE)
+    states[0]["attitude"] = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # heading east
+    states[0]["wind"], states[0]["velocity"] = (0.0, 5.0, 0.0), (0.0, 2.0, 1.0)
+    host.run(states[0], 1_000_050_000)
+    sample = host.sensor.sample(
+        type("T", (), {n: states[0][n] for n in ("attitude", "wind", "velocity")})(),
+        np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(list(sample.values()), [3.0, 0.0, -1.0], atol=1e-12)
+
+
+def test_it_samples_at_its_own_rate_into_a_table_and_reproducibly(
+    equipped: Callable[[str], Path],
+    tmp_path: Path,
+    free_port: Callable[[], int],
+    wait_for: Callable[..., None],
+) -> None:
+    airframe = load_airframe(equipped(LINE))
+    tables = []
+    for k in range(2):
+        table = tmp_path / f"wind{k}.csv"
+        host = CustomSensorHost(airframe.custom_sensors()[0], seed=3, table=table)
+        server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+        with server, Peer(server.ports[0]) as peer:
+            wait_for(lambda peer=peer: len(peer.times) > 2600, "10 s")
+            assert np.all(np.diff(peer.times) == 4000)
+        tables.append(np.genfromtxt(table, delimiter=",", names=True)[:200])
+    first, second = tables
+    assert first.dtype.names == ("time", "forward", "right", "down")
+    assert np.mean(np.diff(first["time"])) == pytest.approx(50_000, rel=1e-3)
+    assert np.mean(first["right"]) == pytest.approx(5.0, abs=0.05)
+    assert np.std(first["right"]) == pytest.approx(0.1, rel=0.3)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_its_messages_reach_the_flight_stack(
+    equipped: Callable[[str], Path], free_port: Callable[[], int], wait_for: Callable[..., None]
+) -> None:
+    line = "  - {kind: custom, file: sensors/speaker.py, class: Speaker, rate: 10}\n"
+    airframe = load_airframe(equipped(line))
+    host = CustomSensorHost(airframe.custom_sensors()[0])
+    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+
+    def heard(peer: Peer) -> list[mavlink.MAVLink_message]:
+        return [m for m in peer.messages if m.get_type() == "RAW_RPM"]
+
+    with server, Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(heard(peer)) > 20, "20 messages")
+        assert heard(peer)[0].frequency == pytest.approx(1000.05, abs=0.01)
+        assert not [m for m in peer.messages if m.get_type() == "BAD_DATA"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  - {kind: custom, file: sensors/none.py, class: WindSensor, rate: 20}\n", "no such Python file"),
+        (
+            "  - {kind: custom, file: sensors/wind_sensor.py, class: Nothing, rate: 20}\n",
+            "has no class Nothing",
+        ),
+        (LINE.replace("deviation: 0.1", "deviation: -1"), "does not take its options"),
+        (LINE.replace("deviation: 0.1", "diviation: 1"), "does not take its options"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_before_anything_starts(
+    equipped: Callable[[str], Path], line: str, told: str
+) -> None:
+    airframe = load_airframe(equipped(line))
+    with pytest.raises(UserError, match=told):
+        CustomSensorHost(airframe.custom_sensors()[0])
+
+
+def test_a_line_with_faults_is_refused_with_its_place(equipped: Callable[[str], Path]) -> None:
+    with pytest.raises(ConfigurationError, match=r"line \d+: sensors\[0\]\.rate"):
+        load_airframe(equipped(LINE.replace("rate: 20", "rate: -1")))
+
+
+def test_a_sensor_that_changes_its_figures_is_stopped_by_name(
+    equipped: Callable[[str], Path],
+) -> None:
+    line = "  - {kind: custom, file: sensors/speaker.py, class: Fickle, rate: 10}\n"
+    host = CustomSensorHost(load_airframe(equipped(line)).custom_sensors()[0])
+    states = np.zeros(1, STATE)
+    host.run(states[0], 1_000_100_000)
+    with pytest.raises(UserError, match="Fickle_0: changed"):
+        host.run(states[0], 1_000_200_000)
