@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.px4.allocation import Parameters
+from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
@@ -52,7 +53,7 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
             found |= _flow(sensor)
         elif isinstance(sensor, AirspeedSpecification):
             found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
-    latest = max(sensor.latency for sensor in airframe.sensors) * 1e3
+    latest = max(s.latency for s in airframe.sensors if isinstance(s, SensorSpecification)) * 1e3
     if latest > BUFFERED:
         found["EKF2_DELAY_MAX"] = min(math.ceil(latest) + 50.0, 1000.0)
     return found
@@ -76,13 +77,13 @@ def _inertial(sensors: list[ImuSpecification]) -> Parameters:
         ("EKF2_GYR_NOISE", gyroscope[0] / root, 0.015, 0.1),
         ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
         ("EKF2_GBIAS_INIT", gyroscope[2], 0.1, 0.2),
-        ("EKF2_ABL_LIM", BIASES_COVERED * accelerometer[2], 0.4, 0.8),
-        ("EKF2_GYR_B_LIM", BIASES_COVERED * gyroscope[2], 0.15, 0.4),
+        ("EKF2_ABL_LIM", BIASES_COVERED * accelerometer[3], 0.4, 0.8),
+        ("EKF2_GYR_B_LIM", BIASES_COVERED * gyroscope[3], 0.15, 0.4),
     ]
     # A bias that stays far below what EKF2 expects at switch-on does no harm however fast it walks.
-    if accelerometer[2] >= 0.1:
+    if accelerometer[3] >= 0.1:
         needs.append(("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01))
-    if gyroscope[2] >= 0.05:
+    if gyroscope[3] >= 0.05:
         needs.append(("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01))
     for name, needed, default, most in needs:
         value = round(min(needed, most), 5)
@@ -91,14 +92,23 @@ def _inertial(sensors: list[ImuSpecification]) -> Parameters:
     return found
 
 
-def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float]:
-    """White noise and bias walk as densities, and the deviation of the bias, of the worst axis."""
+def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, float]:
+    """White noise and bias walk as densities, deviation of the bias at the start and later; the worst axis.
+
+    A bias without correlation time walks for ever; what it reaches in an hour counts for later.
+    """
     record: NDArray[np.void] = sensor.pack()
     root = math.sqrt(sensor.period)
-    noise = float(record["noise"][axes].max()) * root
-    walk = float(record["bias_step"][axes].max()) / root
-    bias = np.hypot(record["bias_start"][axes], record["turn_on_sigma"][axes])
-    return noise, walk, float(bias.max())
+    step, left, constant = (record[name][axes] for name in ("bias_step", "bias_decay", "turn_on_sigma"))
+    spread = np.where(
+        left < 1.0, step / np.sqrt(np.maximum(1.0 - left**2, 1e-300)), step * math.sqrt(3600.0) / root
+    )
+    return (
+        float(record["noise"][axes].max()) * root,
+        float(step.max()) / root,
+        float(np.hypot(record["bias_start"][axes], constant).max()),
+        float(np.hypot(spread, constant).max()),
+    )
 
 
 def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:

@@ -1,15 +1,21 @@
-"""Finding a PX4 SITL build on this machine."""
+"""Finding a PX4 SITL build on this machine, and saying which PX4 it is."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
 
-_BUILD = Path("build/px4_sitl_default")
+USUAL_BUILD = "px4_sitl_default"
+START_SCRIPT = Path("etc/init.d-posix/rcS")
+_TAG = re.compile(r'PX4_GIT_TAG_STR\s+"([^"]+)"')
+_COMMIT = re.compile(r'PX4_GIT_VERSION_STR\s+"([0-9a-f]+)"')
+_TAG_IN_BINARY = re.compile(rb"\0(v[0-9]+\.[0-9]+\.[0-9]+[-+.\w]*)\0")
 
 
 @dataclass(frozen=True)
@@ -20,13 +26,15 @@ class Px4Build:
         root: the build directory or install prefix.
         executable: ``bin/px4`` in it.
         etc: its start-up files.
-        version: as the build's own git header says, ``unknown`` where there is none.
+        version: git tag it was built from, ``unknown`` where the build does not tell.
+        commit: git commit it was built from; empty where the build does not tell.
     """
 
     root: Path
     executable: Path
     etc: Path
     version: str
+    commit: str = ""
 
 
 def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
@@ -41,33 +49,74 @@ def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
 def find_px4(explicit: Path | None = None) -> Px4Build:
     """The PX4 build to fly with: ``--px4``, else ``PX4_DIR``, else ~/PX4-Autopilot, else /opt/px4.
 
-    Each may be a source tree with a build in it, a build directory or an install prefix.
+    Each may be a source tree with a build in it, a build directory, an install prefix or the ``px4``
+    executable itself.
 
     Raises:
         UserError: saying what was looked at and what to type.
     """
     tried = []
     for reason, place in candidates(explicit):
-        for root in (place, place / _BUILD):
+        for root in _roots(place.expanduser()):
             executable = root / "bin" / "px4"
-            if not executable.is_file():
-                continue
-            if not os.access(executable, os.X_OK):
-                raise UserError(f"{executable} is not executable; type: chmod +x {executable}")
-            if not (root / "etc" / "init.d-posix" / "rcS").is_file():
-                raise UserError(f"{root} has no etc/init.d-posix/rcS: is the build complete?")
-            return Px4Build(root, executable.resolve(), (root / "etc").resolve(), _version(root))
-        tried.append(f"{place} ({reason})")
+            if executable.is_file():
+                return _build(root, executable)
+        tried.append(f"{place} ({reason}) {_what_is_wrong(place.expanduser())}")
     raise UserError(
-        f"no PX4 build found in {' or '.join(tried)}; build one with `make px4_sitl` in a PX4-Autopilot"
+        f"no PX4 to fly with: {'; '.join(tried)}.  Build one with `make px4_sitl` in a PX4-Autopilot"
         " checkout, then name it with --px4 DIR or PX4_DIR"
     )
 
 
-def _version(root: Path) -> str:
-    """Tag of the build from the header that PX4's own build system writes."""
-    for header in root.glob("src/lib/version/build_git_version.h"):
-        match = re.search(r'PX4_GIT_TAG_STR\s+"([^"]+)"', header.read_text(encoding="utf-8"))
-        if match:
-            return match.group(1)
-    return "unknown"
+def _roots(place: Path) -> list[Path]:
+    """Build directories that a given path may mean, the likeliest first.
+
+    Builds without lockstep do not wait for the simulator and are passed over.
+    """
+    if place.is_file():
+        return [place.absolute().parent.parent]
+    builds = sorted(
+        (place / "build").glob("px4_sitl_*"), key=lambda path: (path.name != USUAL_BUILD, path.name)
+    )
+    return [place, *(path for path in builds if "nolockstep" not in path.name)]
+
+
+def _what_is_wrong(place: Path) -> str:
+    if not place.exists():
+        return "does not exist"
+    if (place / "ROMFS" / "px4fmu_common").is_dir():
+        return f"is a source tree without a build; type: make -C {place} px4_sitl"
+    return "holds no bin/px4"
+
+
+def _build(root: Path, executable: Path) -> Px4Build:
+    if not os.access(executable, os.X_OK):
+        raise UserError(f"{executable} is not executable; type: chmod +x {executable}")
+    if _machine(executable) not in (None, _machine(Path(sys.executable).resolve())):
+        raise UserError(f"{executable} was built for another kind of machine; build PX4 on this one")
+    if not (root / START_SCRIPT).is_file():
+        raise UserError(f"{root} has no {START_SCRIPT}: the build is not complete; build it again")
+    version, commit = _version(root, executable)
+    return Px4Build(root, executable.resolve(), (root / "etc").resolve(), version, commit)
+
+
+def _machine(executable: Path) -> bytes | None:
+    """Word size and instruction set of an ELF file (its e_ident[EI_CLASS] and e_machine); None for others."""
+    with executable.open("rb") as file:
+        header = file.read(20)
+    return header[4:5] + header[18:20] if header.startswith(b"\x7fELF") else None
+
+
+def _version(root: Path, executable: Path) -> tuple[str, str]:
+    """Tag and commit, from the header that PX4's build writes, else the tag that is in the executable."""
+    header = root / "src" / "lib" / "version" / "build_git_version.h"
+    if header.is_file():
+        text = header.read_text(encoding="utf-8")
+        tag, commit = _TAG.search(text), _COMMIT.search(text)
+        return (tag.group(1) if tag else "unknown"), (commit.group(1) if commit else "")
+    with executable.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return "unknown", ""
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            found = _TAG_IN_BINARY.search(content)
+            return (found.group(1).decode("ascii") if found else "unknown"), ""

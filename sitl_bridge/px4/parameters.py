@@ -22,7 +22,7 @@ from sitl_bridge.dynamics.rotor import thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.allocation import Parameters, geometry, response, setpoint, thrust_curve_factor
 from sitl_bridge.px4.estimator import estimator_parameters
-from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, LoopGain, gain_for, reference
+from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, LoopGain, gain_for, reference
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 
@@ -155,10 +155,11 @@ def _gains_and_yaw(
     wanted = _reference_loops()
     loops = [gain_for(axis, answer, wanted[axis]) for axis in range(3)]
     gains: Parameters = {}
-    for name, loop in zip(("ROLL", "PITCH", "YAW"), loops, strict=True):
-        gains[f"MC_{name}RATE_K"] = round(loop.factor, 3)
-    for name, loop, like, gain in zip(("ROLL", "PITCH", "YAW"), loops, wanted, ATTITUDE_GAINS, strict=True):
-        gains[f"MC_{name}_P"] = round(gain * min(1.0, loop.crossover / like.crossover), 2)
+    for axis, name in enumerate(("ROLL", "PITCH", "YAW")):
+        slower = min(1.0, loops[axis].crossover / wanted[axis].crossover)
+        gains[f"MC_{name}RATE_K"] = round(loops[axis].factor, 3)
+        gains[f"MC_{name}RATE_I"] = round(GAINS[axis][1] * loops[axis].integral, 4)
+        gains[f"MC_{name}_P"] = round(ATTITUDE_GAINS[axis] * slower, 2)
     hover = float(found["MPC_THR_HOVER"])
     turning = float(answer.authority[2]) * min(hover, 1.0 - hover)
     rate = math.degrees(turning / gains["MC_YAW_P"])

@@ -39,16 +39,19 @@ class LoopGain:
 
     Attributes:
         factor: MC_*RATE_K.
+        integral: share of the default integral gain, MC_*RATE_I; falls with the crossover so that its phase
+            lag there stays what it is.
         crossover: rad/s of the rate loop with it.
         phase_margin: rad there.
     """
 
     factor: float
+    integral: float
     crossover: float
     phase_margin: float
 
 
-def open_loop(axis: int, response: Response, frequency: float) -> complex:
+def open_loop(axis: int, response: Response, frequency: float, integral: float = 1.0) -> complex:
     """Open rate loop with a gain factor of 1 at a frequency in rad/s.
 
     Gyro filter, PID with the derivative on the filtered angular acceleration (rate_control.cpp), the filter
@@ -59,29 +62,29 @@ def open_loop(axis: int, response: Response, frequency: float) -> complex:
     derivative = d * s / (1.0 + s / (2.0 * math.pi * ANGULAR_ACCELERATION_CUTOFF))
     gyro = 2.0 * math.pi * GYRO_CUTOFF
     filtered = 1.0 / (1.0 + math.sqrt(2.0) * s / gyro + (s / gyro) ** 2)
-    loop = (p + i / s + derivative) * filtered * np.exp(-s * response.delay)
+    loop = (p + integral * i / s + derivative) * filtered * np.exp(-s * response.delay)
     loop *= response.authority[axis] / s / (1.0 + response.motor_lag * s)
     if axis == 2:
         loop *= (1.0 + response.yaw_lead * s) / (1.0 + s / (2.0 * math.pi * YAW_TORQUE_CUTOFF))
     return complex(loop)
 
 
-def _margin(axis: int, response: Response, frequency: float) -> float:
-    """Phase margin in rad that the loop has when it crosses over at a frequency."""
-    phase = np.angle(open_loop(axis, response, frequency))
-    return float(phase + math.pi) if phase <= 0.0 else float(phase - math.pi)
+def phase_margin(axis: int, response: Response, frequency: float, integral: float = 1.0) -> float:
+    """Phase margin in rad that the loop has when it crosses over at a frequency, -pi to pi."""
+    phase = float(np.angle(open_loop(axis, response, frequency, integral)))
+    return phase + math.pi if phase <= 0.0 else phase - math.pi
 
 
-def crossover(axis: int, response: Response, factor: float = 1.0) -> float:
+def crossover(axis: int, response: Response, factor: float = 1.0, integral: float = 1.0) -> float:
     """Highest frequency in rad/s at which the open loop's gain is one."""
-    size = np.array([abs(open_loop(axis, response, float(w))) for w in _FREQUENCIES]) * factor
+    size = np.array([abs(open_loop(axis, response, float(w), integral)) for w in _FREQUENCIES]) * factor
     above = np.nonzero(size >= 1.0)[0]
     if not len(above):
         return float(_FREQUENCIES[0])
     if above[-1] == len(size) - 1:
         return float(_FREQUENCIES[-1])
     low, high = _FREQUENCIES[above[-1]], _FREQUENCIES[above[-1] + 1]
-    return float(brentq(lambda w: abs(open_loop(axis, response, w)) * factor - 1.0, low, high))
+    return float(brentq(lambda w: abs(open_loop(axis, response, w, integral)) * factor - 1.0, low, high))
 
 
 def reference(response: Response) -> tuple[LoopGain, LoopGain, LoopGain]:
@@ -89,7 +92,7 @@ def reference(response: Response) -> tuple[LoopGain, LoopGain, LoopGain]:
     loops = []
     for axis in range(3):
         at = crossover(axis, response)
-        loops.append(LoopGain(1.0, at, _margin(axis, response, at)))
+        loops.append(LoopGain(1.0, 1.0, at, phase_margin(axis, response, at)))
     return loops[0], loops[1], loops[2]
 
 
@@ -102,12 +105,17 @@ def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:
         wanted: the reference's loop.
     """
     margin = min(wanted.phase_margin, PHASE_MARGIN)
+
+    def integral(frequency: float) -> float:
+        return min(1.0, frequency / wanted.crossover)
+
     at = wanted.crossover
-    if _margin(axis, response, at) < margin:
+    if phase_margin(axis, response, at) < margin:
         slower = [float(w) for w in _FREQUENCIES if w < at]
-        fitting = [w for w in slower if _margin(axis, response, w) >= margin]
+        fitting = [w for w in slower if phase_margin(axis, response, w, integral(w)) >= margin]
         at = max(fitting, default=float(_FREQUENCIES[0]))
+    share = integral(at)
     low, high = GAIN_RANGE
-    factor = min(max(1.0 / abs(open_loop(axis, response, at)), low), high)
-    at = crossover(axis, response, factor)
-    return LoopGain(factor, at, _margin(axis, response, at))
+    factor = min(max(1.0 / abs(open_loop(axis, response, at, share)), low), high)
+    at = crossover(axis, response, factor, share)
+    return LoopGain(factor, share, at, phase_margin(axis, response, at, share))

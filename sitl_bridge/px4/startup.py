@@ -1,45 +1,73 @@
 """Start-up files for PX4: parameters handed over through the scripts that PX4 looks up on PATH.
 
 PX4's start script sources ``px4-rc.params`` by PATH search, so a directory put first on PATH sets any
-parameter without a change to PX4, in a local process as well as in a container.
+parameter without a change to PX4.  In a container the directory is mounted and put first on PATH there::
+
+    sitl-bridge px4-files startup --airframe iris
+    docker run -v ./startup:/startup:ro -e PATH=/startup:/opt/px4/bin:/usr/bin:/bin
+        -e PX4_SYS_AUTOSTART=10016 -e PX4_SIM_MODEL=none_iris -e PX4_SIMULATOR=none ...
 """
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.parameters import Parameters
+from sitl_bridge.px4.allocation import Parameters
 
-_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
+AIRFRAME = 10016
+"""PX4's none_iris, the generic quadcopter for an external simulator; parameters make it any multirotor."""
+MODEL = "none_iris"
+SELECTION = {"PX4_SYS_AUTOSTART": str(AIRFRAME), "PX4_SIM_MODEL": MODEL, "PX4_SIMULATOR": "none"}
+"""Environment with which PX4 starts as that airframe and waits for a simulator that somebody else starts."""
 SET_LATER = frozenset(
     {"EKF2_GPS_DELAY", "EKF2_MULTI_IMU", "SENS_IMU_MODE", "IMU_INTEG_RATE", "COM_MODE_ARM_CHK"}
 )
 """px4-rc.simulator gives these defaults after px4-rc.params has run; a value set outright stands."""
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
+_INTEGERS = 1 << 31
 
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     """Write ``px4-rc.params`` into a directory that is to come first on PX4's PATH.
 
     Args:
-        directory: made where it is missing.
-        parameters: name to value.
+        directory: made where it is missing; readable by every user, for containers.
+        parameters: name to value, set in this order.
 
     Returns:
         the file.
 
     Raises:
-        UserError: for a name that cannot be a PX4 parameter's.
+        UserError: for a name or a value that cannot be a PX4 parameter's, or a directory that cannot be
+            written.
     """
     lines = ["#!/bin/sh", "# Parameters that follow from the airframe; made for this run."]
-    for name, value in parameters.items():
-        if not _NAME.fullmatch(name):
-            raise UserError(f"{name!r} cannot be the name of a PX4 parameter")
-        command = "set" if name in SET_LATER else "set-default"
-        text = str(value) if isinstance(value, int) else f"{value:.9g}"
-        lines.append(f"param {command} {name} {text}")
-    directory.mkdir(parents=True, exist_ok=True)
+    lines += [parameter_line(name, value) for name, value in parameters.items()]
     file = directory / "px4-rc.params"
-    file.write_text("\n".join(lines) + "\n", encoding="ascii")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
+        file.write_text("\n".join(lines) + "\n", encoding="ascii")
+        file.chmod(0o644)
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}") from error
     return file
+
+
+def parameter_line(name: str, value: float) -> str:
+    """Shell command that sets one parameter; nothing in it needs quoting.
+
+    Raises:
+        UserError: for a name or a value that cannot be a PX4 parameter's.
+    """
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot be the name of a PX4 parameter: up to 16 of A-Z, 0-9 and _")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UserError(f"{name}: {value!r} is not a number")
+    if isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
+        raise UserError(f"{name}: {value} does not fit PX4's 32-bit integers")
+    command = "set" if name in SET_LATER else "set-default"
+    return f"param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"

@@ -1,0 +1,273 @@
+"""What PX4 is told follows from the airframe, and agrees with what PX4 ships for the vehicles it knows."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sitl_bridge.config.airframe import Airframe, Px4Section, load_airframe
+from sitl_bridge.dynamics.performance import Performance, performance
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.allocation import Response, allocation_matrix, geometry, response, thrust_curve_factor
+from sitl_bridge.px4.find import find_px4
+from sitl_bridge.px4.parameters import Parameters, build_parameters, parameters_for
+from sitl_bridge.px4.rate_loop import GAINS, PHASE_MARGIN, crossover, gain_for, phase_margin, reference
+from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.world import World
+
+AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
+
+NONE_IRIS = {
+    "CA_AIRFRAME": 0,
+    "CA_ROTOR_COUNT": 4,
+    "CA_ROTOR0_PX": 0.1515,
+    "CA_ROTOR0_PY": 0.245,
+    "CA_ROTOR0_KM": 0.05,
+    "CA_ROTOR1_PX": -0.1515,
+    "CA_ROTOR1_PY": -0.1875,
+    "CA_ROTOR1_KM": 0.05,
+    "CA_ROTOR2_PX": 0.1515,
+    "CA_ROTOR2_PY": -0.245,
+    "CA_ROTOR2_KM": -0.05,
+    "CA_ROTOR3_PX": -0.1515,
+    "CA_ROTOR3_PY": 0.1875,
+    "CA_ROTOR3_KM": -0.05,
+    "PWM_MAIN_FUNC1": 101,
+    "PWM_MAIN_FUNC2": 102,
+    "PWM_MAIN_FUNC3": 103,
+    "PWM_MAIN_FUNC4": 104,
+}
+"""PX4, ROMFS/px4fmu_common/init.d-posix/airframes/10016_none_iris."""
+
+X500 = {
+    "CA_ROTOR_COUNT": 4,
+    "CA_ROTOR0_PX": 0.13,
+    "CA_ROTOR0_PY": 0.22,
+    "CA_ROTOR0_KM": 0.05,
+    "CA_ROTOR1_PX": -0.13,
+    "CA_ROTOR1_PY": -0.20,
+    "CA_ROTOR2_PX": 0.13,
+    "CA_ROTOR2_PY": -0.22,
+    "CA_ROTOR3_PX": -0.13,
+    "CA_ROTOR3_PY": 0.20,
+    "CA_ROTOR3_KM": -0.05,
+}
+"""PX4, ROMFS/px4fmu_common/init.d-posix/airframes/4001_gz_x500."""
+
+
+def heavier(airframe: Airframe, mass: float) -> Airframe:
+    return Airframe.model_validate(airframe.model_dump(exclude_defaults=True) | {"mass": mass})
+
+
+@cache
+def told(name: str) -> Parameters:
+    return parameters_for(load_airframe(name))
+
+
+@cache
+def flown(name: str) -> tuple[Performance, float]:
+    """Performance at the default world's origin, and the density there."""
+    environment = World().environment[0]
+    _, _, density = air(environment, 0.0)
+    return performance(load_airframe(name).record, density, float(environment["gravity"])), density
+
+
+def answer(name: str, parameters: Parameters, factor: float) -> Response:
+    result, density = flown(name)
+    return response(load_airframe(name), parameters, result.hover, density, factor)
+
+
+@pytest.mark.parametrize(("name", "shipped"), [("iris", NONE_IRIS), ("x500", X500)])
+def test_vehicles_that_px4_knows_get_px4s_own_allocation(name: str, shipped: dict[str, float]) -> None:
+    assert {key: told(name)[key] for key in shipped} == shipped
+
+
+def test_iris_hovers_near_the_thrust_px4_assumes() -> None:
+    # MPC_THR_HOVER's default, with which PX4 flies none_iris, is 0.5.
+    assert told("iris")["MPC_THR_HOVER"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_x500_hovers_near_the_thrust_px4_ships() -> None:
+    # 4001_gz_x500 has MPC_THR_HOVER 0.60 without a thrust curve: the command itself at sea level.
+    hover = performance(load_airframe("x500").record, 1.225, 9.80665).hover
+    factor = told("x500")["THR_MDL_FAC"]
+    assert hover.throttle == pytest.approx(0.66, abs=0.01)
+    assert told("x500")["MPC_THR_HOVER"] == pytest.approx(
+        factor * hover.throttle**2 + (1 - factor) * hover.throttle, abs=0.03
+    )
+
+
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_positive_torque_setpoints_turn_the_vehicle_the_positive_way(name: str) -> None:
+    airframe = load_airframe(name)
+    mix = allocation_matrix(told(name))
+    record, n = airframe.record, len(airframe.rotors)
+    for axis in range(3):
+        force = mix[:, axis, None] * record["rotor_axis"][:n]
+        moment = np.cross(record["rotor_position"][:n], force).sum(axis=0)
+        drag = record["torque_thrust_ratio"][:n] + record["torque_g1"][:n]
+        moment -= ((record["rotor_direction"][:n] * drag)[:, None] * force).sum(axis=0)
+        assert moment[axis] > 0.0
+    assert -(mix[:, 5, None] * record["rotor_axis"][:n]).sum(axis=0)[2] == pytest.approx(-n, rel=0.05)
+
+
+def test_mix_of_a_square_quadrotor_is_px4s_textbook_one() -> None:
+    # Roll and pitch of a quad X are normalised to 1/sqrt(2), yaw and thrust to 1.
+    arm = 0.17
+    square: Parameters = {"CA_ROTOR_COUNT": 4}
+    places = ((arm, arm, 1), (-arm, -arm, 1), (arm, -arm, -1), (-arm, arm, -1))
+    for i, (x, y, turn) in enumerate(places):
+        square |= {f"CA_ROTOR{i}_PX": x, f"CA_ROTOR{i}_PY": y, f"CA_ROTOR{i}_PZ": 0.0}
+        square |= {f"CA_ROTOR{i}_AX": 0.0, f"CA_ROTOR{i}_AY": 0.0, f"CA_ROTOR{i}_AZ": -1.0}
+        square[f"CA_ROTOR{i}_KM"] = 0.05 * turn
+    half = 1.0 / math.sqrt(2.0)
+    expected = np.array(
+        [
+            [-half, half, 1, 0, 0, -1],
+            [half, -half, 1, 0, 0, -1],
+            [half, half, -1, 0, 0, -1],
+            [-half, -half, -1, 0, 0, -1],
+        ]
+    )
+    np.testing.assert_allclose(allocation_matrix(square), expected, atol=1e-6)
+
+
+def test_thrust_curve_of_a_motor_without_idle_speed_is_quadratic() -> None:
+    # T = c2 (range c)^2 exactly.
+    assert thrust_curve_factor(load_airframe("hummingbird")) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_thrust_curve_of_the_iris_follows_its_motor() -> None:
+    # Thrust over its greatest: ((100 + 1000 c)/1100)^2, PX4's Gazebo iris; f c^2 + (1 - f) c must be near.
+    factor = told("iris")["THR_MDL_FAC"]
+    command = np.linspace(0.2, 1.0, 9)
+    thrust = ((100.0 + 1000.0 * command) / 1100.0) ** 2
+    np.testing.assert_allclose(factor * command**2 + (1 - factor) * command, thrust, atol=0.025)
+
+
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_rate_loops_cross_over_where_the_reference_does_or_keep_their_margin(name: str) -> None:
+    wanted = reference(answer("iris", geometry(load_airframe("iris")), 0.0))
+    parameters = told(name)
+    plant = answer(name, parameters, float(parameters["THR_MDL_FAC"]))
+    for axis, key in enumerate(("MC_ROLLRATE", "MC_PITCHRATE", "MC_YAWRATE")):
+        integral = float(parameters[f"{key}_I"]) / GAINS[axis][1]
+        at = crossover(axis, plant, float(parameters[f"{key}_K"]), integral)
+        assert at == pytest.approx(wanted[axis].crossover, rel=0.3)
+        assert at <= 1.01 * wanted[axis].crossover
+        assert phase_margin(axis, plant, at, integral) > PHASE_MARGIN - 0.02
+
+
+def test_iris_gets_back_the_gains_of_px4() -> None:
+    # With PX4's own thrust curve (none) the derivation must return PX4's defaults, a factor of 1.
+    plant = answer("iris", geometry(load_airframe("iris")), 0.0)
+    for axis, loop in enumerate(reference(plant)):
+        assert gain_for(axis, plant, loop).factor == pytest.approx(1.0, abs=1e-6)
+
+
+def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
+    plant = answer("iris", geometry(load_airframe("iris")), 0.0)
+    wanted = reference(plant)[0]
+    twice = Response(2.0 * plant.authority, plant.motor_lag, plant.yaw_lead, plant.delay)
+    assert gain_for(0, twice, wanted).factor == pytest.approx(0.5, rel=1e-6)
+    slow = gain_for(0, Response(plant.authority, 0.15, plant.yaw_lead, plant.delay), wanted)
+    assert 3.0 < slow.crossover < wanted.crossover
+    assert slow.integral == pytest.approx(slow.crossover / wanted.crossover, rel=0.01)
+    assert slow.phase_margin == pytest.approx(PHASE_MARGIN, abs=0.03)
+
+
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_only_channels_with_a_motor_drive_one(name: str) -> None:
+    rotors = len(load_airframe(name).rotors)
+    functions = [told(name)[f"PWM_MAIN_FUNC{k}"] for k in range(1, 17)]
+    assert functions == [101 + k for k in range(rotors)] + [0] * (16 - rotors)
+
+
+def test_hexarotor_and_quadrotor_say_what_they_are() -> None:
+    # MAV_TYPE_QUADROTOR 2, MAV_TYPE_HEXAROTOR 13.
+    assert told("iris")["MAV_TYPE"] == 2
+    assert told("firefly")["MAV_TYPE"] == 13
+
+
+def test_time_outs_of_wall_time_links_grow_with_the_speed_within_px4s_limits(iris: Airframe) -> None:
+    slow, fast = parameters_for(iris, speed=0.5), parameters_for(iris, speed=20.0)
+    unbounded = parameters_for(iris, speed=math.inf)
+    assert (slow["COM_OF_LOSS_T"], slow["COM_DISARM_PRFLT"]) == (1.0, 10.0)
+    assert (fast["COM_OF_LOSS_T"], fast["COM_DISARM_PRFLT"], fast["COM_DL_LOSS_T"]) == (20.0, 200.0, 200)
+    assert (unbounded["COM_OBC_LOSS_T"], unbounded["COM_DL_LOSS_T"]) == (60.0, 300)
+
+
+def test_estimator_knows_the_sensors_of_an_airframe() -> None:
+    full = told("x500_full")
+    assert (full["EKF2_MULTI_IMU"], full["SYS_HAS_MAG"], full["SYS_HAS_NUM_DIST"]) == (3, 2, 1)
+    # 0.12 s late; legs 0.23 m below the centre of gravity, where the range finder is.
+    assert full["EKF2_GPS_DELAY"] == 120.0
+    assert full["EKF2_MIN_RNG"] == pytest.approx(0.23)
+    assert "SYS_HAS_NUM_DIST" not in told("iris")
+
+
+def test_noisy_gyro_of_hector_is_told_as_the_deviation_of_a_prediction() -> None:
+    # 0.05 rad/s at 100 Hz, which is EKF2's prediction rate.
+    assert told("hector")["EKF2_GYR_NOISE"] == pytest.approx(0.05, rel=1e-3)
+    assert "EKF2_GYR_NOISE" not in told("iris")
+
+
+def test_airframe_without_some_sensors_is_not_kept_on_the_ground(iris: Airframe) -> None:
+    inertial = tuple(sensor for sensor in iris.sensors if sensor.kind == "imu")
+    found = parameters_for(iris.model_copy(update={"sensors": inertial}))
+    assert (found["SYS_HAS_MAG"], found["SYS_HAS_GPS"], found["SYS_HAS_BARO"]) == (0, 0, 0)
+    assert found["EKF2_GPS_CTRL"] == 0
+
+
+def test_airframe_file_overrides_what_is_derived(iris: Airframe) -> None:
+    section = Px4Section(parameters={"MPC_THR_HOVER": 0.33, "MPC_XY_CRUISE": 7.0})
+    found = parameters_for(iris.model_copy(update={"px4": section}))
+    assert (found["MPC_THR_HOVER"], found["MPC_XY_CRUISE"]) == (0.33, 7.0)
+
+
+def test_battery_is_px4s_own_where_nobody_sends_one(iris: Airframe) -> None:
+    own = parameters_for(iris, battery_over_mavlink=False)
+    assert own["SIM_BAT_ENABLE"] == 1
+    assert own["SIM_BAT_DRAIN"] == pytest.approx(flown("iris")[0].endurance, abs=0.1)
+    assert told("iris")["SIM_BAT_ENABLE"] == 0
+
+
+def test_weak_vehicle_tilts_climbs_and_flies_less(iris: Airframe) -> None:
+    found = parameters_for(heavier(iris, 2.6))
+    assert found["MPC_TILTMAX_AIR"] < told("iris")["MPC_TILTMAX_AIR"] == 45.0
+    assert found["MPC_Z_VEL_MAX_UP"] < told("iris")["MPC_Z_VEL_MAX_UP"] == 3.0
+    assert found["MPC_ACC_HOR"] <= 9.80665 * math.tan(math.radians(float(found["MPC_TILTMAX_AIR"])))
+
+
+def test_yaw_is_planned_within_half_and_stopped_within_all_of_its_authority() -> None:
+    for name in AIRFRAMES:
+        found = told(name)
+        plant = answer(name, found, float(found["THR_MDL_FAC"]))
+        room = min(found["MPC_THR_HOVER"], 1.0 - found["MPC_THR_HOVER"])
+        most = math.degrees(float(plant.authority[2]) * room)
+        assert found["MPC_YAWRAUTO_ACC"] <= 0.51 * most
+        assert found["MC_YAW_P"] * found["MC_YAWRATE_MAX"] <= 1.02 * most
+        assert found["MPC_YAWRAUTO_MAX"] <= found["MC_YAWRATE_MAX"]
+
+
+@pytest.mark.px4
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_px4_has_and_allows_every_parameter(name: str) -> None:
+    build = find_px4()
+    known = build_parameters(build.etc)
+    assert known is not None
+    for key, value in told(name).items():
+        entry = known[key]
+        if key == "RTL_TIME_MARGIN":
+            continue  # below PX4's own range on purpose, see _battery
+        assert float(entry.get("min", -math.inf)) <= value <= float(entry.get("max", math.inf)), key
+        assert entry["type"] == "Float" or float(value) == int(value), key
+
+
+def test_vehicle_that_cannot_hover_is_the_users_to_mend(iris: Airframe) -> None:
+    with pytest.raises(UserError, match="cannot hover"):
+        parameters_for(heavier(iris, 5.0))

@@ -1,0 +1,71 @@
+"""The start-up file sets what it is given, in any POSIX shell, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.startup import write_startup_files
+
+
+def sourced(directory: Path) -> list[str]:
+    """What PX4's shell would run: ``param`` replaced by a function that echoes its arguments."""
+    script = 'param() { echo "$@"; }; . px4-rc.params'
+    environment = {"PATH": f"{directory}:{os.environ['PATH']}"}
+    result = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    return result.stdout.splitlines()
+
+
+def test_shell_finds_the_file_on_path_and_sets_each_parameter_in_order(tmp_path: Path) -> None:
+    write_startup_files(tmp_path / "startup", {"CA_ROTOR_COUNT": 6, "CA_ROTOR0_KM": -0.0164444, "A1": 1e-5})
+    assert sourced(tmp_path / "startup") == [
+        "set-default CA_ROTOR_COUNT 6",
+        "set-default CA_ROTOR0_KM -0.0164444",
+        "set-default A1 1e-05",
+    ]
+
+
+def test_what_px4_gives_another_default_later_is_set_outright(tmp_path: Path) -> None:
+    write_startup_files(tmp_path, {"EKF2_GPS_DELAY": 120.0, "EKF2_MULTI_IMU": 2})
+    assert sourced(tmp_path) == ["set EKF2_GPS_DELAY 120", "set EKF2_MULTI_IMU 2"]
+
+
+def test_single_precision_survives_the_text(tmp_path: Path) -> None:
+    import numpy as np
+
+    value = float(np.float32(0.1) / np.float32(3.0))
+    write_startup_files(tmp_path, {"X1": value})
+    assert np.float32(float(sourced(tmp_path)[0].split()[-1])) == np.float32(value)
+
+
+@pytest.mark.parametrize("name", ["lower", "A B", "A;reboot", "$(A)", "", "A" * 17, "1A", "A\nB"])
+def test_name_that_no_parameter_has_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be the name"):
+        write_startup_files(tmp_path, {name: 1})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1; reboot", 2**31, None])
+def test_value_that_is_no_number_px4_can_hold_is_refused(value: object, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="AB"):
+        write_startup_files(tmp_path, {"AB": value})  # type: ignore[dict-item]
+
+
+def test_any_user_of_a_container_can_read_it(tmp_path: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        file = write_startup_files(tmp_path / "startup", {"AB": 1})
+    finally:
+        os.umask(mask)
+    assert file.stat().st_mode & 0o004
+    assert file.parent.stat().st_mode & 0o005 == 0o005
+
+
+def test_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_startup_files(tmp_path / "file" / "startup", {"AB": 1})
