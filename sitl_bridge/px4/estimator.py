@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.sensors.error_model import SensorSpecification
+from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
