@@ -18,9 +18,10 @@ from sitl_bridge.flight.vehicle import Vehicle
 GRAVITY = 9.80665  # m/s^2, standard
 
 # Height controller: acceleration up in m/s^2 from the height error and its rate.  Derived: natural frequency
-# 1 rad/s, damping 1 (gains w^2 and 2 d w), and an integrator five times slower for the error of the hover
-# thrust.
-HEIGHT_GAIN, CLIMB_GAIN, INTEGRAL_GAIN = 1.0, 2.0, 0.2
+# w = 0.4 rad/s, damping 1 (gains w^2 and 2 d w), and an integrator five times slower for the error of the
+# hover thrust.  Slow on purpose: it stays stable with a second of delay (2 d w x 1 s = 0.8 rad of phase),
+# as a script has that reaches a vehicle at 20 times real time 50 ms late.
+HEIGHT_GAIN, CLIMB_GAIN, INTEGRAL_GAIN = 0.16, 0.8, 0.013
 INTEGRAL_LIMIT = 3.0  # m/s^2
 
 SECONDS = 2.0  # at each attitude
