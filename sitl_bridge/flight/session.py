@@ -247,9 +247,7 @@ class FlightSession:
             on_stall=settings.on_stall,
             recorder=self.truth,
             custom=[
-                CustomSensorHost(
-                    sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv"
-                )
+                CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
                 for sensor in settings.airframe.custom_sensors()
             ],
             notify=self._link_says,
