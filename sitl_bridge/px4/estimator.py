@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.sensors.error_model import SensorSpecification
-from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
@@ -121,11 +120,22 @@ def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
 
 
 def _satellites(sensors: list[GpsSpecification]) -> Parameters:
-    """Place and delay of the first receiver; without one PX4 must not wait for it."""
+    """Place, delay and velocity noise of the first receiver; without one PX4 must not wait for it.
+
+    EKF2 takes the greatest of EKF2_GPS_V_NOISE and the accuracy the receiver states (0.25 m/s on this link,
+    SimulatorMavlink.cpp), half as much again for the vertical.  PX4's default of 0.3 m/s guards against
+    receivers that state too good a figure; here the figure is known.
+    """
     if not sensors:
         return {"SYS_HAS_GPS": 0, "EKF2_GPS_CTRL": 0, "EKF2_HGT_REF": HEIGHT_BAROMETER}
     first = min(sensors, key=lambda sensor: sensor.instance)
-    found: Parameters = {"SYS_HAS_GPS": 1, "EKF2_GPS_DELAY": _delay(first.latency)}
+    record = first.pack()
+    noise = np.hypot(record["noise"][:3], record["bias_start"][:3]) / (1.0, 1.0, 1.5)
+    found: Parameters = {
+        "SYS_HAS_GPS": 1,
+        "EKF2_GPS_DELAY": _delay(first.latency),
+        "EKF2_GPS_V_NOISE": round(min(max(float(noise.max()), 0.01), 5.0), 3),
+    }
     return found | _place("EKF2_GPS_POS", first.position)
 
 
