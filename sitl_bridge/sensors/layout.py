@@ -73,6 +73,7 @@ SENSOR_STATE = np.dtype(
         ("delay_due", "i8", DELAY_SLOTS),
         ("delay_time", "i8", DELAY_SLOTS),
         ("delay_values", "f8", (DELAY_SLOTS, MAX_VALUES)),
+        ("sample", "f8", MAX_VALUES),  # scratch
         # --- output
         ("fresh", "i8"),  # 1 in the step in which a sample was delivered
         ("time", "i8"),  # us at which the delivered sample was taken

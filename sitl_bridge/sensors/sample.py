@@ -123,8 +123,10 @@ def sample_sensors(
 def _sample_now(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
     """Sample straight into the output; a stuck sensor repeats its last values."""
     if memory.fault == FAULT_NONE or memory.time == 0:
-        good = measure(vehicle, state, environment, sensor, memory, memory.values)
+        good = measure(vehicle, state, environment, sensor, memory, memory.sample)
         if good and memory.fault != FAULT_OFF:
+            for i in range(MAX_VALUES):
+                memory.values[i] = memory.sample[i]
             memory.fresh = 1
             memory.time = time
     elif memory.fault != FAULT_OFF:
@@ -139,8 +141,10 @@ def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory
     if memory.fault == FAULT_OFF or memory.delay_count == DELAY_SLOTS:
         return
     if memory.fault == FAULT_NONE or memory.time == 0:
-        if not measure(vehicle, state, environment, sensor, memory, memory.delay_values[slot]):
+        if not measure(vehicle, state, environment, sensor, memory, memory.sample):
             return
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.sample[i]
     else:
         for i in range(MAX_VALUES):
             memory.delay_values[slot, i] = memory.values[i]
