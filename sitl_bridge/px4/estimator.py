@@ -72,20 +72,16 @@ def _inertial(sensors: list[ImuSpecification]) -> Parameters:
     found |= _place("EKF2_IMU_POS", first.position)
     if first.rate != DEFAULT_INTEGRATION_RATE:
         found["IMU_INTEG_RATE"] = min(round(first.rate), MOST_RATE)
-    needs = [
+    for name, needed, default, most in (
         ("EKF2_ACC_NOISE", accelerometer[0] / root, 0.35, 1.0),
         ("EKF2_GYR_NOISE", gyroscope[0] / root, 0.015, 0.1),
+        ("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01),
+        ("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01),
         ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
         ("EKF2_GBIAS_INIT", gyroscope[2], 0.1, 0.2),
         ("EKF2_ABL_LIM", BIASES_COVERED * accelerometer[3], 0.4, 0.8),
         ("EKF2_GYR_B_LIM", BIASES_COVERED * gyroscope[3], 0.15, 0.4),
-    ]
-    # A bias that stays far below what EKF2 expects at switch-on does no harm however fast it walks.
-    if accelerometer[3] >= 0.1:
-        needs.append(("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01))
-    if gyroscope[3] >= 0.05:
-        needs.append(("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01))
-    for name, needed, default, most in needs:
+    ):
         value = round(min(needed, most), 5)
         if value > default:
             found[name] = value
