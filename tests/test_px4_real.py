@@ -1,0 +1,134 @@
+"""The real PX4 takes what it is told, and is started and stopped without leaving anything behind."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import FIRST_PORT, LockstepServer
+from sitl_bridge.px4.find import Px4Build, find_px4
+from sitl_bridge.px4.parameters import Parameters, parameters_for
+from sitl_bridge.px4.process import Px4Process, lock_file, require_free_instance, stale_processes
+from sitl_bridge.simulation import Simulation
+
+pytestmark = pytest.mark.px4
+INSTANCE = 11
+WaitFor = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def build() -> Px4Build:
+    return find_px4()
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[LockstepServer]:
+    """A simulation of the airframe named by the parameter (the iris by default), served to the instance."""
+    make: Callable[..., Simulation] = request.getfixturevalue("make_simulation")
+    name = getattr(request, "param", "iris")
+    served = LockstepServer(make(name), ports=[FIRST_PORT + INSTANCE], speed=math.inf)
+    served.prepare()
+    with served:
+        yield served
+
+
+def shown(build: Px4Build, name: str, directory: Path) -> float:
+    """A parameter's value as the running PX4 has it."""
+    client = [str(build.root / "bin" / "px4-param"), "--instance", str(INSTANCE), "show", "-q", name]
+    result = subprocess.run(client, capture_output=True, text=True, check=True, cwd=directory, timeout=20)
+    return float(result.stdout.split()[-1])
+
+
+@pytest.mark.parametrize("server", ["ar100_x6"], indirect=True)
+def test_running_px4_has_the_parameters_of_the_airframe(
+    build: Px4Build, tmp_path: Path, wait_for: WaitFor, server: LockstepServer
+) -> None:
+    airframe: Airframe = load_airframe("ar100_x6")
+    told: Parameters = parameters_for(airframe, speed=math.inf)
+    with Px4Process(build, INSTANCE, tmp_path / "run", told) as px4:
+        log = tmp_path / "run" / "console.log"
+        wait_for(lambda: "Ready for takeoff" in log.read_text() or bool(px4.ended()), "PX4 to be ready")
+        assert px4.ended() == ""
+        assert "not found" not in "".join(
+            line for line in log.read_text().splitlines() if any(name in line for name in told)
+        )
+        # One of each kind: geometry, gains, defaults that the start script gives again later, time-outs.
+        for name in (
+            "CA_ROTOR_COUNT",
+            "CA_ROTOR5_KM",
+            "PWM_MAIN_FUNC6",
+            "MC_ROLLRATE_K",
+            "MPC_THR_HOVER",
+            "EKF2_GPS_DELAY",
+            "EKF2_MULTI_IMU",
+            "COM_DISARM_PRFLT",
+            "MAV_TYPE",
+        ):
+            assert shown(build, name, tmp_path) == pytest.approx(told[name], abs=1e-4), name
+        status = px4.stop()
+    assert status == 0
+    assert server.failure is None
+    assert px4.ulogs()
+    require_free_instance(INSTANCE)
+    assert not lock_file(INSTANCE).exists()
+
+
+def test_px4_that_waits_for_a_simulator_is_stopped_with_its_start_script(
+    build: Px4Build, tmp_path: Path, iris: Airframe, wait_for: WaitFor
+) -> None:
+    with Px4Process(build, INSTANCE, tmp_path / "run", parameters_for(iris)) as px4:
+        wait_for(lambda: "Waiting for simulator" in px4.last_words(), "PX4 to wait for a simulator")
+        family = psutil.Process(px4.pid).children(recursive=True)
+        assert family  # the shell of the start script
+    _, alive = psutil.wait_procs(family, timeout=5.0)
+    assert alive == []
+    require_free_instance(INSTANCE)
+
+
+def test_px4_without_its_simulator_is_killed(
+    build: Px4Build, tmp_path: Path, iris: Airframe, wait_for: WaitFor, server: LockstepServer
+) -> None:
+    with Px4Process(build, INSTANCE, tmp_path / "run", parameters_for(iris)) as px4:
+        log = tmp_path / "run" / "console.log"
+        wait_for(lambda: "Ready for takeoff" in log.read_text(), "PX4 to be ready")
+        server.close()
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 10.0
+    assert px4.poll() is not None
+    require_free_instance(INSTANCE)
+
+
+def test_stale_px4_is_named_and_can_be_killed_as_told(
+    build: Px4Build, tmp_path: Path, iris: Airframe, wait_for: WaitFor
+) -> None:
+    parameters = parameters_for(iris)
+    with Px4Process(build, INSTANCE, tmp_path / "first", parameters) as first:
+        wait_for(lambda: bool(stale_processes(INSTANCE)), "PX4 to take its lock")
+        with pytest.raises(UserError, match=f"kill -9 {first.pid}"):
+            Px4Process(build, INSTANCE, tmp_path / "second", parameters)
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for(lambda: first.poll() is not None, "PX4 to end")
+        assert "SIGKILL" in first.ended()
+        require_free_instance(INSTANCE)
+
+
+def test_unknown_airframe_number_ends_px4_with_its_reason(
+    build: Px4Build, tmp_path: Path, wait_for: WaitFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        __import__("sitl_bridge.px4.startup", fromlist=["SELECTION"]).SELECTION, "PX4_SYS_AUTOSTART", "31999"
+    )
+    with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
+        wait_for(lambda: px4.poll() is not None, "PX4 to give up")
+        assert "no autostart file found" in (tmp_path / "run" / "console.log").read_text()
+        assert "exited with status" in px4.ended()
