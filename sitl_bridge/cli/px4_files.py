@@ -19,7 +19,6 @@ def px4_files(
     speed: Annotated[str, typer.Option(help="the speed it will be flown at; stretches time-outs")] = "1",
 ) -> None:
     """Write `px4-rc.params` into DIRECTORY; put DIRECTORY first on PX4's PATH and start it as none_iris."""
-    parameters = parameters_for(load_airframe(airframe), speed=parse_speed(speed))
     # Only `fly` sends the simulated battery's state over MAVLink; without it PX4 must make up its own.
-    parameters["SIM_BAT_ENABLE"] = 1
+    parameters = parameters_for(load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=False)
     typer.echo(write_startup_files(directory, parameters))

@@ -230,7 +230,14 @@ class FlightSession:
         parameters = parameters_for(settings.airframe, self.world, settings.speed)
         self._describe(parameters)
         self.server.start()
-        self.px4 = Px4Process(self.build, settings.instance, self.directory.px4, parameters, self._px4_line)
+        self.px4 = Px4Process(
+            self.build,
+            settings.instance,
+            self.directory.px4,
+            parameters,
+            self._px4_line,
+            given=settings.airframe.px4.parameters,
+        )
         self._stack.callback(self.px4.stop)
         self._begun = time.monotonic()
 
