@@ -297,7 +297,8 @@ class LockstepServer:
         """What is going on, without stopping it; the figures may be a few steps apart."""
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
-        left = np.where(np.isfinite(capacity), states["battery_charge"] / capacity, 1.0)
+        left = np.ones(len(states))
+        np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
         links = tuple(
             LinkStatus(
                 port=port,
