@@ -163,6 +163,7 @@ LINK = np.dtype(
         ("answered", "i8"),  # 1: the frame sent last was answered
         ("lost", "i8"),  # 1: the peer closed the connection
         ("stalled", "i8"),  # 1: answers stopped; frames go on at real time
+        ("streak", "i8"),  # steps answered in a row while stalled
         ("sent_time", "i8"),  # us, time_usec of the last primary sensor frame
         ("wait_start", "i8"),  # ns, when waiting for its answer began
         ("truth_interval", "i8"),  # us between HIL_STATE_QUATERNION, 0 = not asked for

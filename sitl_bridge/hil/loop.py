@@ -59,6 +59,9 @@ LOOP = np.dtype(
 MAX_LAG = 200_000_000
 """ns.  A pace that falls further behind than this starts anew instead of rushing to catch up: a fifth of a
 second is more than a scheduler takes away and less than a pilot notices."""
+RECOVERED = 25
+"""Steps answered in a row, 0.1 s at 250 Hz, after which a stalled peer is waited for again.  PX4 without an
+accelerometer still answers now and then; waiting for it each time would let time stand still."""
 CALL_TIME = 20_000_000
 """ns after which the loop returns to look after requests, statistics and logs."""
 
@@ -216,6 +219,7 @@ def _await(
                 if settled:
                     return STALLED
                 link.answered = 2
+                link.streak = 0
                 continue
             shortest = min(shortest, limit)
             polls[pending].fd = link.fd
@@ -234,8 +238,11 @@ def _await(
         for i in range(links.shape[0]):
             if links[i].answered == 0:
                 _receive(links[i], buffers[i], payload, scratch, scratch_raw)
-                if links[i].answered == 1:
-                    links[i].stalled = 0
+                if links[i].answered == 1 and links[i].stalled == 1:
+                    links[i].streak += 1
+                    if links[i].streak >= RECOVERED:
+                        links[i].stalled = 0
+                        links[i].streak = 0
 
 
 @compiled
