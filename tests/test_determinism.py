@@ -1,6 +1,6 @@
 """The same seed and the same commands give the same bytes: with the commands of a real PX4's flight.
 
-``data/px4_square_controls.npz`` holds what PX4 v1.16.0-alpha1 commanded in each step of a flight of
+``data/px4_square_controls.npz`` holds what PX4 main of February 2025 commanded in each step of a flight of
 missions/square.plan with the iris: ``control`` (steps, 4) and ``armed`` (steps,), as logged in truth.npy.
 """
 
