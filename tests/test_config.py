@@ -109,7 +109,7 @@ def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
         ("- 1\n- 2", "key: value"),
         ("a: 1\na: 2", "given twice"),
         ("a: [1, 2", "line"),
-        ("a: \x00", "special characters|not a YAML"),
+        ("a: \x00", "special characters"),
         ("? [a]\n: 1", "plain word"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_missing_and_an_oversize_file_are_told(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml")
     large = tmp_path / "large.yaml"
     large.write_text("a: " + "x" * 1_000_001)
-    with pytest.raises(ConfigurationError, match="at most"):
+    with pytest.raises(ConfigurationError, match="larger than"):
         load(large)
 
 
@@ -165,7 +165,8 @@ def test_any_value_in_any_field_is_taken_or_refused_with_its_place(
 def test_a_figure_without_a_source_is_refused(altered: Path) -> None:
     text = altered.read_text(encoding="utf-8")
     altered.write_text("\n".join(line for line in text.splitlines() if not line.startswith("  mass:")))
-    assert "no source is given for mass" in faults_of(altered)[0]
+    (fault,) = faults_of(altered)
+    assert fault.startswith(f"line {line_of(altered, 'mass: 1.55')}: mass: no source is given")
 
 
 def test_two_sensors_of_one_instance_and_none_that_drives_the_lockstep_are_refused(altered: Path) -> None:

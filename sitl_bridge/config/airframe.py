@@ -1,35 +1,38 @@
-"""Airframe files: the schema, and the records of the compiled step that follow from it.
+"""Airframe files: the schema, how they are found, read and combined with what they are based on.
 
-Body axes FRD (forward, right, down) from the centre of gravity.  Figures of sources in FLU or ENU are
-converted once, in the file.
+Body axes are FRD (forward, right, down) from the centre of gravity; figures of sources in FLU or ENU are
+converted once, in the file, by turning the signs of y and z.  The records of the compiled step are packed
+in vehicle_record.py; which figures need a source is in figures.py.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from sitl_bridge.config.yaml_file import load, validate
+from sitl_bridge.config.figures import figure_paths, source_of, unsourced, useless_sources
+from sitl_bridge.config.vehicle_record import pack
+from sitl_bridge.config.yaml_file import Document, Fault, FieldPath, field_names, read, validate
 from sitl_bridge.dynamics.layout import (
     MAX_CONTACT_POINTS,
     MAX_ROTORS,
-    MOTOR_DC,
-    MOTOR_FIRST_ORDER,
     OCV_POINTS,
     TABLE_ADVANCE_RATIOS,
     TABLE_SPEEDS,
-    VEHICLE,
 )
-from sitl_bridge.errors import UserError
+from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.layout import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
+
+__all__ = ["Airframe", "airframe_directories", "figure_paths", "find_airframe", "load_airframe"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 Positive = Annotated[float, Field(gt=0.0)]
@@ -51,9 +54,12 @@ class Inertia(BaseModel):
     xx: Positive
     yy: Positive
     zz: Positive
-    xy: float = 0.0
+    xy: float = Field(0.0, description="off-diagonal element of the tensor, -sum(m x y)")
     xz: float = 0.0
     yz: float = 0.0
+    as_published: bool = Field(
+        False, description="a source publishes it so, though no rigid body has such a tensor"
+    )
 
     def matrix(self) -> NDArray[np.float64]:
         """(3, 3)."""
@@ -65,15 +71,23 @@ class Inertia(BaseModel):
     def _physical(self) -> Inertia:
         if np.linalg.eigvalsh(self.matrix())[0] <= 0.0:
             raise ValueError("an inertia tensor must be positive definite")
+        if not (self.as_published or self.of_a_body()):
+            raise ValueError(
+                "one principal moment exceeds the sum of the other two, which no body's does; where a source"
+                " publishes it so, say `as_published: true`"
+            )
         return self
 
     def of_a_body(self) -> bool:
-        """False where a principal moment exceeds the sum of the other two, which no body's can.
-
-        Published tensors do (RotorS's firefly and neo11), so it is told by ``check``, not refused.
-        """
+        """False where a principal moment exceeds the sum of the other two, which no rigid body's can."""
         principal = np.linalg.eigvalsh(self.matrix())
         return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
+
+
+def point_mass(mass: float, position: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
+    squared: NDArray[np.float64] = mass * (position @ position * np.eye(3) - np.outer(position, position))
+    return squared
 
 
 class PropellerTable(BaseModel):
@@ -127,14 +141,34 @@ class RotorModel(BaseModel):
         return self
 
 
+class RotorChange(BaseModel):
+    """Figures of one rotor that differ from the shared model's; the fields are RotorModel's."""
+
+    model_config = STRICT
+
+    radius: Positive | None = None
+    inertia: Positive | None = None
+    thrust_c2: NonNegative | None = None
+    thrust_c1: float | None = None
+    thrust_b1: float | None = None
+    thrust_b2: float | None = None
+    inflow_loss_speed: Positive | None = None
+    torque_thrust_ratio: NonNegative | None = None
+    torque_g1: float | None = None
+    torque_constant: float | None = None
+    drag: NonNegative | None = None
+    rolling_moment: NonNegative | None = None
+
+
 class Rotor(BaseModel):
-    """Where a rotor sits.  The order of the list is that of PX4's motors."""
+    """Where a rotor sits.  The order of the list is that of PX4's motors: the first is motor 1."""
 
     model_config = STRICT
 
     position: Vector = Field(description="m, hub, FRD from the centre of gravity")
     direction: Literal["ccw", "cw"] = Field(description="seen from above")
     axis: Vector = Field(UP, description="direction of thrust; normalised")
+    model: RotorChange = Field(RotorChange(), description="where it differs from rotor_model")
 
     @model_validator(mode="after")
     def _has_axis(self) -> Rotor:
@@ -209,6 +243,16 @@ class Contact(BaseModel):
     friction: NonNegative = Field(description="1")
 
 
+class Payload(BaseModel):
+    """What the vehicle carries; it moves the centre of gravity and with it everything in the file."""
+
+    model_config = STRICT
+
+    mass: Positive = Field(description="kg, on top of the vehicle's")
+    position: Vector = Field((0.0, 0.0, 0.0), description="m, FRD from the empty vehicle's centre of gravity")
+    inertia: Inertia | None = Field(None, description="about its own centre of gravity; absent: a point")
+
+
 class AllocationGeometry(BaseModel):
     """Rotor geometry for PX4's control allocation where it is not the physical one."""
 
@@ -237,7 +281,7 @@ class Airframe(BaseModel):
     sources: dict[str, str] = Field(
         description="field path, or its beginning, to source of the figures there; `derived: how` where none"
     )
-    mass: Positive = Field(description="kg, everything")
+    mass: Positive = Field(description="kg, everything but the payload")
     inertia: Inertia
     rotor_model: RotorModel
     rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
@@ -246,41 +290,89 @@ class Airframe(BaseModel):
     drag: Drag = Drag()
     ground_effect: bool = True
     contact: Contact
+    payload: Payload | None = None
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
     px4: Px4Section = Px4Section()
 
-    _source: str = PrivateAttr("")
+    _carried: Payload | None = PrivateAttr(None)
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+        """What no single field shows: figures without a source, sources of nothing, clashing sensors.
+
+        Args:
+            data: plain data of a file, valid or not.
+        """
+        return [*_structural_faults(data), *unsourced(data), *useless_sources(data, _has_field(data))]
 
     @model_validator(mode="after")
     def _complete(self) -> Airframe:
-        missing = [
-            path for path in figure_paths(self.model_dump(exclude_defaults=True)) if not self.source(path)
-        ]
-        if missing:
-            raise ValueError(
-                "no source is given for "
-                + ", ".join(missing[:8])
-                + (" and more" if len(missing) > 8 else "")
-                + "; add it under `sources`, as `derived: how` where there is none"
-            )
-        keys = [(s.name if isinstance(s, CustomSpecification) else s.kind, s.instance) for s in self.sensors]
-        twice = sorted({f"{kind} {instance}" for kind, instance in keys if keys.count((kind, instance)) > 1})
-        if twice:
-            raise ValueError(f"two sensors are the same instance: {', '.join(twice)}")
-        if ("imu", 0) not in keys:
-            raise ValueError("an airframe needs an imu with instance 0: its samples drive the lockstep")
-        geometry = self.px4.allocation
-        if geometry is not None and len(geometry.positions) != len(self.rotors):
-            raise ValueError("px4.allocation.positions needs one entry a rotor")
+        data = self.model_dump(exclude_defaults=True, by_alias=True)
+        faults = [*_structural_faults(data), *unsourced(data)]
+        if faults:
+            details = [
+                InitErrorDetails(type=PydanticCustomError("airframe", message), loc=path, input=None)
+                for path, message in faults
+            ]
+            raise ValidationError.from_exception_data("Airframe", details)
         return self
 
     def source(self, path: str) -> str:
         """Source of a figure; the longest entry of ``sources`` that its path begins with."""
-        best = ""
-        for key in self.sources:
-            if (path == key or path.startswith((key + ".", key + "["))) and len(key) > len(best):
-                best = key
-        return self.sources.get(best, "")
+        return source_of(self.sources, path)
+
+    def model_of(self, rotor: Rotor) -> RotorModel:
+        """The shared rotor model with what this rotor changes."""
+        return self.rotor_model.model_copy(update=rotor.model.model_dump(exclude_none=True))
+
+    @property
+    def carried(self) -> Payload | None:
+        """The payload that is part of mass, inertia and positions, once ``loaded``."""
+        return self._carried
+
+    def loaded(self) -> Airframe:
+        """The vehicle with its payload as part of it: one mass about the common centre of gravity.
+
+        Rotors, contact points and sensors keep their places in the vehicle, so their positions from the new
+        centre of gravity change (parallel-axis theorem for the inertia).
+        """
+        payload = self.payload
+        if payload is None:
+            return self
+        total = self.mass + payload.mass
+        place = np.array(payload.position)
+        shift = place * payload.mass / total
+        tensor = (
+            self.inertia.matrix() + point_mass(self.mass, shift) + point_mass(payload.mass, place - shift)
+        )
+        if payload.inertia is not None:
+            tensor = tensor + payload.inertia.matrix()
+
+        def moved(position: Vector) -> Vector:
+            x, y, z = (float(a) for a in np.array(position) - shift)
+            return x, y, z
+
+        whole = self.model_copy(
+            update={
+                "mass": total,
+                "inertia": _inertia(tensor, as_published=self.inertia.as_published),
+                "rotors": tuple(r.model_copy(update={"position": moved(r.position)}) for r in self.rotors),
+                "contact": self.contact.model_copy(
+                    update={"points": tuple(moved(point) for point in self.contact.points)}
+                ),
+                "sensors": tuple(
+                    s
+                    if isinstance(s, CustomSpecification)
+                    else s.model_copy(update={"position": moved(s.position)})
+                    for s in self.sensors
+                ),
+                "payload": None,
+            }
+        )
+        # A copy takes along what was computed from the original.
+        whole.__dict__.pop("record", None)
+        whole._carried = payload
+        return whole
 
     @cached_property
     def record(self) -> Any:
@@ -288,77 +380,8 @@ class Airframe(BaseModel):
         return self.vehicle()[()]
 
     def vehicle(self) -> NDArray[np.void]:
-        """() VEHICLE record of the compiled step."""
-        v = np.zeros((), VEHICLE)
-        inertia = self.inertia.matrix()
-        v["mass"] = self.mass
-        v["inertia"] = inertia
-        v["inertia_inverse"] = np.linalg.inv(inertia)
-        self._pack_rotors(v)
-        self._pack_motor(v)
-        v["drag_force"], v["drag_moment"] = self.drag.force, self.drag.moment
-        v["drag_density"] = self.drag.reference_density
-        v["ground_effect"] = 1.0 if self.ground_effect else 0.0
-        points = np.array(self.contact.points)
-        v["contact_count"] = len(points)
-        v["contact_point"][: len(points)] = points
-        v["contact_radius"] = np.linalg.norm(points, axis=1).max()
-        v["contact_stiffness"] = self.contact.stiffness
-        v["contact_damping"] = self.contact.damping
-        v["contact_friction"] = self.contact.friction
-        b = self.battery
-        v["battery_capacity"] = math.inf if b.capacity is None else b.capacity * 3600.0
-        v["battery_cells"] = b.cells
-        v["battery_resistance"] = b.resistance
-        v["battery_ocv"] = b.cell_voltage
-        v["battery_nominal_voltage"] = b.nominal_voltage
-        v["battery_idle_current"] = b.idle_current
-        return v
-
-    def _pack_rotors(self, v: NDArray[np.void]) -> None:
-        model = self.rotor_model
-        v["rotor_count"] = len(self.rotors)
-        v["inflow_loss_speed"] = math.inf
-        v["rotor_density"] = 1.225
-        for k, rotor in enumerate(self.rotors):
-            axis = np.array(rotor.axis)
-            v["rotor_position"][k] = rotor.position
-            v["rotor_axis"][k] = axis / np.linalg.norm(axis)
-            v["rotor_direction"][k] = 1.0 if rotor.direction == "ccw" else -1.0
-            v["rotor_radius"][k] = model.radius
-            v["rotor_inertia"][k] = self.motor.inertia if isinstance(self.motor, DcMotor) else model.inertia
-            v["thrust_c2"][k], v["thrust_c1"][k] = model.thrust_c2, model.thrust_c1
-            v["thrust_b1"][k], v["thrust_b2"][k] = model.thrust_b1, model.thrust_b2
-            if model.inflow_loss_speed is not None:
-                v["inflow_loss_speed"][k] = model.inflow_loss_speed
-            v["torque_thrust_ratio"][k] = model.torque_thrust_ratio
-            v["torque_g1"][k], v["torque_constant"][k] = model.torque_g1, model.torque_constant
-            v["rotor_drag"][k], v["rolling_moment"][k] = model.drag, model.rolling_moment
-            v["rotor_density"][k] = model.reference_density
-        if model.table is not None:
-            t = model.table
-            rows, columns = len(t.speeds), len(t.advance_ratios)
-            v["table_speed_count"], v["table_advance_count"] = rows, columns
-            v["table_diameter"] = t.diameter
-            v["table_speed"][:rows] = t.speeds
-            v["table_advance"][:columns] = t.advance_ratios
-            v["table_ct"][:rows, :columns] = t.thrust
-            v["table_cp"][:rows, :columns] = t.power
-
-    def _pack_motor(self, v: NDArray[np.void]) -> None:
-        motor = self.motor
-        if isinstance(motor, DcMotor):
-            v["motor_kind"] = MOTOR_DC
-            v["dc_flux"], v["dc_resistance"], v["dc_inertia"] = motor.flux, motor.resistance, motor.inertia
-            v["dc_alpha"], v["dc_beta"] = motor.alpha, motor.beta
-            # Unused by DC motors, but divisors of the first-order law.
-            v["motor_tau_up"] = v["motor_tau_down"] = v["motor_efficiency"] = 1.0
-            return
-        v["motor_kind"] = MOTOR_FIRST_ORDER
-        v["motor_tau_up"], v["motor_tau_down"] = motor.time_constant_up, motor.time_constant_down
-        v["motor_speed_idle"], v["motor_speed_range"] = motor.idle_speed, motor.speed_range
-        v["motor_reversible"] = int(motor.reversible)
-        v["motor_efficiency"] = motor.efficiency
+        """() VEHICLE record of the compiled step, payload and all."""
+        return pack(self.loaded())
 
     def sensor_records(self) -> NDArray[np.void]:
         """(s,) SENSOR of the built-in sensors, in the order of the file."""
@@ -369,35 +392,39 @@ class Airframe(BaseModel):
         return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
 
 
-_NOT_FIGURES = {"name", "description", "sources", "px4", "ground_effect"}
-_NOT_SENSOR_FIGURES = {"kind", "instance"}
+def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
+    return Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=as_published)
 
 
-def figure_paths(data: dict[str, Any]) -> list[str]:
-    """Paths of all numeric figures of a dumped airframe that need a source, e.g. ``rotor_model.radius``."""
-    found: list[str] = []
+def _has_field(data: Any) -> Callable[[FieldPath], bool]:
+    """Tells whether the schema of an airframe has a path, given data that says which kinds are meant."""
+    return lambda path: isinstance(path[-1], int) or path[-1] in field_names(Airframe, data, path[:-1])
 
-    def walk(value: Any, path: str) -> None:
-        if isinstance(value, dict):
-            for key, child in value.items():
-                if key not in _NOT_SENSOR_FIGURES:
-                    walk(child, f"{path}.{key}" if path else key)
-        elif isinstance(value, list | tuple):
-            if path == "sensors":
-                for sensor in value:
-                    # A user's own sensor answers for its figures in its own file.
-                    if sensor["kind"] != "custom":
-                        walk(sensor, f"sensors.{sensor['kind']}")
-            elif any(isinstance(child, dict) for child in value):
-                for i, child in enumerate(value):
-                    walk(child, f"{path}[{i}]")
-            else:
-                found.append(path)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(path)
 
-    walk({key: value for key, value in data.items() if key not in _NOT_FIGURES}, "")
-    return list(dict.fromkeys(found))
+def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
+    """Sensors that clash or are missing, and an allocation that does not fit the rotors."""
+    faults: list[tuple[FieldPath, str]] = []
+    sensors, rotors, px4 = data.get("sensors"), data.get("rotors"), data.get("px4")
+    if isinstance(sensors, list | tuple):
+        seen: set[tuple[str, str]] = set()
+        for i, sensor in enumerate(sensors):
+            if not isinstance(sensor, dict):
+                continue
+            what = str(sensor.get("class") if sensor.get("kind") == "custom" else sensor.get("kind"))
+            key = (what, str(sensor.get("instance", 0)))
+            if key in seen:
+                faults.append((("sensors", i), f"{what} {key[1]} is there already; give it another instance"))
+            seen.add(key)
+        if ("imu", "0") not in seen:
+            faults.append((("sensors",), "needs an imu with instance 0: its samples drive the lockstep"))
+    geometry = px4.get("allocation") if isinstance(px4, dict) else None
+    positions = geometry.get("positions") if isinstance(geometry, dict) else None
+    counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]
+    if len(set(counts)) > 1:
+        where = ("px4", "allocation", "positions")
+        faults.append((where, f"needs one entry a rotor: {counts[1]}, not {counts[0]}"))
+    return faults
 
 
 def airframe_directories() -> list[Path]:
@@ -427,19 +454,70 @@ def find_airframe(name: str) -> Path:
 
 
 def load_airframe(name: str | Path) -> Airframe:
-    """Read and validate an airframe by path or bare name.
+    """Read and validate an airframe by path or bare name; its payload becomes part of it.
 
     Raises:
         ConfigurationError: with every fault of the file, its line and path.
         UserError: when there is no such airframe.
     """
     path = find_airframe(str(name))
-    data, lines = load(path)
-    airframe = validate(Airframe, data, lines, str(path))
+    airframe = validate(Airframe, _with_base(read(path), path, (path.resolve(),)))
     placed = tuple(
         sensor.model_copy(update={"file": path.parent / sensor.file})
         if isinstance(sensor, CustomSpecification)
         else sensor
         for sensor in airframe.sensors
     )
-    return airframe.model_copy(update={"sensors": placed})
+    return airframe.model_copy(update={"sensors": placed}).loaded()
+
+
+_OWN = ("name", "description")
+"""Fields that an airframe does not take over from what it is based on."""
+
+
+def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
+    """A document with the sections it does not give taken over from the airframe named as its ``base``.
+
+    A section that it gives replaces the base's whole; entries of ``sources`` are added one by one.
+
+    Raises:
+        ConfigurationError: for a base that is missing, faulty itself, or based on the document.
+    """
+    if "base" not in document.data:
+        return document
+    line = document.line(("base",))
+    name = document.data["base"]
+    own = {key: value for key, value in document.data.items() if key != "base"}
+    if not isinstance(name, str):
+        fault = Fault(line, ("base",), "Input should be the name or file of an airframe")
+        faults = document.faults if ("base",) in {f.path for f in document.faults} else (fault,)
+        raise ConfigurationError(document.source, [str(f) for f in faults])
+    try:
+        beside = path.parent / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+        source = beside if beside.is_file() else find_airframe(name)
+    except ConfigurationError:
+        raise
+    except UserError as error:
+        raise ConfigurationError(document.source, [f"line {line}: base: {error}"]) from error
+    if source.resolve() in chain:
+        raise ConfigurationError(document.source, [f"line {line}: base: {name} is based on this file"])
+    base = _with_base(read(source), source, (*chain, source.resolve()))
+    validate(Airframe, base)
+    taken = {key: value for key, value in base.data.items() if key not in (*own, *_OWN)}
+    if "sensors" in taken:
+        taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
+    merged = taken | own
+    given = own.get("sources", {})
+    if isinstance(given, dict):
+        merged["sources"] = base.data["sources"] | given
+        idle = {where[-1] for where, _ in useless_sources(merged, _has_field(merged))} - set(given)
+        merged["sources"] = {key: text for key, text in merged["sources"].items() if key not in idle}
+    lines = {(key,): line for key in taken} | document.lines
+    return Document(document.source, merged, lines, document.faults)
+
+
+def _from_directory(sensor: Any, directory: Path) -> Any:
+    """A line of a base's sensors; the file of a user's own is beside the base."""
+    if sensor.get("kind") != "custom":
+        return sensor
+    return sensor | {"file": str(directory.resolve() / sensor["file"])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sitl_bridge.config.yaml_file import load, validate
+from sitl_bridge.config.yaml_file import read, validate
 from sitl_bridge.world.world import WorldSpecification
 
 
@@ -14,8 +14,7 @@ def load_world(path: Path) -> WorldSpecification:
     Raises:
         ConfigurationError: with every fault of the file.
     """
-    data, lines = load(path)
-    world = validate(WorldSpecification, data, lines, str(path))
+    world = validate(WorldSpecification, read(path))
     series = world.wind.series
     if series is None or series.file.is_absolute():
         return world

@@ -1,27 +1,108 @@
-"""YAML files: read safely, and every fault told with its line and its path in the file.
+"""YAML files: read safely, and every fault told at once, with its line and its path in the file.
 
-What the fields mean is up to the pydantic models that the data is validated against.
+What the fields mean is up to the pydantic models that the data is validated against; what holds between
+fields is up to a model's ``faults_between``.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from sitl_bridge.errors import ConfigurationError
 
-MAX_BYTES = 1_000_000
-MAX_NODES = 50_000
-"""Nodes after aliases are expanded; the largest airframe here has a few hundred."""
+MAX_BYTES = 300_000
+"""The largest airframe here has 5 kB."""
+MAX_NODES = 20_000
+"""Nodes, before and after aliases are expanded; the largest airframe here has a few hundred."""
 MAX_DEPTH = 50
+UNKNOWN = "unknown field"
 
 Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+_NULL, _BOOL, _INT, _FLOAT, _STR = (_TAG + name for name in ("null", "bool", "int", "float", "str"))
+_MAP, _SEQ, _MERGE = (_TAG + name for name in ("map", "seq", "merge"))
+
+
+class _TooLargeError(Exception):
+    """The document has more nodes than any honest one."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe loader with the numbers of YAML 1.2: 1e-3 is one; 010 and 10:30 are none, not 8 and 630.
+
+    It gives up at MAX_NODES, before a large file has taken its time.
+    """
+
+    composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.composed += 1
+        if self.composed > MAX_NODES:
+            raise _TooLargeError(self.line + 1)
+        return super().compose_node(parent, index)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in pairs if pair[0] in (_NULL, _BOOL, _MERGE)]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(
+        r"""(?:[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
+        |[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$""",
+        re.VERBOSE,
+    ),
+    list("-+.0123456789"),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong at a path of a file."""
+
+    line: int
+    path: FieldPath
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {dotted(self.path)}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML file as plain data.
+
+    Attributes:
+        source: the file, as the user named it.
+        data: its mapping; None in the place of every value that is at fault.
+        lines: line of every path.
+        faults: of single values: tags, numbers that are not finite, keys given twice.
+    """
+
+    source: str
+    data: dict[str, Any]
+    lines: dict[FieldPath, int]
+    faults: tuple[Fault, ...] = field(default=())
+
+    def line(self, path: FieldPath) -> int:
+        """Line of a path, or of what would hold it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
 
 
 class _Reader:
@@ -29,9 +110,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.lines: dict[FieldPath, int] = {}
-        self.faults: list[str] = []
+        self.faults: list[Fault] = []
         self.nodes = 0
-        self._constructor = yaml.SafeLoader("")
 
     def read(self, node: yaml.Node, path: FieldPath) -> Any:
         self.nodes += 1
@@ -39,43 +119,78 @@ class _Reader:
         if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
             raise _TooLargeError(line)
         self.lines[path] = line
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, line)
+        if node.tag not in (_MAP, _SEQ):
+            self.faults.append(Fault(line, path, f"the tag {_shown(node.tag)} is not allowed here"))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.read(child, (*path, i)) for i, child in enumerate(node.value)]
-        return self._scalar(node, path, line)
+        return [self.read(child, (*path, i)) for i, child in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
-                self.faults.append(f"line {line}: {dotted(path)}: a key must be a plain word")
+            if not isinstance(key_node, yaml.ScalarNode) or not _is_text(key_node.value):
+                self.faults.append(Fault(line, path, "a key must be a plain word"))
                 continue
             key = str(key_node.value)
-            if key in data:
-                self.faults.append(f"line {line}: {dotted((*path, key))}: given twice")
-                continue
-            data[key] = self.read(value_node, (*path, key))
+            if key_node.tag == _MERGE:
+                self.faults.append(Fault(line, path, "`<<` is not supported; write the fields out"))
+            elif key in data:
+                self.faults.append(Fault(line, (*path, key), "given twice"))
+            else:
+                data[key] = self.read(value_node, (*path, key))
         return data
 
-    def _scalar(self, node: yaml.Node, path: FieldPath, line: int) -> Any:
-        if node.tag not in yaml.SafeLoader.yaml_constructors:
-            self.faults.append(f"line {line}: {dotted(path)}: the tag {node.tag} is not allowed here")
-            return None
-        try:
-            value = self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            self.faults.append(f"line {line}: {dotted(path)}: {str(error).splitlines()[0]}")
-            return None
-        if isinstance(value, float) and not math.isfinite(value):
-            self.faults.append(f"line {line}: {dotted(path)}: {node.value} is not a finite number")
-            return None
-        return value
+    def _scalar(self, node: yaml.ScalarNode, path: FieldPath, line: int) -> Any:
+        text = str(node.value)
+        if not _is_text(text):
+            message = "holds characters that are no text"
+        elif node.tag not in (_NULL, _BOOL, _INT, _FLOAT, _STR):
+            message = f"the tag {_shown(node.tag)} is not allowed here"
+        else:
+            try:
+                value = _value(node.tag, text)
+            except (ValueError, KeyError):
+                message = f"{_shown(text)} is no {node.tag.removeprefix(_TAG)}"
+            else:
+                if not isinstance(value, int | float) or _is_finite(value):
+                    return value
+                message = f"{_shown(text)} is not a finite number"
+        self.faults.append(Fault(line, path, message))
+        return None
 
 
-class _TooLargeError(Exception):
-    """The document has more nodes than any honest one (aliases of aliases)."""
+def _value(tag: str, text: str) -> Any:
+    """Value of a scalar.
+
+    Raises:
+        ValueError, KeyError: for a text that its tag does not allow.
+    """
+    if tag == _NULL:
+        return None
+    if tag == _BOOL:
+        return yaml.SafeLoader.bool_values[text.lower()]
+    if tag == _INT:
+        return int(text)
+    return float(re.sub(r"^([-+]?)\.(?=[A-Za-z])", r"\1", text)) if tag == _FLOAT else text
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the floats
+        return False
+
+
+def _is_text(text: str) -> bool:
+    """False for lone surrogates, which YAML's escapes can make and nothing can print."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _shown(text: str) -> str:
+    return (text if len(text) <= 40 else f"{text[:37]}...") or "an empty text"
 
 
 def dotted(path: FieldPath) -> str:
@@ -86,106 +201,164 @@ def dotted(path: FieldPath) -> str:
     return text or "the file"
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
+def read(path: Path) -> Document:
     """Read a YAML file whose top level is a mapping.
 
     Args:
         path: the file.
 
-    Returns:
-        plain data, and the line of every path in it.
-
     Raises:
-        ConfigurationError: for a file that cannot be read, is too large, is not YAML, has unsafe tags,
-            keys given twice, numbers that are not finite, or aliases that expand without end.
+        ConfigurationError: for a file that cannot be read, is too large, is not YAML, or has aliases that
+            expand without end.  Faults of single values are in the document.
     """
     source = str(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(source, [f"cannot be read: {error.strerror}"]) from error
     if len(raw) > MAX_BYTES:
-        raise ConfigurationError(source, [f"has {len(raw)} bytes; at most {MAX_BYTES} are read"])
+        raise ConfigurationError(source, [f"is larger than {MAX_BYTES} bytes, at most that is read"])
     reader = _Reader()
     try:
-        node = yaml.compose(raw, Loader=yaml.SafeLoader)
+        node = yaml.compose(raw, Loader=_Loader)
         data = None if node is None else reader.read(node, ())
     except _TooLargeError as error:
         message = f"line {error.args[0]}: more than {MAX_NODES} values once aliases are expanded, or too deep"
         raise ConfigurationError(source, [message]) from error
     except yaml.YAMLError as error:
         raise ConfigurationError(source, [_syntax(error)]) from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(source, [f"is not a YAML text: {error}"]) from error
-    if reader.faults:
-        raise ConfigurationError(source, reader.faults)
+    except RecursionError as error:
+        raise ConfigurationError(source, ["line 1: is nested too deep"]) from error
+    except ValueError as error:
+        # PyYAML lets some through unwrapped: undecodable bytes, escapes beyond Unicode.
+        raise ConfigurationError(source, [f"line 1: is not a YAML text: {error}"]) from error
     if not isinstance(data, dict):
         raise ConfigurationError(source, ["line 1: the top level must be `key: value` pairs"])
-    return data, reader.lines
+    return Document(source, data, reader.lines, tuple(reader.faults))
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
+    """Plain data of a YAML file, and the line of every path in it.
+
+    Raises:
+        ConfigurationError: as ``read``, and for tags, keys given twice and numbers that are not finite.
+    """
+    document = read(path)
+    if document.faults:
+        raise ConfigurationError(document.source, _in_order(document.faults))
+    return document.data, document.lines
 
 
 def _syntax(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}: {error.problem or error.context}"
-    return str(error).replace("\n", " ")
+    return "line 1: " + str(error).replace("\n", " ")
 
 
-def validate(model: type[Model], data: dict[str, Any], lines: dict[FieldPath, int], source: str) -> Model:
-    """Validate plain data against a model; every fault at once, each with its line.
+def validate(model: type[Model], document: Document) -> Model:
+    """Validate a document; every fault at once: of its values, of their types, and between fields.
+
+    Types are strict, as JSON's are: neither ``yes`` nor ``"1.5"`` is a number.  A model's class method
+    ``faults_between(data)``, where it has one, gives paths and messages for what no single field shows; it
+    is asked even where fields are at fault, so it must take any data.
 
     Raises:
         ConfigurationError: with one line a fault.
     """
+    faults = list(document.faults)
+    result: Model | None = None
     try:
-        return model.model_validate(data)
+        result = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        faults = [_fault(item, data, lines) for item in error.errors()]
-        raise ConfigurationError(source, sorted(set(faults), key=_line_of)) from error
+        # None stands where a value is at fault; that it is no number need not be told a second time.
+        faults = _add(faults, [_fault(model, item, document) for item in error.errors()])
+    between = getattr(model, "faults_between", None)
+    if between is not None:
+        pairs: Iterable[tuple[FieldPath, str]] = between(document.data)
+        faults = _add(faults, [Fault(document.line(path), path, message) for path, message in pairs])
+    if faults or result is None:
+        raise ConfigurationError(document.source, _in_order(faults))
+    return result
 
 
-def _fault(item: Any, data: dict[str, Any], lines: dict[FieldPath, int]) -> str:
-    """One pydantic error as ``line N: path: message``; union tags that pydantic adds to paths are dropped."""
+def _add(faults: list[Fault], more: list[Fault]) -> list[Fault]:
+    """The faults, and those of others that are not about the same place or within an unknown field."""
+    told = {fault.path for fault in faults if fault.path}
+    unknown = {fault.path for fault in faults if fault.message.startswith(UNKNOWN)}
+    return faults + [f for f in more if f.path not in told and not unknown.intersection(_heads(f.path))]
+
+
+def _heads(path: FieldPath) -> set[FieldPath]:
+    """The path and all that hold it."""
+    return {path[: i + 1] for i in range(len(path))}
+
+
+def _in_order(faults: Iterable[Fault]) -> list[str]:
+    return [str(fault) for fault in sorted(set(faults), key=lambda f: (f.line, str(f)))]
+
+
+def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
+    """One of pydantic's errors; the union tags that pydantic adds to paths are dropped."""
     path: list[str | int] = []
-    value: Any = data
+    value: Any = document.data
     for part in item["loc"]:
         if (isinstance(value, dict) and part in value) or (
             isinstance(value, list) and isinstance(part, int) and part < len(value)
         ):
             value = value[part]
+            path.append(part)
         elif part is item["loc"][-1] and item["type"] == "missing":
             path.append(part)
-            break
-        else:
-            continue
-        path.append(part)
     where: FieldPath = tuple(path)
-    known = where
-    while known not in lines and known:
-        known = known[:-1]
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        message = "unknown field" + _suggestion(str(where[-1]) if where else "")
+        siblings = field_names(model, document.data, where[:-1])
+        message = UNKNOWN + suggestion(str(where[-1]), siblings)
     elif item["type"] == "missing":
         message = "missing"
-    return f"line {lines.get(known, 1)}: {dotted(where)}: {message}"
+    return Fault(document.line(where), where, message)
 
 
-def _suggestion(key: str) -> str:
-    close = difflib.get_close_matches(key, _field_names(), n=1)
-    return f"; did you mean `{close[0]}`?" if close and close[0] != key else ""
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean `radius`?`` where a known word is close, else nothing."""
+    close = difflib.get_close_matches(word, sorted(known), n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def _field_names() -> set[str]:
-    """Names of all fields of all models that files are validated against."""
-    names: set[str] = set()
-    pending: list[type[BaseModel]] = list(BaseModel.__subclasses__())
-    while pending:
-        model = pending.pop()
-        pending.extend(model.__subclasses__())
-        if model.__module__.startswith("sitl_bridge."):
-            names.update(model.model_fields)
-    return names
+def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
+    """Names a mapping at a path of data may have, by the models that the path leads through."""
+    models = [model]
+    for part in path:
+        data = _inside(data, part)
+        if isinstance(part, str):
+            fields = (_fields(m).get(part) for m in models)
+            models = [inner for f in fields if f is not None for inner in _models(f)]
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    meant = [m for m in models if kind in _kinds(m)] or models
+    return {name for m in meant for name in _fields(m)}
 
 
-def _line_of(fault: str) -> tuple[int, str]:
-    return int(fault.split(":", 1)[0].removeprefix("line ")), fault
+def _inside(data: Any, part: str | int) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """Annotation of each field by the name it has in files."""
+    return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    """Values a model's ``kind`` may have."""
+    annotation = _fields(model).get("kind")
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Models within an annotation: of a union's members, of a sequence's elements."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [inner for argument in get_args(annotation) for inner in _models(argument)]
