@@ -12,15 +12,20 @@ from rich.console import Console
 from rich.table import Table
 
 from sitl_bridge.config.airframe import Airframe, find_airframe, load_airframe
+from sitl_bridge.config.figures import DERIVED, figure_paths
 from sitl_bridge.config.world import load_world
-from sitl_bridge.config.yaml_file import load
-from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.config.yaml_file import read
+from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.flight.plan import Plan, load_plan
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.world import World
+from sitl_bridge.world.world import World, WorldSpecification
 
 Facts = dict[str, Any]
+LITTLE_THRUST = 1.5
+"""Thrust over weight below which a gust or a steep turn leaves too little to control the attitude with."""
+SHORT_FLIGHT = 300.0
+"""s of hover below which an ordinary mission does not end before the battery does."""
 
 
 def airframe_facts(airframe: Airframe) -> Facts:
@@ -30,31 +35,69 @@ def airframe_facts(airframe: Airframe) -> Facts:
     _, _, density = air(environment, 0.0)
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
-    warnings = []
-    if not airframe.inertia.of_a_body():
-        warnings.append("inertia: one principal moment exceeds the sum of the other two; no body's does")
-    if result.thrust_to_weight < 1.5:
-        warnings.append(
-            f"thrust to weight is only {result.thrust_to_weight:.2f}; little is left to control with"
-        )
-    derived = sorted(path for path, source in airframe.sources.items() if source.startswith("derived"))
     return {
         "name": airframe.name,
         "description": airframe.description,
         "mass_kg": airframe.mass,
+        **({"of_it_payload_kg": airframe.carried.mass} if airframe.carried else {}),
         "inertia_kg_m2": airframe.inertia.matrix().tolist(),
         "rotors": len(airframe.rotors),
         "thrust_to_weight": result.thrust_to_weight,
         "hover_rotor_speed_rad_s": float(np.mean(hover.rotor_speed)),
         "hover_throttle": float(np.mean(hover.command)),
+        "highest_hover_throttle": float(np.max(hover.command)),
         "hover_power_w": hover.motor_power,
         "hover_battery_current_a": hover.battery_current,
-        "endurance_min": result.endurance / 60.0 if math.isfinite(result.endurance) else None,
+        "endurance_min": result.endurance / 60.0,
         "top_speed_m_s": result.top_speed,
         "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
-        "derived_figures": derived,
+        "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters_for(airframe, world),
-        "warnings": warnings,
+        "warnings": airframe_warnings(airframe, result),
+    }
+
+
+def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
+    """What is allowed but worth a second look."""
+    found = []
+    if not airframe.inertia.of_a_body():
+        found.append("inertia: one principal moment exceeds the sum of the other two; no body's does")
+    if result.thrust_to_weight < LITTLE_THRUST:
+        found.append(
+            f"thrust to weight is only {result.thrust_to_weight:.2f}; little is left to control with"
+        )
+    if result.endurance < SHORT_FLIGHT:
+        found.append(f"the battery lasts for only {result.endurance / 60.0:.1f} min of hover")
+    feet = np.array(airframe.contact.points)
+    lowest = feet[feet[:, 2] > feet[:, 2].max() - 0.02]
+    if len(lowest) < 3:
+        found.append("contact.points: it stands on fewer than three points within 2 cm of its lowest one")
+    return found
+
+
+def derived_figures(airframe: Airframe) -> list[str]:
+    """Figures that no source gives, by the paths that ``sources`` calls them."""
+    names = figure_paths(airframe.model_dump(exclude_defaults=True, by_alias=True))
+    return [name for name in names if airframe.source(name).startswith(DERIVED)]
+
+
+def world_facts(specification: WorldSpecification) -> Facts:
+    """What follows from a world at its origin."""
+    world = World(specification)
+    environment = world.environment[0]
+    temperature, pressure, density = air(environment, 0.0)
+    north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
+    return {
+        **specification.model_dump(mode="json", exclude={"wind"}),
+        "gravity_m_s2": float(environment["gravity"]),
+        "temperature_k": temperature,
+        "pressure_pa": pressure,
+        "density_kg_m3": density,
+        "magnetic_field_nt": [north, east, down],
+        "declination_deg": math.degrees(math.atan2(east, north)),
+        "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
+        "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
+        "warnings": [],
     }
 
 
@@ -74,6 +117,8 @@ def plan_facts(plan: Plan) -> Facts:
 def facts_of(file: str) -> Facts:
     """Validate whatever the file is and tell what follows from it.
 
+    A YAML file is a world where its keys are more those of a world than of an airframe.
+
     Raises:
         ConfigurationError: with every fault of the file.
         UserError: when there is no such file.
@@ -81,9 +126,9 @@ def facts_of(file: str) -> Facts:
     if file.endswith(".plan"):
         return plan_facts(load_plan(file))
     path = find_airframe(file)
-    data, _ = load(path)
-    if "rotors" not in data and ("wind" in data or "origin" in data):
-        return load_world(path).model_dump(mode="json") | {"warnings": []}
+    keys = set(read(path).data)
+    if len(keys & set(WorldSpecification.model_fields)) > len(keys & set(Airframe.model_fields)):
+        return world_facts(load_world(path))
     return airframe_facts(load_airframe(path))
 
 
@@ -94,7 +139,7 @@ def check(
     """Validate an airframe, a world or a QGroundControl plan, and print what follows from it."""
     facts = facts_of(file)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(_for_machines(facts), indent=2, allow_nan=False))
         return
     console = Console()
     parameters = facts.pop("px4_parameters", None)
@@ -110,11 +155,24 @@ def check(
         console.print(f"note: {warning}", style="yellow")
 
 
+def _for_machines(value: Any) -> Any:
+    """JSON has no infinities; null stands for what has no bound."""
+    if isinstance(value, dict):
+        return {key: _for_machines(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_for_machines(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _words(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.5g}" if math.isfinite(value) else "unbounded"
+    if isinstance(value, dict):
+        return "\n".join(f"{name} {_words(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return (
-            "\n".join(_words(item) if not isinstance(item, list) else str(item) for item in value) or "none"
+        rows = (
+            "  ".join(_words(part) for part in item) if isinstance(item, list) else _words(item)
+            for item in value
         )
-    return "unbounded" if value is None else str(value)
+        return "\n".join(rows) or "none"
+    return str(value)
