@@ -18,7 +18,7 @@ from sitl_bridge.dynamics.layout import STATE
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
-from sitl_bridge.sensors.sample import sample_sensors, start_sensor
+from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.world.layout import WIND_STATE
 from sitl_bridge.world.wind import wind_velocity
 
@@ -108,6 +108,7 @@ class Simulation:
 
     Raises:
         ValueError: for no vehicle, too many sensors, or a step the substeps do not divide.
+        UserError: for a sensor that would have to sample more than once a step.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Simulation:
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
+            refuse_rates_beyond(setup.sensors, step)
             self.states[i] = initial_state(
                 self.vehicles[i], world.environment[0], np.asarray(setup.position, float), setup.yaw
             )

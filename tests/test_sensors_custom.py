@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,12 @@ class Speaker(CustomSensor):
         return {"height": float(-truth.position[2])}
     def messages(self, sample, time):
         return [mavlink.MAVLink_raw_rpm_message(1, 1000.0 + sample["height"])]
+class Empty(CustomSensor):
+    def sample(self, truth, random):
+        return None
+class Wordy(CustomSensor):
+    def sample(self, truth, random):
+        return {"height": "high"}
 class Fickle(CustomSensor):
     def sample(self, truth, random):
         return {str(truth.time): 1.0}
@@ -88,7 +95,8 @@ def test_it_samples_at_its_own_rate_into_a_table_and_reproducibly(
         table = tmp_path / f"wind{k}.csv"
         host = CustomSensorHost(airframe.custom_sensors()[0], seed=3, table=table)
         server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
-        with server, Peer(server.ports[0]) as peer:
+        # Unarmed: the step in which arming takes effect depends on how soon the peer answers.
+        with server, Peer(server.ports[0], armed=False) as peer:
             wait_for(lambda peer=peer: len(peer.times) > 2600, "10 s")
             assert np.all(np.diff(peer.times) == 4000)
         tables.append(np.genfromtxt(table, delimiter=",", names=True)[:200])
@@ -98,6 +106,31 @@ def test_it_samples_at_its_own_rate_into_a_table_and_reproducibly(
     assert np.mean(first["right"]) == pytest.approx(5.0, abs=0.05)
     assert np.std(first["right"]) == pytest.approx(0.1, rel=0.3)
     np.testing.assert_array_equal(first, second)
+
+
+def test_a_slow_answer_does_not_make_its_sample_late(
+    equipped: Callable[[str], Path],
+    tmp_path: Path,
+    free_port: Callable[[], int],
+    wait_for: Callable[..., None],
+) -> None:
+    table = tmp_path / "wind.csv"
+    airframe = load_airframe(equipped(LINE))
+    host = CustomSensorHost(airframe.custom_sensors()[0], table=table)
+    simulation = simulate(airframe)
+    server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, custom=[host])
+
+    def think(peer: Peer) -> bytes:
+        if peer.times[-1] - simulation.start in (400_000, 800_000):
+            time.sleep(0.08)  # longer than the loop stays in compiled code
+        return b""
+
+    with server, Peer(server.ports[0], armed=False) as peer:
+        peer.before_answer = think
+        wait_for(lambda: len(peer.times) > 300, "1.2 s")
+    sampled = np.genfromtxt(table, delimiter=",", names=True)["time"][:20]
+    due = np.arange(1, 21) * 50_000
+    np.testing.assert_array_equal(sampled - simulation.start, np.ceil(due / 4000) * 4000)
 
 
 def test_its_messages_reach_the_flight_stack(
@@ -151,3 +184,36 @@ def test_a_sensor_that_changes_its_figures_is_stopped_by_name(
     host.run(states[0], 1_000_100_000)
     with pytest.raises(UserError, match="Fickle_0 changed"):
         host.run(states[0], 1_000_200_000)
+
+
+DATACLASS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from sitl_bridge.sensors.custom import CustomSensor
+@dataclass
+class Offset(CustomSensor):
+    offset: float = 0.0
+    def sample(self, truth, random):
+        return {"height": float(-truth.position[2]) + self.offset}
+"""
+
+
+def test_a_sensor_may_be_a_dataclass(equipped: Callable[[str], Path]) -> None:
+    line = "  - {kind: custom, file: sensors/offset.py, class: Offset, rate: 10, options: {offset: 2.5}}\n"
+    path = equipped(line)
+    (path.parent / "sensors" / "offset.py").write_text(DATACLASS)
+    sensor = load_airframe(path).custom_sensors()[0].load()
+    state = type("T", (), {"position": np.array([0.0, 0.0, -3.0])})()
+    assert sensor.sample(state, np.random.default_rng(0)) == {"height": 5.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("Empty", "instead of a dictionary"), ("Wordy", "could not convert")]
+)
+def test_a_sensor_that_measures_no_figures_is_stopped_by_name(
+    equipped: Callable[[str], Path], name: str, told: str
+) -> None:
+    line = f"  - {{kind: custom, file: sensors/speaker.py, class: {name}, rate: 10}}\n"
+    host = CustomSensorHost(load_airframe(equipped(line)).custom_sensors()[0])
+    with pytest.raises(UserError, match=f"{name}_0 failed: .*{told}"):
+        host.run(np.zeros(1, STATE)[0], 1_000_100_000)

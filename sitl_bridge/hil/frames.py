@@ -252,7 +252,8 @@ def bounded(value: float, lower: float, upper: float) -> float:
 def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any, link: Any, time: int) -> int:
     """HIL_SENSOR of one instance from the sensors in ``slots`` (imu, mag, baro, airspeed; -1 = none).
 
-    Nothing is written where none of them has a fresh sample.
+    Nothing is written where none of them has a fresh sample, except where an imu with id 0 is silent: PX4's
+    clock runs on these frames (SimulatorMavlink.cpp, handle_message_hil_sensor) and must go on without it.
     """
     fields = 0
     p.time_usec = time
@@ -276,7 +277,7 @@ def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any,
     if slots[3] >= 0 and memories[slots[3]].fresh == 1:
         p.diff_pressure = memories[slots[3]].values[0] * 1e-2
         fields |= FIELD_AIRSPEED
-    if fields == 0:
+    if fields == 0 and (p.id != 0 or slots[0] < 0):
         return at
     p.fields_updated = fields
     return write_frame(out, at, raw, _SENSOR_AT, _SENSOR_LENGTH, HIL_SENSOR, 108, link)

@@ -371,7 +371,9 @@ class LockstepServer:
         due = [host.due for host in self.custom]
         with self._lock:
             due += [event.time for event in self._events[:1]]
-        return max(min(due, default=1 << 62), int(loop["time"] + loop["step"]))
+        # A step that waits for its answer is finished first: what is due at its end must not be run past.
+        ahead = 0 if loop["waiting"] else int(loop["step"])
+        return max(min(due, default=1 << 62), int(loop["time"]) + ahead)
 
     def _run(self, target: int) -> int:
         s = self.simulation

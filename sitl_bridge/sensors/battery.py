@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.layout import BATTERY
 
 
@@ -34,8 +34,8 @@ class BatterySpecification(SensorSpecification):
 @compiled
 def sample_battery(vehicle: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
     """Voltage, current, share of charge left and charge used; an ideal source never empties."""
-    out[0] = (1.0 + sensor.scale[0]) * state.battery_voltage + memory.error[0]
-    out[1] = max((1.0 + sensor.scale[1]) * state.battery_current + memory.error[1], 0.0)
+    out[0] = reading(sensor, memory, 0, state.battery_voltage)
+    out[1] = max(reading(sensor, memory, 1, state.battery_current), 0.0)
     out[2] = 1.0
     out[3] = 0.0
     if math.isfinite(vehicle.battery_capacity):

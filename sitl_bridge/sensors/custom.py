@@ -6,9 +6,11 @@ measures goes to a table of the run and, if it makes messages, to the flight sta
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -103,15 +105,31 @@ class CustomSpecification(BaseModel):
 
 
 def _module(file: Path) -> Any:
-    specification = importlib.util.spec_from_file_location(f"custom_sensor_{file.stem}", file)
+    # Known to the interpreter under a name of its own: dataclasses, for one, look their module up.
+    name = f"custom_sensor_{file.stem}_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
+    specification = importlib.util.spec_from_file_location(name, file)
     if specification is None or specification.loader is None or not file.is_file():
         raise UserError(f"{file}: no such Python file for a custom sensor")
     module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise UserError(f"{file}: a custom sensor's file failed: {error!r}") from error
     return module
+
+
+def _figures(sample: Any) -> Sample:
+    """What a user's ``sample`` returned, as named floats.
+
+    Raises:
+        TypeError: for anything but a dictionary.
+        ValueError: for a value that is no number.
+    """
+    if not isinstance(sample, Mapping):
+        raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
+    return {str(name): float(value) for name, value in sample.items()}
 
 
 class CustomSensorHost:
@@ -175,7 +193,7 @@ class CustomSensorHost:
             },
         )
         try:
-            sample = self.sensor.sample(truth, self._random)
+            sample = _figures(self.sensor.sample(truth, self._random))
             messages = self.sensor.messages(sample, time)
         except Exception as error:
             raise UserError(
@@ -194,7 +212,7 @@ class CustomSensorHost:
                 f"{self.specification.file}: {self.specification.name} changed its figures' names"
             )
         if self._file is not None:
-            figures = (repr(float(value)) for value in sample.values())
+            figures = (repr(value) for value in sample.values())
             self._file.write(",".join((str(time), *figures)) + "\n")
 
     def close(self) -> None:

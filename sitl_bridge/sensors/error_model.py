@@ -1,7 +1,8 @@
 """The error model all sensors share: white noise, a drifting bias, a turn-on bias and a scale error.
 
 y = (1 + s) y_true + b_on + b + w (hector eq. 11a, XTDrone eq. 11), db/dt = -b/tau + w_b (hector eq. 11b)
-or a random walk (XTDrone eq. 12).  What is measured is in each sensor's own module.
+or a random walk (XTDrone eq. 12); then rounded to the sensor's resolution and cut off at its range.  What is
+measured is in each sensor's own module.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sitl_bridge.sensors.layout import DELAY_SLOTS, SENSOR
 NonNegative = Annotated[float, Field(ge=0.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
+Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
 Vector = tuple[float, float, float]
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,7 +48,8 @@ class ErrorSpecification(BaseModel):
         False, description="the drifting bias is zero at the start, as after a calibration at power-on"
     )
     turn_on_deviation: PerAxis = Field(0.0, description="deviation of the constant turn-on bias, unit")
-    scale_error: float = Field(0.0, gt=-1.0, lt=1.0, description="relative scale factor error")
+    scale_error: Share | tuple[Share, Share, Share] = Field(0.0, description="relative scale factor error")
+    resolution: PerAxis = Field(0.0, description="smallest step of the reading, unit; 0: none")
 
     @model_validator(mode="after")
     def _one_way(self) -> ErrorSpecification:
@@ -79,7 +82,8 @@ class ErrorSpecification(BaseModel):
         for i, axis in enumerate(axes):
             sensor["noise"][axis] = component(noise, i) * factor
             sensor["turn_on_sigma"][axis] = component(self.turn_on_deviation, i)
-            sensor["scale"][axis] = self.scale_error
+            sensor["scale"][axis] = component(self.scale_error, i)
+            sensor["resolution"][axis] = component(self.resolution, i)
             if tau is None:
                 walk = component(self.random_walk or 0.0, i)
                 sensor["bias_decay"][axis] = 1.0
@@ -104,8 +108,13 @@ class SensorSpecification(BaseModel):
     model_config = STRICT
 
     instance: int = Field(0, ge=0, le=3, description="id the flight stack sees")
-    rate: float = Field(gt=0.0, le=1000.0, description="Hz")
+    rate: float = Field(
+        gt=0.0, le=1000.0, description="Hz; the period is rounded to a whole number of microseconds"
+    )
     latency: float = Field(0.0, ge=0.0, le=2.0, description="s from sampling to delivery")
+    phase: float = Field(
+        0.0, ge=0.0, description="s by which samples come later than multiples of the period"
+    )
     position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
 
@@ -121,6 +130,8 @@ class SensorSpecification(BaseModel):
                 f"a latency of {self.latency:g} s at {self.rate:g} Hz keeps more than"
                 f" {DELAY_SLOTS - 1} samples under way"
             )
+        if self.phase >= self.period:
+            raise ValueError(f"a phase of {self.phase:g} s is not below the period of {self.period:g} s")
         return self
 
     def record(self, kind: int) -> NDArray[np.void]:
@@ -129,10 +140,12 @@ class SensorSpecification(BaseModel):
         sensor["kind"] = kind
         sensor["instance"] = self.instance
         sensor["period"] = round(self.period * 1e6)
+        sensor["phase"] = round(self.phase * 1e6)
         sensor["latency"] = round(self.latency * 1e6)
         sensor["position"] = self.position
         sensor["rotation"] = body_to_sensor(self.rotation)
         sensor["bias_decay"] = 1.0
+        sensor["limit"] = math.inf
         return sensor
 
 
@@ -169,6 +182,11 @@ def draw_errors(sensor: Any, state: Any) -> None:
 
 
 @compiled
-def clip(value: float, limit: float) -> float:
-    """Value within a symmetric range."""
+def reading(sensor: Any, state: Any, axis: int, truth: float) -> float:
+    """What the sensor reads on an axis: scaled, with the error drawn, in whole steps, within its range."""
+    value = (1.0 + sensor.scale[axis]) * truth + state.error[axis]
+    step = sensor.resolution[axis]
+    if step > 0.0:
+        value = np.rint(value / step) * step
+    limit = sensor.limit[axis]
     return min(max(value, -limit), limit)

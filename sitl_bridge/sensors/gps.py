@@ -1,7 +1,7 @@
 """Satellite navigation receiver: position error that integrates the velocity error, and how a fix degrades.
 
 ``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s;
-8-10 spoofed offset NED m.  4 to 7 may be set from outside between steps.
+8-10 spoofed offset NED m.  What is set from outside between steps is set by faults.py.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.random_streams import normal_pair
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity
 from sitl_bridge.sensors.layout import GPS
 from sitl_bridge.world.earth import geodetic
@@ -49,6 +49,13 @@ class GpsSpecification(SensorSpecification):
     eph: Positive = Field(0.9, description="m, stated horizontal accuracy")
     epv: Positive = Field(1.8, description="m, stated vertical accuracy")
     satellites: int = Field(10, ge=0, le=254, description="used in the fix")
+
+    @model_validator(mode="after")
+    def _position_is_no_reading(self) -> GpsSpecification:
+        noise = self.position_noise
+        if noise.scale_error != 0.0 or noise.resolution != 0.0:
+            raise ValueError("position_noise takes no scale_error and no resolution")
+        return self
 
     def pack(self) -> NDArray[np.void]:
         """() SENSOR."""
@@ -108,8 +115,9 @@ def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any)
     """Position, velocity and stated accuracy; False where a jammed receiver puts out nothing.
 
     The error of the position is a Gauss-Markov process driven by the error of the velocity, in the place
-    of w_b of eq. 11b (hector, "GPS Receiver").  Jamming takes away satellites and accuracy, then the fix;
-    spoofing walks position and velocity away together.
+    of w_b of eq. 11b (hector, "GPS Receiver"); a turn-on bias of the velocity stays out of it, or it would
+    carry the position away by the bias times the correlation time.  Jamming takes away satellites and
+    accuracy, then the fix; spoofing walks position and velocity away together.
     """
     jamming = memory.memory[JAMMING]
     period = sensor.period * 1e-6
@@ -131,9 +139,9 @@ def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any)
     out[0] = latitude
     out[1] = longitude
     out[2] = height
-    out[3] = (1.0 + sensor.scale[0]) * vn + memory.error[0] + memory.memory[SPOOF_DRIFT]
-    out[4] = (1.0 + sensor.scale[1]) * ve + memory.error[1] + memory.memory[SPOOF_DRIFT + 1]
-    out[5] = (1.0 + sensor.scale[2]) * vd + memory.error[2] + memory.memory[SPOOF_DRIFT + 2]
+    out[3] = reading(sensor, memory, 0, vn) + memory.memory[SPOOF_DRIFT]
+    out[4] = reading(sensor, memory, 1, ve) + memory.memory[SPOOF_DRIFT + 1]
+    out[5] = reading(sensor, memory, 2, vd) + memory.memory[SPOOF_DRIFT + 2]
     out[6] = sensor.parameter[1] * growth
     out[7] = sensor.parameter[2] * growth
     satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))

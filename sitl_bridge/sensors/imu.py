@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, clip
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
 from sitl_bridge.sensors.frames import to_sensor
 from sitl_bridge.sensors.layout import IMU
 from sitl_bridge.world.atmosphere import air
@@ -39,7 +39,7 @@ class ImuSpecification(SensorSpecification):
         sensor["axis_count"] = 6
         self.accelerometer.fill(sensor, (0, 1, 2), self.period)
         self.gyroscope.fill(sensor, (3, 4, 5), self.period)
-        sensor["parameter"][:2] = self.accelerometer_range, self.gyroscope_range
+        sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
         return sensor
 
 
@@ -70,13 +70,11 @@ def sample_imu(state: Any, environment: Any, sensor: Any, memory: Any, out: Any)
         state.specific_force[2] + dp * y - dq * x + p * cy - q * cx,
     )
     gx, gy, gz = to_sensor(sensor, p, q, r)
-    a_range = sensor.parameter[0]
-    g_range = sensor.parameter[1]
-    out[0] = clip((1.0 + sensor.scale[0]) * ax + memory.error[0], a_range)
-    out[1] = clip((1.0 + sensor.scale[1]) * ay + memory.error[1], a_range)
-    out[2] = clip((1.0 + sensor.scale[2]) * az + memory.error[2], a_range)
-    out[3] = clip((1.0 + sensor.scale[3]) * gx + memory.error[3], g_range)
-    out[4] = clip((1.0 + sensor.scale[4]) * gy + memory.error[4], g_range)
-    out[5] = clip((1.0 + sensor.scale[5]) * gz + memory.error[5], g_range)
+    out[0] = reading(sensor, memory, 0, ax)
+    out[1] = reading(sensor, memory, 1, ay)
+    out[2] = reading(sensor, memory, 2, az)
+    out[3] = reading(sensor, memory, 3, gx)
+    out[4] = reading(sensor, memory, 4, gy)
+    out[5] = reading(sensor, memory, 5, gz)
     temperature, _, _ = air(environment, state.position[2])
     out[6] = temperature - ZERO_CELSIUS

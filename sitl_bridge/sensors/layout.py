@@ -22,6 +22,18 @@ RANGE_FINDER = 6
 OPTICAL_FLOW = 7
 BATTERY = 8
 
+KIND_NAMES = {
+    IMU: "imu",
+    MAGNETOMETER: "magnetometer",
+    BAROMETER: "barometer",
+    GPS: "gps",
+    AIRSPEED: "airspeed",
+    RANGE_FINDER: "range_finder",
+    OPTICAL_FLOW: "optical_flow",
+    BATTERY: "battery",
+}
+"""What airframe files call the kinds."""
+
 # What ``values`` holds, by kind (SI units, radians, degrees Celsius for temperatures):
 #   IMU            0-2 specific force m/s^2, 3-5 angular rate rad/s (body FRD), 6 temperature
 #   MAGNETOMETER   0-2 field in tesla (body FRD)
@@ -54,6 +66,8 @@ SENSOR = np.dtype(
         ("bias_step", "f8", MAX_AXES),  # deviation of what one period adds to it
         ("turn_on_sigma", "f8", MAX_AXES),  # deviation of the constant turn-on bias
         ("scale", "f8", MAX_AXES),  # scale factor error, 0 = none
+        ("resolution", "f8", MAX_AXES),  # smallest step of the reading, unit of the axis, 0 = none
+        ("limit", "f8", MAX_AXES),  # greatest magnitude of the reading, inf = none
         ("parameter", "f8", 16),  # of the kind's own, named in its module
     ],
     align=True,

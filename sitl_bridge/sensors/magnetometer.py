@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
 from sitl_bridge.sensors.frames import to_body, to_sensor
 from sitl_bridge.sensors.layout import MAGNETOMETER
 
@@ -19,7 +19,10 @@ class MagnetometerSpecification(SensorSpecification):
 
     kind: Literal["magnetometer"]
     instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
-    error: ErrorSpecification = Field(description="tesla")
+    error: ErrorSpecification = Field(
+        description="tesla; the turn-on bias is the hard iron, the scale error the soft iron along the axes"
+    )
+    field_range: Positive | None = Field(None, description="T, greatest magnitude on an axis")
     current_field: tuple[float, float, float] = Field(
         (0.0, 0.0, 0.0), description="T/A, field that the battery's current makes, body axes"
     )
@@ -30,6 +33,8 @@ class MagnetometerSpecification(SensorSpecification):
         sensor["axis_count"] = 3
         self.error.fill(sensor, (0, 1, 2), self.period)
         sensor["parameter"][:3] = self.current_field
+        if self.field_range is not None:
+            sensor["limit"][:3] = self.field_range
         return sensor
 
 
@@ -45,6 +50,6 @@ def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, 
         y + sensor.parameter[1] * current,
         z + sensor.parameter[2] * current,
     )
-    out[0] = (1.0 + sensor.scale[0]) * x + memory.error[0]
-    out[1] = (1.0 + sensor.scale[1]) * y + memory.error[1]
-    out[2] = (1.0 + sensor.scale[2]) * z + memory.error[2]
+    out[0] = reading(sensor, memory, 0, x)
+    out[1] = reading(sensor, memory, 1, y)
+    out[2] = reading(sensor, memory, 2, z)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, Vector
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, Vector, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor
 from sitl_bridge.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.sensors.layout import AIRSPEED, BAROMETER
@@ -43,12 +43,15 @@ class AirspeedSpecification(SensorSpecification):
     kind: Literal["airspeed"]
     instance: Literal[0] = 0
     error: ErrorSpecification = Field(description="Pa")
+    pressure_range: Positive | None = Field(None, description="Pa, greatest magnitude")
 
     def pack(self) -> NDArray[np.void]:
         """() SENSOR."""
         sensor = self.record(AIRSPEED)
         sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
+        if self.pressure_range is not None:
+            sensor["limit"][0] = self.pressure_range
         return sensor
 
 
@@ -67,7 +70,7 @@ def sample_barometer(state: Any, environment: Any, sensor: Any, memory: Any, out
     u, v, w = _flow(state, sensor)
     k = sensor.parameter
     pressure += 0.5 * density * (k[0] * u * u + k[1] * v * v + k[2] * w * w)
-    out[0] = (1.0 + sensor.scale[0]) * pressure + memory.error[0]
+    out[0] = reading(sensor, memory, 0, pressure)
     out[1] = temperature - ZERO_CELSIUS
     out[2] = pressure_altitude(out[0])
 
@@ -79,5 +82,5 @@ def sample_airspeed(state: Any, environment: Any, sensor: Any, memory: Any, out:
     temperature, _, density = air(environment, down)
     u, v, w = _flow(state, sensor)
     along, _, _ = to_sensor(sensor, u, v, w)
-    out[0] = (1.0 + sensor.scale[0]) * 0.5 * density * along * abs(along) + memory.error[0]
+    out[0] = reading(sensor, memory, 0, 0.5 * density * along * abs(along))
     out[1] = temperature - ZERO_CELSIUS

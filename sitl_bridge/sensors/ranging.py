@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification
+from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor, to_world
 from sitl_bridge.sensors.layout import OPTICAL_FLOW, RANGE_FINDER
 
@@ -90,7 +90,7 @@ def sample_range_finder(state: Any, sensor: Any, memory: Any, out: Any) -> None:
     if half > 0.0:
         for ray in range(CONE_RAYS):
             distance = min(distance, distance_along(sensor, state, half, ray * 2.0 * math.pi / CONE_RAYS))
-    measured = (1.0 + sensor.scale[0]) * distance + memory.error[0]
+    measured = reading(sensor, memory, 0, distance)
     out[0] = measured
     if not sensor.parameter[0] <= measured <= sensor.parameter[1]:
         out[0] = math.nan
@@ -122,10 +122,17 @@ def integrate_flow(state: Any, sensor: Any, memory: Any, seconds: float) -> None
 
 
 @compiled
+def forget_flow(memory: Any) -> None:
+    """Drop what was integrated: a camera that is off sees nothing of what happens meanwhile."""
+    for axis in range(6):
+        memory.memory[axis] = 0.0
+
+
+@compiled
 def sample_optical_flow(state: Any, sensor: Any, memory: Any, out: Any) -> None:
     """Integrated flow and rotation since the last sample; quality 0 where the ground is out of sight."""
     for axis in range(5):
-        out[axis] = (1.0 + sensor.scale[axis]) * memory.memory[axis] + memory.error[axis]
+        out[axis] = reading(sensor, memory, axis, memory.memory[axis])
         memory.memory[axis] = 0.0
     out[5] = memory.memory[5]
     memory.memory[5] = 0.0

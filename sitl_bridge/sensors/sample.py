@@ -1,7 +1,8 @@
 """When each sensor samples and when its samples arrive; what they measure is in the sensors' own modules.
 
 A sensor samples in the first step that ends at or after its due time, and its due times are exact
-multiples of its period, so a rate that does not divide the step's is right on average.
+multiples of its period (a whole number of microseconds), so a rate that does not divide the step's is right
+on average and never drifts.  A sample arrives in the first step that ends at or after its latency.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.compiled import compiled
+from sitl_bridge.errors import UserError
 from sitl_bridge.sensors.battery import sample_battery
 from sitl_bridge.sensors.error_model import draw_errors, start_errors
 from sitl_bridge.sensors.gps import sample_gps, start_gps
@@ -25,6 +27,7 @@ from sitl_bridge.sensors.layout import (
     FAULT_OFF,
     GPS,
     IMU,
+    KIND_NAMES,
     MAGNETOMETER,
     MAX_VALUES,
     NONE,
@@ -34,7 +37,12 @@ from sitl_bridge.sensors.layout import (
 )
 from sitl_bridge.sensors.magnetometer import sample_magnetometer
 from sitl_bridge.sensors.pressure import sample_airspeed, sample_barometer
-from sitl_bridge.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
+from sitl_bridge.sensors.ranging import (
+    forget_flow,
+    integrate_flow,
+    sample_optical_flow,
+    sample_range_finder,
+)
 
 
 @compiled
@@ -60,6 +68,27 @@ def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: in
     states[0]["next_sample"] = start + int(sensor["phase"]) + int(sensor["period"])
     _start(np.asarray(sensor).reshape(1), states)
     return states[0]
+
+
+def refuse_rates_beyond(sensors: NDArray[np.void], step: int) -> None:
+    """Refuse sensors that would have to sample more than once a step; their noise is sized for their rate.
+
+    Args:
+        sensors: (s,) SENSOR.
+        step: us.
+
+    Raises:
+        UserError: naming the sensors, their rates and the highest one that fits.
+    """
+    fast = [sensor for sensor in sensors if sensor["kind"] != NONE and sensor["period"] < step]
+    if fast:
+        names = ", ".join(
+            f"{KIND_NAMES[int(s['kind'])]} {int(s['instance'])} at {1e6 / s['period']:g} Hz" for s in fast
+        )
+        raise UserError(
+            f"sensors sample at most once in a step of {step} us: {names}; give a rate of"
+            f" {1e6 / step:g} Hz at most"
+        )
 
 
 @compiled
@@ -108,7 +137,12 @@ def sample_sensors(
         memory = memories[s]
         memory.fresh = 0
         if sensor.kind == OPTICAL_FLOW:
-            integrate_flow(state, sensor, memory, step * 1e-6)
+            if memory.fault == FAULT_NONE:
+                integrate_flow(state, sensor, memory, step * 1e-6)
+            else:
+                forget_flow(memory)
+        if memory.fault == FAULT_OFF:
+            memory.delay_count = 0
         if time >= memory.next_sample:
             memory.next_sample += sensor.period
             if sensor.latency == 0:
@@ -140,11 +174,16 @@ def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory
     slot = (memory.delay_head + memory.delay_count) % DELAY_SLOTS
     if memory.fault == FAULT_OFF or memory.delay_count == DELAY_SLOTS:
         return
-    if memory.fault == FAULT_NONE or memory.time == 0:
+    if memory.fault == FAULT_NONE or (memory.time == 0 and memory.delay_count == 0):
         if not measure(vehicle, state, environment, sensor, memory, memory.sample):
             return
         for i in range(MAX_VALUES):
             memory.delay_values[slot, i] = memory.sample[i]
+    elif memory.delay_count > 0:
+        # The last sample is still under way, not the one that arrived last.
+        last = (slot + DELAY_SLOTS - 1) % DELAY_SLOTS
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.delay_values[last, i]
     else:
         for i in range(MAX_VALUES):
             memory.delay_values[slot, i] = memory.values[i]
