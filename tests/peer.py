@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time as time_module
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ class Peer:
         port: of the bridge.
         controls: actuator commands for a step, by simulated time in us.
         silent: frames without an answer at the start.
+        armed: what its answers say.
+        receive_buffer: bytes its socket has room for; None leaves that to the system.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class Peer:
         *,
         silent: int = SILENT_FRAMES,
         armed: bool = True,
+        receive_buffer: int | None = None,
     ) -> None:
         self.controls = controls
         self.silent = silent
@@ -39,11 +43,17 @@ class Peer:
         self.messages: list[Any] = []
         self.mute = threading.Event()
         self.halt = threading.Event()
+        self.delay = 0.0
+        self.answers_every = 1
         self.before_answer: Callable[[Peer], bytes] = lambda _peer: b""
         self._mav = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
         self._decoder = mavlink.MAVLink(None)
         self._decoder.robust_parsing = True
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5.0)
+        self._socket = socket.socket()
+        if receive_buffer is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._socket.settimeout(5.0)
+        self._socket.connect(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(0.05)
         self._send(self._mav.heartbeat_encode(2, 12, 0, 0, 3))
@@ -88,8 +98,10 @@ class Peer:
 
     def _take(self, time: int) -> None:
         self.times.append(time)
-        if len(self.times) > self.silent and not self.mute.is_set():
+        due = len(self.times) % self.answers_every == 0
+        if due and len(self.times) > self.silent and not self.mute.is_set():
             try:
+                time_module.sleep(self.delay)
                 self.send_bytes(self.before_answer(self) + self.answer_frame(time))
             except OSError:
                 self._closing.set()

@@ -75,6 +75,33 @@ def packed(message: Any, sequence: int = 0) -> bytes:
     return data
 
 
+def clock() -> Any:
+    """The HIL_SENSOR with id 0 and no sample that moves PX4's clock."""
+    return mavlink.MAVLink_hil_sensor_message(TIME, *[0.0] * 13, 0, 0)
+
+
+SENSOR_FRAME = np.array([0, 65, frames.HIL_SENSOR, 108])
+
+
+@compiled
+def _frame(out: Any, payload: Any, links: Any) -> int:
+    return frames.write_frame(out, 0, payload, SENSOR_FRAME, links[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=65), st.integers(0, 300))
+def test_any_payload_is_framed_and_truncated_as_by_pymavlink(head: bytes, sequence: int) -> None:
+    payload = head.ljust(65, b"\0")
+    links = np.zeros(1, LINK)
+    links["sequence"] = sequence
+    out = np.zeros(MAX_STEP_BYTES, np.uint8)
+    length = _frame(out, np.frombuffer(payload, np.uint8), links)
+    sender = mavlink.MAVLink(None, srcSystem=frames.SYSTEM_ID, srcComponent=frames.COMPONENT_ID)
+    sender.seq = sequence % 256
+    assert out[:length].tobytes() == clock()._pack(sender, 108, payload)
+    assert links["sequence"] == sequence + 1
+
+
 ordinary = st.floats(-1e6, 1e6, width=32)
 zero_or = st.one_of(st.just(0.0), ordinary)
 
@@ -87,7 +114,36 @@ def test_inertial_frames_are_those_of_pymavlink(values: list[float], instance: i
     expected = mavlink.MAVLink_hil_sensor_message(
         TIME, *values[:6], 0, 0, 0, 0, 0, 0, values[6], 0x3F, instance
     )
-    assert encoder.bytes() == packed(expected)
+    if instance == 0:
+        assert encoder.bytes() == packed(expected)
+    else:
+        assert encoder.bytes() == packed(clock()) + packed(expected, 1)
+
+
+def test_time_moves_on_where_no_inertial_sensor_works() -> None:
+    encoder = Encoder()
+    encoder.add(layout.IMU, [0.1] * 7)
+    encoder.add(layout.IMU, [0.1] * 7, 1)
+    encoder.memories["fresh"] = 0
+    assert encoder.bytes() == packed(clock())
+
+
+def test_an_instance_s_frame_carries_nothing_of_another_s() -> None:
+    encoder = Encoder()
+    encoder.add(layout.MAGNETOMETER, [2.15e-5, 1.5e-6, 4.3e-5])
+    encoder.add(layout.BAROMETER, [95598.28, 11.8, 488.0])
+    encoder.add(layout.IMU, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 1)
+    first, second = mavlink.MAVLink(None).parse_buffer(bytearray(encoder.bytes()))
+    assert first.id == 0
+    assert first.xacc == 0.0
+    assert first.xmag > 0.0
+    assert second.to_dict() == {
+        **clock().to_dict(),
+        **dict(zip(("xacc", "yacc", "zacc", "xgyro", "ygyro", "zgyro"), range(1, 7), strict=True)),
+        "temperature": 7.0,
+        "fields_updated": 0x3F,
+        "id": 1,
+    }
 
 
 def test_one_frame_carries_all_that_is_fresh_in_the_link_s_units() -> None:
@@ -126,31 +182,65 @@ def test_position_frames_are_those_of_pymavlink(
         round(height * 1e3), 90, 180, round(speed * 100), *(_signed(v) for v in velocity),
         min(round(course * 100), 35999), 10, instance, 0,
     )  # fmt: skip
-    assert encoder.bytes() == packed(expected)
+    assert encoder.bytes() == packed(clock()) + packed(expected, 1)
 
 
 def _signed(velocity: float) -> int:
     return int(np.rint(velocity * 100))
 
 
-def test_truth_goes_out_at_the_rate_asked_for_with_accelerations_as_px4_logs_them() -> None:
+def truth_of(encoder: Encoder) -> Any:
+    """The ground truth the encoder puts out, checked to be what pymavlink makes of it."""
+    encoder.links[0]["truth_interval"] = 5000
+    data = encoder.bytes()
+    _, message = mavlink.MAVLink(None).parse_buffer(bytearray(data))
+    assert message.get_type() == "HIL_STATE_QUATERNION"
+    assert data == packed(clock()) + packed(message, 1)
+    return message
+
+
+def test_truth_is_sent_only_when_asked_for_and_right() -> None:
     encoder = Encoder()
     encoder.states[0]["position"] = (10.0, 20.0, -30.0)
     encoder.states[0]["velocity"] = (1.0, -2.0, 0.5)
-    encoder.states[0]["specific_force"] = (0.1, 0.2, -9.8)
     encoder.states[0]["angular_velocity"] = (0.01, 0.02, 0.03)
-    assert encoder.bytes() == b"", "nobody has asked for truth yet"
-    encoder.links[0]["truth_interval"] = 5000
-    data = encoder.bytes()
-    message = mavlink.MAVLink(None).parse_buffer(bytearray(data))[0]
-    assert message.get_type() == "HIL_STATE_QUATERNION"
-    assert (message.xacc, message.yacc, message.zacc) == (100, 200, -9800)
+    assert encoder.bytes() == packed(clock()), "nobody has asked for truth yet"
+    encoder.links["sequence"] = 0
+    message = truth_of(encoder)
     assert (message.vx, message.vy, message.vz) == (100, -200, 50)
+    assert message.rollspeed == pytest.approx(0.01)
     latitude, longitude, height = encoder.world.geodetic(np.array([10.0, 20.0, -30.0]))
     assert message.lat == round(latitude * 1e7)
     assert message.lon == round(longitude * 1e7)
     assert message.alt == pytest.approx(height * 1e3, abs=1)
-    assert data == packed(message)
+    assert message.true_airspeed == round(100 * math.sqrt(1.0 + 4.0 + 0.25))
+    # ISA at 488 + 30 m: 1.165229 kg/m^3, so 0.97529 of the true airspeed.
+    assert message.ind_airspeed == pytest.approx(0.97529 * message.true_airspeed, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("attitude", "force", "expected"),
+    [
+        # Standing: an accelerometer reads -g, the velocity does not change.
+        ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, -9.80665), (0, 0, 0)),
+        # Falling freely: the accelerometer reads nothing, the velocity grows by g downward.
+        ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0, 0, 9807)),
+        # Heading east, 2 m/s^2 forward: eastward in PX4's log.
+        ((math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)), (2.0, 0.0, -9.80665), (0, 2000, 0)),
+        # On its right side, 1 m/s^2 up through its left side: to the ground is the body's y.
+        ((math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0), (0.0, -10.80665, 0.0), (0, 0, -1000)),
+    ],
+)
+def test_truth_carries_the_velocity_s_derivative_as_px4_logs_it(
+    attitude: tuple[float, ...], force: tuple[float, ...], expected: tuple[int, ...]
+) -> None:
+    encoder = Encoder()
+    encoder.world.environment["gravity"] = 9.80665
+    encoder.states[0]["attitude"] = attitude
+    encoder.states[0]["specific_force"] = force
+    message = truth_of(encoder)
+    # PX4 logs m/s^2 = field / 1000 (SimulatorMavlink.cpp); the field is in mm/s^2.
+    assert (message.xacc, message.yacc, message.zacc) == pytest.approx(expected, abs=1)
 
 
 @pytest.mark.parametrize("distance", [1.25, math.nan])
@@ -166,7 +256,7 @@ def test_range_and_flow_frames_are_those_of_pymavlink(distance: float) -> None:
     second = mavlink.MAVLink_hil_optical_flow_message(
         TIME, 0, 20000, f(0.01), f(-0.02), f(0.001), f(0.002), f(0.003), 0, 255, 0, -1.0
     )
-    assert encoder.bytes() == packed(first) + packed(second, 1)
+    assert encoder.bytes() == packed(clock()) + packed(first, 1) + packed(second, 2)
 
 
 class Decoder:
@@ -225,33 +315,102 @@ def test_values_that_are_no_commands_are_mended_and_counted() -> None:
     assert link["bad_values"] == 5
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400))
-def test_the_stream_is_found_again_after_any_garbage(garbage: bytes) -> None:
+def test_the_first_frame_after_any_garbage_is_taken_at_once(garbage: bytes) -> None:
     decoder = Decoder()
     decoder.feed(garbage)
-    # A false start can claim up to a whole frame's length of what follows, so send until it is past.
-    for _ in range(6):
-        link = decoder.feed(answer(GOOD))
+    link = decoder.feed(answer(GOOD))
     assert link["answered"] == 1
-    assert link["answers"] >= 2
+    assert link["have"] == 0
 
 
-def test_wrong_checksums_cut_frames_unknown_messages_and_mavlink_1_are_stepped_over() -> None:
+@pytest.mark.parametrize("length", [0, 30, 93, 255])
+@pytest.mark.parametrize("message", [93, 2, 400])
+def test_a_false_start_does_not_wait_for_what_it_claims(length: int, message: int) -> None:
+    start = bytes([0xFD, length, 0, 0, 1, 1, 1, message & 0xFF, message >> 8, 0])
+    assert Decoder().feed(start + answer(GOOD))["answered"] == 1
+
+
+OLD = mavlink.MAVLink_heartbeat_message(2, 12, 0, 0, 3, 3).pack(mavlink.MAVLink(None), force_mavlink1=True)
+UNKNOWN = packed(mavlink.MAVLink_system_time_message(1, 2))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([answer(GOOD), OLD, UNKNOWN, answer(GOOD)[:40], b"\xfd", b"\xfe\xff"]),
+            st.binary(max_size=60),
+        ),
+        max_size=12,
+    ),
+    st.lists(st.integers(1, 120), min_size=1, max_size=20),
+)
+def test_no_whole_frame_is_missed_whatever_is_around_it_and_wherever_the_stream_is_cut(
+    parts: list[bytes], cuts: list[int]
+) -> None:
+    decoder = Decoder()
+    data = b"".join(parts)
+    at = k = 0
+    while at < len(data):
+        size = cuts[k % len(cuts)]
+        decoder.feed(data[at : at + size])
+        at, k = at + size, k + 1
+    link = decoder.feed(b"")
+    assert link["answers"] == sum(part == answer(GOOD) for part in parts)
+    assert link["have"] < frames.MAX_FRAME
+
+
+def test_wrong_checksums_cut_frames_unknown_messages_and_mavlink_1_are_stepped_over_and_counted() -> None:
     decoder = Decoder()
     broken = bytearray(answer(GOOD))
     broken[20] ^= 0xFF
-    unknown = packed(mavlink.MAVLink_system_time_message(1, 2))
-    old = mavlink.MAVLink_heartbeat_message(2, 12, 0, 0, 3, 3)
-    old = old.pack(mavlink.MAVLink(None), force_mavlink1=True)
-    link = decoder.feed(bytes(broken) + answer(GOOD)[:30] + unknown + old + answer(GOOD) + answer(GOOD))
-    assert link["answered"] == 1
-    assert link["bad_checksums"] >= 1
+    link = decoder.feed(bytes(broken) + answer(GOOD)[:30] + UNKNOWN + OLD + OLD + answer(GOOD) + answer(GOOD))
+    assert link["answers"] == 2
+    # The frame that is cut short runs into the next one and fails by its checksum, too.
+    assert link["bad_checksums"] == 2
     assert link["unknown"] == 1
-    assert link["mavlink1"] >= 1
+    assert link["mavlink1"] == 2
     assert link["have"] == 0
+
+
+def test_a_signed_frame_is_taken_whole() -> None:
+    sender = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
+    sender.signing.secret_key = bytes(32)
+    sender.signing.sign_outgoing = True
+    data = mavlink.MAVLink_hil_actuator_controls_message(TIME, GOOD, 129, 1).pack(sender)
+    link = Decoder().feed(data + answer(GOOD))
+    assert link["answers"] == 2
+    assert link["garbage"] == 0
+
+
+def test_a_longer_frame_of_a_later_dialect_is_taken() -> None:
+    message = mavlink.MAVLink_hil_actuator_controls_message(TIME, GOOD, 129, 1)
+    sender = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
+    payload = message.pack(sender)[10:-2].ljust(81, b"\0") + bytes(range(1, 120))
+    link = Decoder().feed(bytes(message._pack(sender, 47, payload)))
+    assert link["answered"] == 1
+    np.testing.assert_array_equal(link["controls"], np.array(GOOD, np.float32))
 
 
 def test_the_request_for_truth_is_understood() -> None:
     command = mavlink.MAVLink_command_long_message(0, 0, 511, 0, 115, 5000, 0, 0, 0, 0, 0)
     assert Decoder().feed(packed(command))["truth_interval"] == 5000
+
+
+@pytest.mark.parametrize("interval", [-1.0, 0.0, math.nan, math.inf])
+def test_truth_is_ended_by_an_interval_that_is_none(interval: float) -> None:
+    decoder = Decoder()
+    decoder.links["truth_interval"] = 5000
+    command = mavlink.MAVLink_command_long_message(0, 0, 511, 0, 115, interval, 0, 0, 0, 0, 0)
+    assert decoder.feed(packed(command))["truth_interval"] == 0
+
+
+def test_requests_for_other_messages_change_nothing() -> None:
+    decoder = Decoder()
+    for command, message in ((511, 30), (512, 115)):
+        decoder.feed(
+            packed(mavlink.MAVLink_command_long_message(0, 0, command, 0, message, 5000, 0, 0, 0, 0, 0))
+        )
+    assert decoder.links["truth_interval"] == 0

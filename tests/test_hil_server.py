@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import queue
 import socket
 import threading
 import time
@@ -61,6 +62,7 @@ def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Calla
             notify=(notes if notes is not None else []).append,
         )
         servers.append(server)
+        server.prepare()
         server.start()
         return server
 
@@ -80,6 +82,52 @@ def test_every_frame_is_answered_before_the_next_goes_out(
         assert status.links[0].answers >= len(peer.times) - SILENT_FRAMES - 2
         assert np.all(np.diff(peer.times) == STEP)
         assert peer.times[0] == server.simulation.start + STEP
+
+
+class Pipelined(Peer):
+    """Answers from a thread of its own, slowly at first, with the newest time it was sent, as PX4 does."""
+
+    def __init__(self, port: int, *, delay: float, slow: int, silent: int) -> None:
+        self.frames: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.outstanding: list[int] = []
+        self._handled = 0
+        self._delay, self._slow = delay, slow
+        self._worker = threading.Thread(target=self._work, daemon=True)
+        self._worker.start()
+        super().__init__(port, silent=silent)
+
+    def _take(self, time: int) -> None:
+        self.times.append(time)
+        self.outstanding.append(len(self.times) - 1 - self._handled)
+        self.frames.put(time)
+
+    def _work(self) -> None:
+        while self.frames.get() >= 0:
+            if self._handled < self._slow:
+                time.sleep(self._delay)
+            if self._handled >= self.silent:
+                # Counted before it is sent: the next frame may be here before ``send`` returns.
+                self._handled += 1
+                self.send_bytes(self.answer_frame(self.times[-1]))
+            else:
+                self._handled += 1
+
+    def close(self) -> None:
+        self.frames.put(-1)
+        self._worker.join(timeout=5.0)
+        super().close()
+
+
+def test_answers_that_are_late_at_the_start_do_not_leave_the_flight_stack_behind(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    peer = Pipelined(server.ports[0], delay=0.006, slow=30, silent=5)
+    with peer:
+        wait_for(lambda: len(peer.times) > 600, "600 steps")
+        assert max(peer.outstanding[:30]) > 0, "frames went out before their predecessors were answered"
+        assert max(peer.outstanding[100:600]) == 0, "every frame found all before it answered"
+        assert server.status().links[0].lockstep
 
 
 def test_truth_comes_at_the_interval_the_flight_stack_asked_for(
@@ -147,6 +195,72 @@ def test_a_paused_run_stands_still_takes_single_steps_and_goes_on(
         assert np.all(np.diff(peer.times) == STEP)
 
 
+def test_single_steps_are_taken_however_slowly_they_are_answered(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve(patience=5.0)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 100, "the first steps")
+        peer.delay = 0.05  # longer than the loop stays away from requests
+        server.pause()
+        wait_for(lambda: not server._loop[0]["waiting"], "the last answer")
+        standing = len(peer.times)
+        server.step(2)
+        server.step()
+        wait_for(lambda: len(peer.times) >= standing + 3, "three single steps", seconds=5.0)
+        time.sleep(0.2)
+        assert len(peer.times) == standing + 3
+    with pytest.raises(ValueError, match="at least 1"):
+        server.step(0)
+
+
+def test_a_step_asked_of_a_running_simulation_pauses_it(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 100, "the first steps")
+        server.step()
+        wait_for(lambda: server.status().paused, "the pause")
+        time.sleep(0.1)
+        standing = len(peer.times)
+        time.sleep(0.1)
+        assert len(peer.times) == standing
+
+
+def test_the_speed_is_set_in_flight(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
+    server = serve(speed=0.5)
+    with Peer(server.ports[0], silent=1) as peer:
+        wait_for(lambda: len(peer.times) > 20, "the first steps")
+        begin, first = time.monotonic(), server.status().time
+        time.sleep(1.0)
+        slow = (server.status().time - first) / (time.monotonic() - begin)
+        server.set_speed(math.inf)
+        begin, first = time.monotonic(), server.status().time
+        time.sleep(1.0)
+        fast = (server.status().time - first) / (time.monotonic() - begin)
+    assert 0.3 < slow < 0.55
+    assert fast > 1.5, "free of the pace"
+    with pytest.raises(ValueError, match="above 0"):
+        server.set_speed(0.0)
+
+
+def test_time_begins_when_every_flight_stack_has_connected(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve("iris", "iris", notes=notes)
+    with Peer(server.ports[1]) as second:
+        wait_for(lambda: any(f"waiting for {server.ports[0]}" in note for note in notes), "the note")
+        time.sleep(0.1)
+        assert not second.times
+        with Peer(server.ports[0]) as first:
+            wait_for(lambda: len(first.times) > 200 and len(second.times) > 200, "both to fly")
+            assert first.times[0] == second.times[0] == server.simulation.start + STEP
+        gone = len(second.times)
+        wait_for(lambda: len(second.times) > gone + 200, "the other one to fly on alone")
+
+
 def test_events_run_at_their_simulated_time_in_order(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
@@ -175,6 +289,13 @@ def test_a_second_client_is_refused_and_the_first_flies_on(
     assert any("second client" in note for note in notes)
 
 
+def test_an_address_that_is_not_this_machine_s_is_told_as_that(
+    make_simulation: Make, free_port: Callable[[], int]
+) -> None:
+    with pytest.raises(UserError, match=r"cannot listen on 203\.0\.113\.7, port \d+"):
+        LockstepServer(make_simulation(), ports=[free_port()], host="203.0.113.7")
+
+
 def test_a_taken_port_is_named_with_its_holder_before_anything_starts(
     serve: Callable[..., LockstepServer], make_simulation: Make
 ) -> None:
@@ -199,6 +320,21 @@ def test_a_flight_stack_that_goes_is_told_and_a_new_one_may_come(
     with Peer(server.ports[0]) as successor:
         wait_for(lambda: len(successor.times) > 200, "the successor's steps")
         assert successor.times[0] > last, "time never goes backwards"
+
+
+def test_a_flight_stack_may_be_replaced_while_time_stands_still(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    peer = Peer(server.ports[0])
+    wait_for(lambda: len(peer.times) > 100, "the first steps")
+    server.pause()
+    peer.close()
+    with Peer(server.ports[0]) as successor:
+        wait_for(lambda: server.status().links[0].answers == 0, "the successor to be accepted")
+        server.resume()
+        wait_for(lambda: len(successor.times) > 100, "the successor's steps")
+        assert successor.times[0] > peer.times[-1]
 
 
 def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
@@ -234,6 +370,96 @@ def test_a_frozen_flight_stack_is_waited_for(serve: Callable[..., LockstepServer
         peer.halt.clear()
         wait_for(lambda: server.status().steps > standing + 200, "the run to go on")
         assert np.all(np.diff(peer.times) == STEP)
+
+
+def test_a_stalled_flight_stack_that_then_freezes_is_waited_for_and_recovers(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=0.2)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.mute.set()
+        wait_for(lambda: server.status().links[0].stalled, "the stall")
+        peer.halt.set()
+        wait_for(lambda: server.status().links[0].held, "the freeze to be noticed")
+        standing = server.status().steps
+        time.sleep(0.5)
+        assert server.status().steps == standing, "time stands still"
+        peer.halt.clear()
+        wait_for(lambda: server.status().steps > standing + 50, "real time to go on")
+        peer.mute.clear()
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+        wait_for(lambda: any("answers are back" in note for note in notes), "that to be told")
+        assert np.all(np.diff(peer.times) == STEP), "no frame is lost"
+    assert sum("does not" in note for note in notes) == 1, "a stall is told once"
+
+
+def test_stray_answers_of_a_stalled_flight_stack_do_not_make_time_wait_for_more(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve(patience=0.5)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.answers_every = 10
+        wait_for(lambda: server.status().links[0].stalled, "the stall")
+        begin, first, answers = time.monotonic(), len(peer.times), server.status().links[0].answers
+        time.sleep(1.0)
+        rate = (len(peer.times) - first) / (time.monotonic() - begin)
+        assert server.status().links[0].answers > answers
+        assert server.status().links[0].stalled
+        # 250 a second is real time; a wait of 0.5 s after every stray answer would leave 20.
+        assert rate > 60.0
+        peer.answers_every = 1
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+
+
+def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve(patience=0.2)
+    with Peer(server.ports[0], receive_buffer=1) as peer:
+        wait_for(lambda: len(peer.times) > 100, "the first steps")
+        ours = server._connections[0]
+        assert ours is not None
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        peer.mute.set()
+        wait_for(lambda: server.status().links[0].stalled, "the stall")
+        peer.halt.set()
+        wait_for(lambda: server.status().links[0].held, "the buffers to be full")
+        assert server._links[0]["out_end"] > 0
+        standing = server.status().steps
+        time.sleep(0.5)
+        assert server.status().steps == standing
+        peer.halt.clear()
+        peer.mute.clear()
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+        assert np.all(np.diff(peer.times) == STEP)
+        assert not [m for m in peer.messages if m.get_type() == "BAD_DATA"]
+        peer.mute.set()
+        wait_for(lambda: server.status().links[0].stalled, "another stall")
+        peer.halt.set()
+        wait_for(lambda: server.status().links[0].held, "the buffers to be full again")
+        begin = time.monotonic()
+        server.close()
+        assert time.monotonic() - begin < 5.0
+
+
+def test_where_waiting_was_asked_for_a_silent_flight_stack_stops_time(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(on_stall="wait", patience=0.2, notes=notes)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 200, "the first steps")
+        peer.mute.set()
+        wait_for(lambda: any("does not answer" in note for note in notes), "the stall to be told")
+        standing = server.status().steps
+        time.sleep(0.6)
+        assert server.status().steps == standing
+        peer.mute.clear()
+        peer.send_bytes(peer.answer_frame(peer.times[-1]))
+        wait_for(lambda: server.status().steps > standing + 100, "the run to go on")
 
 
 def test_a_stall_ends_the_run_where_that_was_asked_for(
@@ -321,3 +547,18 @@ def test_the_log_holds_every_step_with_the_commands_that_led_to_it(
     k = 1500
     expected = np.array(flown(int(table["time"][k - 1])), np.float32)
     np.testing.assert_array_equal(table["control"][k], expected)
+    assert np.all(table["answered"][50:-1] == 1)
+
+
+def test_the_log_tells_which_frames_were_not_answered(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    rows = Rows()
+    server = serve(recorder=rows)
+    with Peer(server.ports[0], silent=20) as peer:
+        wait_for(lambda: len(peer.times) > 200, "200 steps")
+    server.close()
+    # Row k is of step k + 1 and tells of the frame of step k.
+    answered = rows.all()["answered"]
+    assert not answered[:20].any()
+    assert answered[21:150].all()

@@ -40,8 +40,10 @@ def status_line(status: Status, host: str) -> Text:
     line.append("  armed" if link.armed else "  disarmed", "green")
     north, east, down = (float(value) for value in status.position[0])
     line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
-    if link.stalled:
-        line.append("  PX4 does not answer", "red")
+    if link.held:
+        line.append("  PX4 does not read its link; time waits", "red")
+    elif link.stalled:
+        line.append("  PX4 does not answer; real time", "red")
     return line
 
 
@@ -72,17 +74,18 @@ def serve(
     console = Console()
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
     place = World(specification)
-    with announced(console.print):
-        simulation = Simulation(place, [setup], seed=seed)
-        server = LockstepServer(
-            simulation,
-            ports=[FIRST_PORT + instance],
-            host=host,
-            speed=factor,
-            on_stall=policy,
-            notify=lambda line: console.print(Text(line)),
-        )
+    simulation = Simulation(place, [setup], seed=seed)
+    server = LockstepServer(
+        simulation,
+        ports=[FIRST_PORT + instance],
+        host=host,
+        speed=factor,
+        on_stall=policy,
+        notify=lambda line: console.print(Text(line)),
+    )
     try:
+        with announced(console.print):
+            server.prepare()
         directory = RunDirectory(runs_dir, f"serve-{frame.name}")
         server.custom = tuple(
             CustomSensorHost(sensor, seed=seed, table=directory.path / f"{sensor.name}.csv")
@@ -94,7 +97,9 @@ def serve(
         with TruthLog(directory.truth) as log:
             server.recorder = log
             console.print(Text(f"run directory {directory.path}"))
-            console.print(Text(f"listening on {host}:{FIRST_PORT + instance}; Ctrl-C ends it"))
+            console.print(
+                Text(f"waiting for PX4 instance {instance} on {host}:{FIRST_PORT + instance}; Ctrl-C ends it")
+            )
             _watch(server, console, host)
             server.close()
     finally:

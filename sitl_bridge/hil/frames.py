@@ -10,8 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.compiled import compiled
+from sitl_bridge.sensors.frames import to_world
 from sitl_bridge.sensors.layout import (
     AIRSPEED,
     BAROMETER,
@@ -21,6 +23,12 @@ from sitl_bridge.sensors.layout import (
     MAX_SENSORS,
     OPTICAL_FLOW,
     RANGE_FINDER,
+)
+from sitl_bridge.world.atmosphere import (
+    GAS_CONSTANT,
+    SEA_LEVEL_PRESSURE,
+    SEA_LEVEL_TEMPERATURE,
+    air,
 )
 from sitl_bridge.world.earth import geodetic
 
@@ -41,10 +49,14 @@ COMPONENT_ID = 51
 MAGIC = 0xFD
 MAGIC_1 = 0xFE
 HEADER = 10
+HEADER_1 = 6
 CHECKSUM = 2
 SIGNATURE = 13
 MAX_FRAME = HEADER + 255 + CHECKSUM + SIGNATURE
 MAX_STEP_BYTES = 24 * MAX_FRAME
+
+SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
+"""kg/m^3, to which indicated airspeed refers."""
 
 FIELD_ACCELEROMETER = 0x7
 FIELD_GYROSCOPE = 0x38
@@ -141,29 +153,40 @@ PAYLOADS = np.dtype(
 )
 
 
-def _place(name: str) -> tuple[int, int]:
-    """Offset and length of a payload within the scratch record."""
+def _description(name: str, message: int, extra: int) -> NDArray[np.int64]:
+    """(4,) offset and length of a payload within the scratch record, message id, CRC extra.
+
+    An array, because numba compiles a kernel anew for every integer literal it is called with.
+    """
     fields = PAYLOADS.fields
     assert fields is not None
     dtype, offset = fields[name][:2]
-    return offset, dtype.itemsize
+    return np.array([offset, dtype.itemsize, message, extra], np.int64)
 
 
-_SENSOR_AT, _SENSOR_LENGTH = _place("sensor")
-_GPS_AT, _GPS_LENGTH = _place("gps")
-_TRUTH_AT, _TRUTH_LENGTH = _place("truth")
-_DISTANCE_AT, _DISTANCE_LENGTH = _place("distance")
-_FLOW_AT, _FLOW_LENGTH = _place("flow")
+_SENSOR = _description("sensor", HIL_SENSOR, 108)
+_GPS = _description("gps", HIL_GPS, 124)
+_TRUTH = _description("truth", HIL_STATE_QUATERNION, 4)
+_DISTANCE = _description("distance", DISTANCE_SENSOR, 85)
+_FLOW = _description("flow", HIL_OPTICAL_FLOW, 237)
 
 LINK = np.dtype(
     [
         ("fd", "i8"),  # -1: nobody is connected
         ("sequence", "i8"),  # of the next frame sent
         ("have", "i8"),  # bytes in the receive buffer
-        ("answered", "i8"),  # 1: the frame sent last was answered
+        ("answered", "i8"),  # 1: the frame sent last was answered; 2: its answer is waited for no longer
+        ("previous", "i8"),  # 1: the frame before it was answered
         ("lost", "i8"),  # 1: the peer closed the connection
+        ("settled", "i8"),  # 1: in lockstep, every frame is answered before the next goes out
         ("stalled", "i8"),  # 1: answers stopped; frames go on at real time
         ("streak", "i8"),  # steps answered in a row while stalled
+        ("held", "i8"),  # 1: the peer does not read; time waits for it
+        ("quiet_until", "i8"),  # ns, end of the silence after first answers; 0 while none came
+        ("out_start", "i8"),  # bytes of ``out`` that the socket has taken
+        ("out_end", "i8"),  # bytes of ``out`` to be sent
+        ("sent_bytes", "i8"),  # in all
+        ("sent_frames", "i8"),  # steps in all
         ("sent_time", "i8"),  # us, time_usec of the last primary sensor frame
         ("wait_start", "i8"),  # ns, when waiting for its answer began
         ("truth_interval", "i8"),  # us between HIL_STATE_QUATERNION, 0 = not asked for
@@ -179,9 +202,8 @@ LINK = np.dtype(
         ("garbage", "i8"),  # bytes that belong to no frame
         ("bad_checksums", "i8"),
         ("unknown", "i8"),  # frames of other messages
-        ("mavlink1", "i8"),
+        ("mavlink1", "i8"),  # frames of MAVLink 1
         ("bad_values", "i8"),  # controls that were no number or out of range
-        ("send_full", "i8"),  # frames not sent because the peer does not read
     ],
     align=True,
 )
@@ -211,13 +233,15 @@ def checksum(data: Any, start: int, end: int, extra: int) -> int:
 
 
 @compiled
-def write_frame(
-    out: Any, at: int, payload: Any, start: int, length: int, message: int, extra: int, link: Any
-) -> int:
-    """Frame ``payload[start:start + length]`` into ``out`` at ``at``; returns where the frame ends.
+def write_frame(out: Any, at: int, payload: Any, description: Any, link: Any) -> int:
+    """Frame a payload of ``payload`` into ``out`` at ``at``; returns where the frame ends.
 
-    Trailing zeros of the payload are cut off, its first byte never, as MAVLink 2 demands.
+    ``description`` is (4,): where the payload starts, its length, message id, CRC extra.  Trailing zeros of
+    the payload are cut off, its first byte never, as MAVLink 2 demands.
     """
+    start = description[0]
+    length = description[1]
+    message = description[2]
     while length > 1 and payload[start + length - 1] == 0:
         length -= 1
     out[at] = MAGIC
@@ -233,7 +257,7 @@ def write_frame(
     for i in range(length):
         out[at + HEADER + i] = payload[start + i]
     end = at + HEADER + length
-    crc = checksum(out, at + 1, end, extra)
+    crc = checksum(out, at + 1, end, description[3])
     out[end] = crc & 0xFF
     out[end + 1] = crc >> 8
     link.sequence += 1
@@ -252,11 +276,19 @@ def bounded(value: float, lower: float, upper: float) -> float:
 def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any, link: Any, time: int) -> int:
     """HIL_SENSOR of one instance from the sensors in ``slots`` (imu, mag, baro, airspeed; -1 = none).
 
-    Nothing is written where none of them has a fresh sample, except where an imu with id 0 is silent: PX4's
-    clock runs on these frames (SimulatorMavlink.cpp, handle_message_hil_sensor) and must go on without it.
+    Fields without a fresh sample are 0 and not flagged.  Instance 0 is always written, for it moves PX4's
+    clock, even where no sensor of it works; another one is not where none of its sensors has a sample.
     """
     fields = 0
     p.time_usec = time
+    p.abs_pressure = 0.0
+    p.diff_pressure = 0.0
+    p.pressure_alt = 0.0
+    p.temperature = 0.0
+    for axis in range(3):
+        p.acc[axis] = 0.0
+        p.gyro[axis] = 0.0
+        p.mag[axis] = 0.0
     if slots[0] >= 0 and memories[slots[0]].fresh == 1:
         values = memories[slots[0]].values
         for axis in range(3):
@@ -277,10 +309,10 @@ def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any,
     if slots[3] >= 0 and memories[slots[3]].fresh == 1:
         p.diff_pressure = memories[slots[3]].values[0] * 1e-2
         fields |= FIELD_AIRSPEED
-    if fields == 0 and (p.id != 0 or slots[0] < 0):
+    if fields == 0 and p.id != 0:
         return at
     p.fields_updated = fields
-    return write_frame(out, at, raw, _SENSOR_AT, _SENSOR_LENGTH, HIL_SENSOR, 108, link)
+    return write_frame(out, at, raw, _SENSOR, link)
 
 
 @compiled
@@ -306,45 +338,54 @@ def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, l
     p.satellites_visible = np.uint8(values[9])
     p.id = np.uint8(instance)
     p.yaw = np.uint16(0)
-    return write_frame(out, at, raw, _GPS_AT, _GPS_LENGTH, HIL_GPS, 124, link)
+    return write_frame(out, at, raw, _GPS, link)
 
 
 @compiled
 def write_truth(
     out: Any, at: int, p: Any, raw: Any, state: Any, environment: Any, link: Any, time: int
 ) -> int:
-    """HIL_STATE_QUATERNION; the accelerations are in mm/s^2, not in mG as MAVLink says.
+    """HIL_STATE_QUATERNION; the accelerations are the velocity's derivative, NED, in mm/s^2.
 
-    PX4 divides the field by 1000 and logs the result as m/s^2 (SimulatorMavlink.cpp), so this makes its
-    ground truth right.  The value is the kinematic acceleration's specific force, body axes.
+    MAVLink says mG.  PX4 divides the fields by 1000 and logs them as ax, ay, az of
+    vehicle_local_position_groundtruth (SimulatorMavlink.cpp), which are "velocity derivative in NED
+    earth-fixed frame" in m/s^2 (VehicleLocalPosition.msg); so this makes its ground truth right.
     """
     lat, lon, height = geodetic(environment, state.position[0], state.position[1], state.position[2])
+    force = state.specific_force
+    north, east, down = to_world(state, force[0], force[1], force[2])
+    p.acc[0] = np.int16(bounded(north * 1e3, -32768.0, 32767.0))
+    p.acc[1] = np.int16(bounded(east * 1e3, -32768.0, 32767.0))
+    p.acc[2] = np.int16(bounded((down + environment.gravity) * 1e3, -32768.0, 32767.0))
     p.time_usec = time
     for i in range(4):
         p.q[i] = state.attitude[i]
-    air = 0.0
+    square = 0.0
     for i in range(3):
         p.rates[i] = state.angular_velocity[i]
         p.vel[i] = np.int16(bounded(state.velocity[i] * 1e2, -32768.0, 32767.0))
-        p.acc[i] = np.int16(bounded(state.specific_force[i] * 1e3, -32768.0, 32767.0))
-        air += (state.velocity[i] - state.wind[i]) ** 2
+        square += (state.velocity[i] - state.wind[i]) ** 2
     p.lat = np.int32(bounded(math.degrees(lat) * 1e7, -900000000.0, 900000000.0))
     p.lon = np.int32(bounded(math.degrees(lon) * 1e7, -1800000000.0, 1800000000.0))
     p.alt = np.int32(bounded(height * 1e3, -2147483648.0, 2147483647.0))
-    p.true_airspeed = np.uint16(bounded(math.sqrt(air) * 1e2, 0.0, 65535.0))
-    p.ind_airspeed = p.true_airspeed
-    return write_frame(out, at, raw, _TRUTH_AT, _TRUTH_LENGTH, HIL_STATE_QUATERNION, 4, link)
+    airspeed = math.sqrt(square) * 1e2
+    _, _, density = air(environment, state.position[2])
+    p.true_airspeed = np.uint16(bounded(airspeed, 0.0, 65535.0))
+    p.ind_airspeed = np.uint16(bounded(airspeed * math.sqrt(density / SEA_LEVEL_DENSITY), 0.0, 65535.0))
+    return write_frame(out, at, raw, _TRUTH, link)
 
 
 @compiled
-def write_distance(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, time: int) -> int:
+def write_distance(
+    out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any, time: int
+) -> int:
     """DISTANCE_SENSOR, downward, in cm; no return is signalled by a quality of 1 % and the far limit."""
     values = memory.values
     p.time_boot_ms = np.uint32((time // 1000) & 0xFFFFFFFF)
     p.min_distance = np.uint16(bounded(values[1] * 1e2, 0.0, 65534.0))
     p.max_distance = np.uint16(bounded(values[2] * 1e2, 0.0, 65534.0))
     p.type = np.uint8(0)
-    p.id = np.uint8(0)
+    p.id = np.uint8(instance)
     p.orientation = np.uint8(25)
     p.covariance = np.uint8(bounded(values[3] * 1e4, 0.0, 254.0))
     if math.isfinite(values[0]):
@@ -353,7 +394,7 @@ def write_distance(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, 
     else:
         p.current_distance = np.uint16(bounded(values[2] * 1e2 + 1.0, 0.0, 65535.0))
         p.signal_quality = np.uint8(1)
-    return write_frame(out, at, raw, _DISTANCE_AT, _DISTANCE_LENGTH, DISTANCE_SENSOR, 85, link)
+    return write_frame(out, at, raw, _DISTANCE, link)
 
 
 @compiled
@@ -371,7 +412,7 @@ def write_flow(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, time
     p.temperature = np.int16(0)
     p.sensor_id = np.uint8(0)
     p.quality = np.uint8(values[7])
-    return write_frame(out, at, raw, _FLOW_AT, _FLOW_LENGTH, HIL_OPTICAL_FLOW, 237, link)
+    return write_frame(out, at, raw, _FLOW, link)
 
 
 @compiled
@@ -389,9 +430,12 @@ def write_step(
 ) -> int:
     """All frames of one vehicle for one step; returns their length in bytes.
 
-    HIL_SENSOR with id 0 comes first: it sets PX4's clock, and what follows in the same segment is stamped
-    with the new time.  PX4 parses the segment in one go before it can see the next step, so nothing of a
-    step arrives late.
+    HIL_SENSOR with id 0 comes first: it sets PX4's clock, and PX4 stamps everything else with its clock when
+    it arrives; sent before, it would be stamped one step early.  The price: PX4's rate loop and estimator
+    start on the inertial sample while the receiver still works through the rest, so an estimator cycle may
+    see, say, a GPS fix one cycle later.  It has the right time stamp then, and GPS is fused 0.1 s late
+    anyway.  Nothing slips into the next step: one thread reads the stream in order, and the next id 0 is
+    behind all of this.
 
     Args:
         out: (MAX_STEP_BYTES,) uint8.
@@ -406,7 +450,7 @@ def write_step(
         time: us.
     """
     scratch = payloads[0]
-    at = 0
+    at: Any = np.int64(0)
     for instance in range(slots.shape[0]):
         scratch.sensor.id = np.uint8(instance)
         at = write_sensor(out, at, scratch.sensor, raw, memories, slots[instance], link, time)
@@ -416,7 +460,7 @@ def write_step(
         if sensors[s].kind == GPS:
             at = write_gps(out, at, scratch.gps, raw, memories[s], sensors[s].instance, link)
         elif sensors[s].kind == RANGE_FINDER:
-            at = write_distance(out, at, scratch.distance, raw, memories[s], link, time)
+            at = write_distance(out, at, scratch.distance, raw, memories[s], sensors[s].instance, link, time)
         elif sensors[s].kind == OPTICAL_FLOW:
             at = write_flow(out, at, scratch.flow, raw, memories[s], link, time)
     if link.truth_interval > 0 and time >= link.truth_next:
@@ -496,6 +540,110 @@ def crc_extra(message: int) -> int:
 
 
 @compiled
+def _verified(buffer: Any, i: Any, have: Any) -> Any:
+    """Length of the whole frame of a known message, checksum right, at ``i``; 0 where there is none."""
+    if have - i < HEADER + CHECKSUM or buffer[i] != MAGIC:
+        return 0
+    size = _claimed(buffer, i, have)
+    if size == 0 or size > have - i:
+        return 0
+    extra = crc_extra(_word(buffer, i + 7, 3))
+    if extra < 0:
+        return 0
+    end: Any = i + HEADER + np.int64(buffer[i + 1])
+    return size if checksum(buffer, i + 1, end, extra) == _word(buffer, end, 2) else 0
+
+
+@compiled
+def _claimed(buffer: Any, i: Any, have: Any) -> Any:
+    """Length of the MAVLink 2 frame that may begin at ``i``, by its header; 0 where none can.
+
+    Only bit 0 of the incompatibility flags is defined (signed), so other values are no frame's.
+    """
+    if have - i < 3:
+        return HEADER + CHECKSUM
+    if buffer[i + 2] > 1:
+        return 0
+    return HEADER + np.int64(buffer[i + 1]) + CHECKSUM + (SIGNATURE if buffer[i + 2] == 1 else 0)
+
+
+@compiled
+def _mavlink_1(buffer: Any, i: Any, have: Any) -> Any:
+    """Length of the whole MAVLink 1 frame of a known message, checksum right, at ``i``; 0 where none is."""
+    if have - i < HEADER_1 + CHECKSUM or buffer[i] != MAGIC_1:
+        return 0
+    end: Any = i + HEADER_1 + np.int64(buffer[i + 1])
+    message: Any = np.int64(buffer[i + 5])
+    extra = crc_extra(message)
+    if extra < 0 or end + CHECKSUM > have:
+        return 0
+    right = checksum(buffer, i + 1, end, extra) == _word(buffer, end, 2)
+    return end + CHECKSUM - i if right else 0
+
+
+@compiled
+def _take(link: Any, buffer: Any, i: Any, payload: Any, scratch: Any, scratch_raw: Any) -> None:
+    """Decode the verified frame at ``i`` into the link."""
+    length = np.int64(buffer[i + 1])
+    for k in range(length):
+        payload[k] = buffer[i + HEADER + k]
+    for k in range(length, payload.shape[0]):
+        payload[k] = 0
+    message = _word(buffer, i + 7, 3)
+    if message == HIL_ACTUATOR_CONTROLS:
+        _take_actuators(link, payload, scratch, scratch_raw)
+    elif message == COMMAND_LONG:
+        _take_command(link, payload, scratch, scratch_raw)
+    else:
+        link.heartbeats += 1
+
+
+@compiled
+def _promising(buffer: Any, i: Any, have: Any) -> bool:
+    """True where the bytes so far may be the beginning of a known message's frame that is under way."""
+    if buffer[i] != MAGIC:
+        return False
+    size = _claimed(buffer, i, have)
+    if size <= have - i:
+        return False
+    return have - i < HEADER or crc_extra(_word(buffer, i + 7, 3)) >= 0
+
+
+@compiled
+def _doubtful(link: Any, buffer: Any, i: Any, have: Any) -> Any:
+    """How many bytes to step over at a frame start that is not verified; -1 to wait for more of it.
+
+    A false start in garbage may claim up to 280 bytes of what follows.  The flight stack sends no more
+    until it is sent the next step, so waiting for them would stop the run: a verified frame within the
+    claimed bytes proves the start false.  Frames of other messages cannot be verified; they are taken for
+    what they claim unless a known message's frame has begun within them.
+    """
+    size = _claimed(buffer, i, have)
+    if size == 0:
+        link.garbage += 1
+        return 1
+    whole = have - i >= size
+    if whole and crc_extra(_word(buffer, i + 7, 3)) >= 0:
+        link.bad_checksums += 1
+        return 1
+    for k in range(i + 1, min(i + size, have)):
+        if buffer[k] == MAGIC and _verified(buffer, k, have) > 0:
+            link.garbage += k - i
+            return k - i
+    if not whole:
+        return -1
+    for k in range(i + 1, i + size):
+        if _promising(buffer, k, have):
+            link.garbage += k - i
+            return k - i
+    if i + size == have or buffer[i + size] == MAGIC or buffer[i + size] == MAGIC_1:
+        link.unknown += 1
+        return size
+    link.garbage += 1
+    return 1
+
+
+@compiled
 def parse(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) -> None:
     """Take every whole frame out of ``buffer[:link.have]``; what is left of a frame moves to its front.
 
@@ -510,52 +658,26 @@ def parse(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) 
         scratch_raw: the same memory as (4,) uint8.
     """
     have = link.have
-    i: Any = 0
+    i: Any = np.int64(0)
     while i < have:
-        if buffer[i] == MAGIC_1:
-            # A MAVLink 1 frame is no part of this link; its bytes are skipped like any others.
+        size = _verified(buffer, i, have)
+        if size > 0:
+            _take(link, buffer, i, payload, scratch, scratch_raw)
+            i += size
+            continue
+        if buffer[i] == MAGIC:
+            skip = _doubtful(link, buffer, i, have)
+            if skip < 0:
+                break
+            i += skip
+            continue
+        old = _mavlink_1(buffer, i, have)
+        if old > 0:
             link.mavlink1 += 1
-            i += 1
+            i += old
             continue
-        if buffer[i] != MAGIC:
-            link.garbage += 1
-            i += 1
-            continue
-        if have - i < HEADER:
-            break
-        length: Any = np.int64(buffer[i + 1])
-        signed = (buffer[i + 2] & 1) != 0
-        if buffer[i + 2] > 1:
-            link.garbage += 1
-            i += 1
-            continue
-        end = i + HEADER + length + CHECKSUM
-        total = end + SIGNATURE if signed else end
-        message = _word(buffer, i + 7, 3)
-        extra = crc_extra(message)
-        if have < total:
-            break
-        if extra < 0:
-            if total == have or buffer[total] == MAGIC or buffer[total] == MAGIC_1:
-                link.unknown += 1
-                i = total
-            else:
-                link.garbage += 1
-                i += 1
-            continue
-        if checksum(buffer, i + 1, end - CHECKSUM, extra) != _word(buffer, end - CHECKSUM, 2):
-            link.bad_checksums += 1
-            i += 1
-            continue
-        for k in range(255):
-            payload[k] = buffer[i + HEADER + k] if k < length else 0
-        if message == HIL_ACTUATOR_CONTROLS:
-            _take_actuators(link, payload, scratch, scratch_raw)
-        elif message == COMMAND_LONG:
-            _take_command(link, payload, scratch, scratch_raw)
-        else:
-            link.heartbeats += 1
-        i = total
+        link.garbage += 1
+        i += 1
     for k in range(have - i):
         buffer[k] = buffer[i + k]
     link.have = have - i

@@ -1,7 +1,8 @@
 """The lockstep loop in compiled code: send, wait, decode, advance, again, without Python in between.
 
-It calls the C library's socket functions by name.  Everything that is rare (a peer that is lost, a log
-block that is full, a request from outside) makes it return to the server (server.py).
+It calls the C library's socket functions by name (Linux).  Everything that is rare (a peer that is lost, a
+log block that is full, a request from outside) makes it return to the server (server.py), where it can
+while the flight stack computes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from sitl_bridge.simulation import advance_fleet
 
 _recv = types.ExternalFunction("recv", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
 _send = types.ExternalFunction("send", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
-_poll = types.ExternalFunction("poll", types.intc(types.voidptr, types.uintp, types.intc))
+# The last argument is a signal mask, always NULL here, for which numba has no pointer literal.
+_ppoll = types.ExternalFunction("ppoll", types.intc(types.voidptr, types.uintp, types.voidptr, types.uintp))
 _clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.voidptr))
 _nanosleep = types.ExternalFunction("nanosleep", types.intc(types.voidptr, types.voidptr))
 
 _MSG_DONTWAIT = 0x40
 _MSG_NOSIGNAL = 0x4000
 _POLLIN = 0x1
+_POLLOUT = 0x4
 _CLOCK_MONOTONIC = 1
 ARMED = 128
 """Bit of ``mode`` (MAV_MODE_FLAG_SAFETY_ARMED)."""
@@ -49,9 +52,7 @@ LOOP = np.dtype(
         ("patience", "i8"),  # ns to wait for an answer before a peer counts as stalled
         ("silence", "i8"),  # ns to wait for a peer that has never answered or is stalled
         ("rows", "i8"),  # in the log block
-        ("log_every", "i8"),  # steps between log rows
         ("request", "i8"),  # raised from outside to make the loop return
-        ("wall", "i8"),  # ns, monotonic, at the last look
     ],
     align=True,
 )
@@ -64,6 +65,10 @@ RECOVERED = 25
 accelerometer still answers now and then; waiting for it each time would let time stand still."""
 CALL_TIME = 20_000_000
 """ns after which the loop returns to look after requests, statistics and logs."""
+QUIET = 20_000_000
+"""ns without another answer after which a flight stack has answered all it was sent.  Frames go out without
+waiting before the first answer, so answers may be under way; counting one of them for a later frame would
+keep the flight stack a frame behind for good."""
 
 
 @compiled
@@ -107,8 +112,25 @@ def _log(loop: Any, states: Any, controls: Any, armed: Any, links: Any, log: Any
         row.battery_charge = state.battery_charge
         row.impact_speed = state.impact_speed
         row.in_contact = state.in_contact
-        row.answered = links[i].answered
+        row.answered = links[i].previous
         loop.rows += 1
+
+
+@compiled
+def _flush(link: Any, out: Any) -> None:
+    """Send what the socket takes of the bytes that are due; the rest stays, so no frame is ever torn.
+
+    A broken connection takes nothing either; it shows as closed when it is read.
+    """
+    while link.out_start < link.out_end:
+        rest = out[link.out_start :]
+        count = _send(link.fd, rest.ctypes, link.out_end - link.out_start, _MSG_NOSIGNAL | _MSG_DONTWAIT)
+        if count <= 0:
+            return
+        link.out_start += count
+        link.sent_bytes += count
+    link.out_start = 0
+    link.out_end = 0
 
 
 @compiled
@@ -122,17 +144,18 @@ def _send_step(
     slots: Any,
     payloads: Any,
     raw: Any,
-    out: Any,
+    outs: Any,
 ) -> None:
-    """Write and send the frames of every connected vehicle."""
+    """Write and send the frames of every connected vehicle, after what the server may have put before."""
     for i in range(links.shape[0]):
         link = links[i]
+        link.previous = 1 if link.fd >= 0 and link.answered == 1 else 0
         if link.fd < 0:
             link.answered = 1
             continue
         link.answered = 0
-        length = write_step(
-            out,
+        link.out_end += write_step(
+            outs[i, link.out_end :],
             payloads[i],
             raw[i],
             states[i],
@@ -143,37 +166,12 @@ def _send_step(
             slots[i],
             loop.time,
         )
-        sent = 0
-        while sent < length:
-            count = _send(link.fd, out[sent:].ctypes, length - sent, _MSG_NOSIGNAL | _MSG_DONTWAIT)
-            if count <= 0:
-                # Full or broken: a part of a frame that is out already must be completed, or the stream
-                # is torn.  A broken connection shows as closed when it is read.
-                link.send_full += 1
-                if sent == 0 or _broken(link):
-                    break
-                _poll_out(link)
-                continue
-            sent += count
+        link.sent_frames += 1
+        _flush(link, outs[i])
 
 
 @compiled
-def _poll_out(link: Any) -> None:
-    """Wait until the socket takes more, 10 ms at most."""
-    poll = np.zeros(1, np.int64)
-    poll[0] = (np.int64(4) << 32) | np.int64(link.fd)
-    _poll(poll.ctypes, 1, 10)
-
-
-@compiled
-def _broken(link: Any) -> bool:
-    """True once the peer has closed its end."""
-    peek = np.zeros(1, np.uint8)
-    return _recv(link.fd, peek.ctypes, 1, _MSG_DONTWAIT | 2) == 0
-
-
-@compiled
-def _receive(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any) -> None:
+def _receive(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any, now: int) -> None:
     """Read what has arrived and take the frames out of it."""
     room = buffer.shape[0] - link.have
     count = _recv(link.fd, buffer[link.have :].ctypes, room, _MSG_DONTWAIT)
@@ -182,8 +180,52 @@ def _receive(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: An
         return
     if count < 0:
         return
+    answers = link.answers
     link.have += count
     parse(link, buffer, payload, scratch, scratch_raw)
+    if link.answers == answers:
+        return
+    link.held = 0
+    if link.out_end > 0:
+        # The frame is not out yet, so this cannot be its answer.  Hence ``out`` is empty when the next
+        # step is written, and never overflows.
+        link.answered = 0
+        return
+    if link.settled == 1:
+        return
+    if link.stalled == 1:
+        link.streak += 1 if link.answered == 1 else 0
+        if link.streak < RECOVERED:
+            return
+    link.answered = 0
+    link.quiet_until = now + QUIET
+
+
+@compiled
+def _limit(loop: Any, link: Any) -> int:
+    """ns until which a link's answer is waited for in its present condition."""
+    if link.quiet_until > 0 and link.out_end == 0:
+        return link.quiet_until
+    if link.settled == 1 or link.held == 1 or link.out_end > 0:
+        return link.wait_start + loop.patience
+    return link.wait_start + loop.silence
+
+
+@compiled
+def _overdue(link: Any) -> bool:
+    """What follows when a link's limit has passed; True where the server is to decide."""
+    if link.quiet_until > 0 and link.out_end == 0:
+        link.quiet_until = 0
+        link.settled = 1
+        link.stalled = 0
+        link.streak = 0
+        link.answered = 1
+        return False
+    if link.settled == 1 or link.held == 1 or link.out_end > 0:
+        return True
+    link.answered = 2
+    link.streak = 0
+    return False
 
 
 @compiled
@@ -191,6 +233,7 @@ def _await(
     loop: Any,
     links: Any,
     polls: Any,
+    outs: Any,
     buffers: Any,
     payload: Any,
     scratch: Any,
@@ -206,25 +249,24 @@ def _await(
         pending = 0
         shortest = until
         now = monotonic(clock)
-        loop.wall = now
         for i in range(links.shape[0]):
             link = links[i]
-            if link.answered == 1:
-                continue
+            polls[i].fd = -1
             if link.lost == 1:
                 return LOST
-            settled = link.answers > 0 and link.stalled == 0
-            limit = link.wait_start + (loop.patience if settled else loop.silence)
-            if now >= limit:
-                if settled:
-                    return STALLED
-                link.answered = 2
-                link.streak = 0
+            if link.answered != 0:
                 continue
+            limit = _limit(loop, link)
+            if now >= limit:
+                if _overdue(link):
+                    return STALLED
+                if link.answered != 0:
+                    continue
+                limit = _limit(loop, link)
             shortest = min(shortest, limit)
-            polls[pending].fd = link.fd
-            polls[pending].events = _POLLIN
-            polls[pending].revents = 0
+            polls[i].fd = link.fd
+            polls[i].events = _POLLIN | _POLLOUT if link.out_end > 0 else _POLLIN
+            polls[i].revents = 0
             pending += 1
         if pending == 0:
             return -1
@@ -232,17 +274,27 @@ def _await(
             return BUDGET
         if loop.request != 0:
             return REQUEST
-        wait = (shortest - now) // 1_000_000 + 1
-        if _poll(polls.ctypes, pending, wait) <= 0:
+        wait = max(shortest - now, 0)
+        clock[0] = wait // 1_000_000_000
+        clock[1] = wait % 1_000_000_000
+        if _ppoll(polls.ctypes, links.shape[0], clock.ctypes, 0) <= 0:
             continue
+        now = monotonic(clock)
         for i in range(links.shape[0]):
-            if links[i].answered == 0:
-                _receive(links[i], buffers[i], payload, scratch, scratch_raw)
-                if links[i].answered == 1 and links[i].stalled == 1:
-                    links[i].streak += 1
-                    if links[i].streak >= RECOVERED:
-                        links[i].stalled = 0
-                        links[i].streak = 0
+            if polls[i].fd < 0 or polls[i].revents == 0:
+                continue
+            if links[i].out_end > 0:
+                _flush(links[i], outs[i])
+            _receive(links[i], buffers[i], payload, scratch, scratch_raw, now)
+
+
+@compiled
+def _take_commands(links: Any, controls: Any, armed: Any) -> None:
+    """Hold what the flight stacks commanded last."""
+    for i in range(links.shape[0]):
+        armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
+        for k in range(controls.shape[1]):
+            controls[i, k] = links[i].controls[k]
 
 
 @compiled
@@ -262,7 +314,7 @@ def run(
     slots: Any,
     payloads: Any,
     raw: Any,
-    out: Any,
+    outs: Any,
     polls: Any,
     buffers: Any,
     payload: Any,
@@ -276,7 +328,8 @@ def run(
 
     One step: hold the commands over it, advance all vehicles, send their frames, log, wait for all answers.
     A peer that has never answered, or whose answers stopped, is given ``silence`` of wall time a step; its
-    commands stay as they were.
+    commands stay as they were.  Lockstep begins with its first answer, and begins again after ``RECOVERED``
+    answered steps, once it has been quiet for ``QUIET``.
 
     Args:
         loop_array: (1,) LOOP.
@@ -284,7 +337,7 @@ def run(
         links: (n,) LINK.
         slots: (n, 3, 4) of ``sensor_slots``.
         payloads: (n, 1) PAYLOADS; ``raw`` is the same memory as (n, bytes) uint8.
-        out: (MAX_STEP_BYTES,) uint8.
+        outs: (n, size) uint8, frames to be sent; size >= 2 * MAX_STEP_BYTES.
         polls: (n,) POLL.
         buffers: (n, size) uint8.
         payload: (255,) uint8; ``scratch`` (1,) float32 and ``scratch_raw`` (4,) uint8 share their memory.
@@ -299,25 +352,22 @@ def run(
     until = monotonic(clock) + CALL_TIME
     while True:
         if loop.waiting == 1:
-            reason = _await(loop, links, polls, buffers, payload, scratch, scratch_raw, clock, until)
+            reason = _await(loop, links, polls, outs, buffers, payload, scratch, scratch_raw, clock, until)
             if reason >= 0:
                 return reason
             loop.waiting = 0
-            for i in range(links.shape[0]):
-                armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
-                for k in range(controls.shape[1]):
-                    controls[i, k] = links[i].controls[k]
+            _take_commands(links, controls, armed)
         if loop.request != 0:
             return REQUEST
         if loop.time >= last:
             return BUDGET
         if loop.rows + states.shape[0] > log.shape[0]:
             return LOG_FULL
-        now = monotonic(clock)
-        if now >= until:
-            return BUDGET
         if loop.pace > 0:
+            now = monotonic(clock)
             if now < loop.due:
+                if now >= until:
+                    return BUDGET
                 _sleep(min(loop.due, until) - now, clock)
                 continue
             if now - loop.due > MAX_LAG:
@@ -340,10 +390,11 @@ def run(
         )
         loop.time += loop.step
         loop.steps += 1
-        _send_step(loop, states, environment, sensors, memories, links, slots, payloads, raw, out)
+        _send_step(loop, states, environment, sensors, memories, links, slots, payloads, raw, outs)
         now = monotonic(clock)
         for i in range(links.shape[0]):
             links[i].wait_start = now
         loop.waiting = 1
-        if loop.steps % loop.log_every == 0:
-            _log(loop, states, controls, armed, links, log)
+        _log(loop, states, controls, armed, links, log)
+        if 2 * loop.rows >= log.shape[0]:
+            return LOG_FULL

@@ -6,10 +6,14 @@ What happens in a step is in loop.py; what PX4 does with it, and why the order i
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import heapq
 import itertools
 import math
 import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +36,13 @@ from sitl_bridge.simulation import Simulation
 FIRST_PORT = 4560
 """PX4's instance i connects to 4560 + i."""
 LOG_BLOCK = 1024
+"""Rows, of which the loop hands over about half at a time: 0.1 s at 20 times real time."""
 RECEIVE_BUFFER = 8192
+SEND_BUFFER = 2 * MAX_STEP_BYTES
+"""A step's frames and as much again for the messages of users' own sensors."""
+FROZEN_AFTER = 0.25
+"""s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
+busy machine delays a reader, little enough that it catches up at once."""
 OnStall = Literal["continue", "wait", "abort"]
 
 
@@ -53,7 +63,15 @@ class LinkStatus:
     armed: bool
     stalled: bool
     bad_frames: int
+    """Frames with a wrong checksum, of other messages or of MAVLink 1."""
     bad_values: int
+    """Commands that were no number or out of range."""
+    lockstep: bool = False
+    """Every frame is answered before the next goes out."""
+    held: bool = False
+    """The flight stack does not read its link: time waits for it."""
+    garbage: int = 0
+    """Bytes that belong to no frame."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +131,15 @@ def unread_by_peer(connection: socket.socket) -> int | None:
 class LockstepServer:
     """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
 
+    Time begins when every vehicle's flight stack has connected.  One that goes away is not waited for: its
+    motors are stopped, as dead ESC signals would, and a new one may connect, for which time goes on where it
+    is.  PX4 itself never reconnects; while nobody is connected, time stands still.
+
+    When answers stop, ``patience`` passes and then it depends.  A flight stack that reads its link (its rate
+    loop has stopped, say for want of a gyroscope) gets frames at real time, so that its time-outs run and it
+    can recover; its last commands stay.  One that does not even read (stopped by a signal or a debugger)
+    has no time that could run: simulated time waits for it, however long.
+
     Args:
         simulation: its vehicles; vehicle i is served on ``ports[i]``.
         ports: TCP ports, 4560 + i by default.
@@ -158,20 +185,19 @@ class LockstepServer:
         self._loop[0]["time"] = simulation.time
         self._loop[0]["step"] = simulation.step
         self._loop[0]["substeps"] = simulation.substeps
-        self._loop[0]["log_every"] = 1
         self._loop[0]["patience"] = round(patience * 1e9)
         self._loop[0]["silence"] = simulation.step * 1000
         self._slots = np.array([sensor_slots(row) for row in simulation.sensors])
         self._payloads = np.zeros((n, 1), PAYLOADS)
         self._raw = self._payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
-        self._out = np.zeros(MAX_STEP_BYTES, np.uint8)
+        self._outs = np.zeros((n, SEND_BUFFER), np.uint8)
         self._polls = np.zeros(n, kernel.POLL)
         self._buffers = np.zeros((n, RECEIVE_BUFFER), np.uint8)
         self._payload = np.zeros(255, np.uint8)
         self._scratch = np.zeros(1, np.float32)
         self._scratch_raw = self._scratch.view(np.uint8)
         self._clock = np.zeros(2, np.int64)
-        self._log = np.zeros(max(LOG_BLOCK, n) // n * n, ROW)
+        self._log = np.zeros(max(LOG_BLOCK, 2 * n) // n * n, ROW)
         self._events: list[_Event] = []
         self._order = itertools.count()
         self._calls: list[Callable[[], None]] = []
@@ -179,10 +205,11 @@ class LockstepServer:
         self._wake = threading.Event()
         self._stop = False
         self._paused = False
-        self._single_steps = 0
+        self._step_until = 0
+        self._begun = False
         self._rate = (time.monotonic(), simulation.time, 0.0)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
-        self._told_stalled: set[int] = set()
+        self._told_stalled: dict[int, int] = {}  # vehicle: its answers when its stall was told
         self._connections: list[socket.socket | None] = [None] * n
         self._listeners: list[socket.socket] = []
         self._thread: threading.Thread | None = None
@@ -204,10 +231,12 @@ class LockstepServer:
             listener.setblocking(False)
         except OSError as error:
             listener.close()
-            raise UserError(
-                f"port {port} on {host} is taken {holder_of(port)}: {error.strerror}; stop it, or choose"
-                " another with --instance"
-            ) from error
+            if error.errno == errno.EADDRINUSE:
+                raise UserError(
+                    f"port {port} on {host} is taken {holder_of(port)}; stop it, or choose another with"
+                    " --instance"
+                ) from error
+            raise UserError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
         return listener
 
     def prepare(self) -> None:
@@ -265,19 +294,30 @@ class LockstepServer:
 
     def pause(self) -> None:
         """Hold simulated time after the present step."""
-        self._paused = True
+        with self._lock:
+            self._paused = True
+            self._step_until = 0
         self._interrupt()
 
     def resume(self) -> None:
         """Let time run on."""
-        self._paused = False
+        with self._lock:
+            self._paused = False
         self._loop[0]["due"] = time.monotonic_ns()
         self._interrupt()
 
     def step(self, count: int = 1) -> None:
-        """Take ``count`` steps while paused."""
+        """Pause, and take ``count`` steps more than were asked for so far.
+
+        Raises:
+            ValueError: for a count below 1.
+        """
+        if count < 1:
+            raise ValueError(f"a number of steps is at least 1, not {count}")
         with self._lock:
-            self._single_steps += count
+            begin = self._step_until if self._paused else 0
+            self._paused = True
+            self._step_until = max(begin, int(self._loop[0]["time"])) + count * self.simulation.step
         self._interrupt()
 
     def call(self, action: Callable[[], None]) -> None:
@@ -308,6 +348,9 @@ class LockstepServer:
                 stalled=bool(link["stalled"]),
                 bad_frames=int(link["bad_checksums"] + link["unknown"] + link["mavlink1"]),
                 bad_values=int(link["bad_values"]),
+                lockstep=bool(link["settled"]),
+                held=bool(link["held"]),
+                garbage=int(link["garbage"]),
             )
             for port, link in zip(self.ports, self._links, strict=True)
         )
@@ -344,6 +387,7 @@ class LockstepServer:
         self._run_due()
         target = self._target()
         if target is None:
+            self._look_for_lost()
             self._wake.wait(0.02)
             self._wake.clear()
             return
@@ -354,26 +398,30 @@ class LockstepServer:
             self._drop_lost()
         elif reason == kernel.STALLED:
             self._stall()
-        if reason == kernel.LOG_FULL or int(self._loop[0]["rows"]) > len(self._log) // 2:
+        self._look_at_readers()
+        if reason == kernel.LOG_FULL:
             self._flush()
 
     def _target(self) -> int | None:
         """Simulated time (us) up to which the loop may run now; None while there is nothing to do."""
         loop = self._loop[0]
-        if not any(int(fd) >= 0 for fd in self._links["fd"]):
+        connected = self._links["fd"] >= 0
+        self._begun = self._begun or bool(connected.all())
+        if not (self._begun and connected.any()):
             return None
-        if self._paused:
-            with self._lock:
-                if self._single_steps == 0:
-                    return int(loop["time"]) if loop["waiting"] else None
-                self._single_steps -= 1
-            return int(loop["time"] + loop["step"])
+        now = int(loop["time"])
         due = [host.due for host in self.custom]
         with self._lock:
             due += [event.time for event in self._events[:1]]
-        # A step that waits for its answer is finished first: what is due at its end must not be run past.
-        ahead = 0 if loop["waiting"] else int(loop["step"])
-        return max(min(due, default=1 << 62), int(loop["time"]) + ahead)
+            until = self._step_until if self._paused else None
+        # What is due now, and could not be done because an answer is under way, is done before the next
+        # step whenever that answer comes: simulated time decides, not the wall clock.
+        target = max(min(due, default=1 << 62), now)
+        if until is None:
+            return target
+        if until > now:
+            return min(target, until)
+        return now if loop["waiting"] else None
 
     def _run(self, target: int) -> int:
         s = self.simulation
@@ -393,7 +441,7 @@ class LockstepServer:
             self._slots,
             self._payloads,
             self._raw,
-            self._out,
+            self._outs,
             self._polls,
             self._buffers,
             self._payload,
@@ -421,16 +469,22 @@ class LockstepServer:
         for host in self.custom:
             if host.due > now:
                 continue
-            connection = self._connections[host.vehicle]
-            for message in host.run(self.simulation.states[host.vehicle], now):
-                if connection is None:
-                    continue
-                link = self._links[host.vehicle]
-                self._encoder.seq = int(link["sequence"]) & 0xFF
-                link["sequence"] += 1
-                # A flight stack that does not read loses a sample, as one with a full port would.
-                with contextlib.suppress(BlockingIOError):
-                    connection.send(message.pack(self._encoder))
+            messages = host.run(self.simulation.states[host.vehicle], now)
+            if self._connections[host.vehicle] is None:
+                continue
+            for message in messages:
+                self._queue(host.vehicle, message)
+
+    def _queue(self, vehicle: int, message: mavlink.MAVLink_message) -> None:
+        """Put a message before the frames of the next step; without room it is lost, as on a full port."""
+        link = self._links[vehicle]
+        self._encoder.seq = int(link["sequence"]) & 0xFF
+        packed = message.pack(self._encoder)
+        end = int(link["out_end"]) + len(packed)
+        if end <= SEND_BUFFER - MAX_STEP_BYTES:
+            self._outs[vehicle, end - len(packed) : end] = np.frombuffer(packed, np.uint8)
+            link["out_end"] = end
+            link["sequence"] += 1
 
     def _accept(self) -> None:
         for i, listener in enumerate(self._listeners):
@@ -438,6 +492,8 @@ class LockstepServer:
                 connection, address = listener.accept()
             except BlockingIOError:
                 continue
+            if self._connections[i] is not None:
+                self._look_for_lost()
             if self._connections[i] is not None:
                 connection.close()
                 self.notify(f"port {self.ports[i]}: refused a second client from {address[0]}:{address[1]}")
@@ -448,9 +504,25 @@ class LockstepServer:
             self._links[i] = np.zeros((), LINK)
             self._links[i]["fd"] = connection.fileno()
             self._links[i]["wait_start"] = time.monotonic_ns()
-            self._links[i]["answered"] = 1
+            self._links[i]["answered"] = 2
             self._loop[0]["due"] = time.monotonic_ns()
-            self.notify(f"port {self.ports[i]}: a flight stack connected")
+            missing = [str(self.ports[k]) for k, fd in enumerate(self._links["fd"]) if fd < 0]
+            wait = "" if self._begun or not missing else f"; waiting for {', '.join(missing)}"
+            self.notify(f"port {self.ports[i]}: a flight stack connected{wait}")
+
+    def _look_for_lost(self) -> None:
+        """Notice connections that ended while the loop does not run."""
+        for link, connection in zip(self._links, self._connections, strict=True):
+            if connection is None:
+                continue
+            try:
+                ended = connection.recv(1, socket.MSG_PEEK) == b""
+            except BlockingIOError:
+                continue
+            except OSError:
+                ended = True
+            link["lost"] = int(ended)
+        self._drop_lost()
 
     def _drop_lost(self) -> None:
         for i, link in enumerate(self._links):
@@ -458,10 +530,9 @@ class LockstepServer:
             if link["lost"] and connection is not None:
                 connection.close()
                 self._connections[i] = None
-                link["fd"], link["lost"], link["answered"] = -1, 0, 1
-                # A flight stack that is gone commands nothing; its motors stop as a dead ESC signal's would.
-                link["mode"] = 0
-                link["controls"] = 0.0
+                self._told_stalled.pop(i, None)
+                self._links[i] = np.zeros((), LINK)
+                link["fd"], link["answered"] = -1, 1
                 self.notify(
                     f"port {self.ports[i]}: the flight stack closed the connection; PX4 never reopens it, so"
                     " that process is gone.  A new one may connect"
@@ -472,11 +543,9 @@ class LockstepServer:
         now = time.monotonic_ns()
         patience = int(self._loop[0]["patience"])
         for i, link in enumerate(self._links):
-            if link["fd"] < 0 or link["answered"] or link["stalled"] or now - link["wait_start"] < patience:
+            if link["fd"] < 0 or link["answered"] or now - link["wait_start"] < patience:
                 continue
-            connection = self._connections[i]
-            unread = unread_by_peer(connection) if connection is not None else None
-            frozen = bool(unread)
+            link["wait_start"] = now
             seconds = patience * 1e-9
             if self.on_stall == "abort":
                 self._stop = True
@@ -484,22 +553,48 @@ class LockstepServer:
                     f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)"
                 )
                 return
+            frozen = self._unread(i) > 0 or link["out_end"] > 0
             if frozen or self.on_stall == "wait":
-                link["wait_start"] = now
-                if i not in self._told_stalled:
-                    what = "does not read its link" if frozen else "does not answer"
-                    self.notify(
-                        f"port {self.ports[i]}: the flight stack {what} for {seconds:g} s; time stands still"
-                        " until it does"
-                    )
+                link["held"] = int(frozen)
+                what = "does not read its link" if frozen else "does not answer"
+                self._tell_stalled(i, f"{what} for {seconds:g} s; time stands still until it does")
             else:
-                link["stalled"] = 1
-                if i not in self._told_stalled:
-                    self.notify(
-                        f"port {self.ports[i]}: no answer for {seconds:g} s; going on at real time with the"
-                        " last commands until answers come back"
-                    )
-            self._told_stalled.add(i)
+                link["settled"], link["stalled"], link["held"] = 0, 1, 0
+                self._tell_stalled(
+                    i,
+                    f"does not answer for {seconds:g} s; going on at real time with its last commands until"
+                    " answers come back",
+                )
+
+    def _tell_stalled(self, vehicle: int, what: str) -> None:
+        """Say so once a stall, however often its condition changes."""
+        if vehicle not in self._told_stalled:
+            self._told_stalled[vehicle] = int(self._links[vehicle]["answers"])
+            self.notify(f"port {self.ports[vehicle]}: the flight stack {what}")
+
+    def _unread(self, vehicle: int) -> int:
+        """Bytes sent that the flight stack has not read, as far as that can be seen from here.
+
+        On another host only what its socket has no room for shows, so a stop is noticed later there.
+        """
+        connection = self._connections[vehicle]
+        if connection is None:
+            return 0
+        queued = fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0))
+        return int(struct.unpack("i", queued)[0]) + (unread_by_peer(connection) or 0)
+
+    def _look_at_readers(self) -> None:
+        """Outside lockstep, let time wait for a flight stack that stops reading, and go on when it reads."""
+        for i, link in enumerate(self._links):
+            if link["fd"] < 0 or link["settled"] or not link["sent_frames"]:
+                continue
+            unread = self._unread(i)
+            if link["held"]:
+                link["held"] = int(unread > 0)
+                continue
+            bytes_a_second = link["sent_bytes"] / link["sent_frames"] * 1e6 / self.simulation.step
+            if unread > FROZEN_AFTER * bytes_a_second:
+                link["held"] = 1
 
     def _measure(self) -> None:
         """Real-time factor over about a second, and the end of stalls."""
@@ -507,12 +602,11 @@ class LockstepServer:
         now, time_us = time.monotonic(), int(self._loop[0]["time"])
         if now - wall >= 1.0:
             self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
-        for i in tuple(self._told_stalled):
+        for i, answers in tuple(self._told_stalled.items()):
             link = self._links[i]
-            if link["fd"] < 0 or (not link["stalled"] and link["answered"]):
-                self._told_stalled.discard(i)
-                if link["fd"] >= 0:
-                    self.notify(f"port {self.ports[i]}: answers are back, in lockstep again")
+            if link["settled"] and int(link["answers"]) > answers:
+                del self._told_stalled[i]
+                self.notify(f"port {self.ports[i]}: answers are back, in lockstep again")
 
     def _flush(self) -> None:
         rows = int(self._loop[0]["rows"])
