@@ -54,7 +54,8 @@ MEASUREMENT = np.dtype(
         ("magnetometer", "f8", 3),  # T body
         ("barometer_fresh", "i8"),
         ("pressure", "f8"),  # Pa
-        ("gps_fresh", "i8"),  # the fix is older than ``time`` by ESTIMATOR's gps_delay
+        ("gps_fresh", "i8"),  # taken at gps_time
+        ("gps_time", "i8"),  # us
         ("latitude", "f8"),  # rad
         ("longitude", "f8"),  # rad
         ("altitude", "f8"),  # m above mean sea level
@@ -70,10 +71,6 @@ MEASUREMENT = np.dtype(
         ("flow_gyroscope", "f8", 3),  # rad integrated
         ("flow_interval", "f8"),  # s
         ("flow_quality", "f8"),  # 0..255
-        ("battery_fresh", "i8"),
-        ("battery_voltage", "f8"),  # V
-        ("battery_current", "f8"),  # A
-        ("battery_remaining", "f8"),  # 0..1
     ],
     align=True,
 )
