@@ -1,0 +1,199 @@
+"""Mission, fence and rally items as MAVLink carries them, and which of them this flight stack takes.
+
+Two stages as in PX4: what the transfer refuses item by item (mavlink_mission.cpp), and what makes a whole
+mission infeasible (FeasibilityChecker.cpp).  Flying a mission is the navigator's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# --- MAV_MISSION_TYPE
+MISSION, FENCE, RALLY = 0, 1, 2
+
+# --- MAV_MISSION_RESULT
+ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
+INVALID_PARAM2, INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 7, 10, 11, 12, 13
+
+# --- MAV_FRAME
+GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
+POSITION_FRAMES = frozenset({GLOBAL, RELATIVE, GLOBAL_INT, RELATIVE_INT})
+RELATIVE_FRAMES = frozenset({RELATIVE, RELATIVE_INT})
+
+# --- MAV_CMD
+WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
+ROI, DELAY, CONDITION_DELAY, CONDITION_DISTANCE = 80, 93, 112, 114
+DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_LAND_START, DO_SET_ROI = 177, 178, 179, 189, 201
+DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE = 195, 196, 197
+CONDITION_GATE = 4501
+VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION = 84, 85, 3000
+FENCE_RETURN_POINT = 5000
+INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE = 5001, 5002, 5003, 5004
+RALLY_POINT = 5100
+
+DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
+"""Items the vehicle flies to."""
+
+IN_POSITION_FRAME = DESTINATIONS | {
+    ROI,
+    VTOL_TAKEOFF,
+    VTOL_LAND,
+    DO_SET_ROI_LOCATION,
+    DO_SET_ROI,
+    CONDITION_GATE,
+}
+"""What the transfer takes with a position."""
+
+PASSED_OVER = frozenset(
+    {ROI, DO_SET_ROI, DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE}
+    | {
+        200,
+        203,
+        204,
+        205,
+        206,
+        211,
+        214,
+        260,
+        187,
+        530,
+        531,
+        532,
+        534,
+        1000,
+        1001,
+        2000,
+        2001,
+        2003,
+        2500,
+        2501,
+    }
+    | {42600}
+)
+"""Cameras, gimbals, triggers, grippers, actuators, winches: taken, and done at once, for there are none."""
+
+IN_MISSION_FRAME = (
+    PASSED_OVER - {DO_SET_ROI_LOCATION}
+    | {
+        RETURN,
+        DELAY,
+        CONDITION_DELAY,
+        CONDITION_DISTANCE,
+        DO_JUMP,
+        DO_CHANGE_SPEED,
+        DO_SET_HOME,
+        DO_LAND_START,
+    }
+    | {VTOL_TRANSITION}
+)
+"""What the transfer takes without a position."""
+
+MAX_ITEMS = {MISSION: 500, FENCE: 64, RALLY: 32}
+"""What PX4 stores in simulation (dataman_client: mission, fence and safe points)."""
+
+ROI_NONE, ROI_NEXT, ROI_INDEX, ROI_LOCATION = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class MissionItem:
+    """MISSION_ITEM_INT with its position in degrees.
+
+    Attributes:
+        seq: sequence number, from 0.
+        frame: MAV_FRAME.
+        command: MAV_CMD.
+        current: whether it is the one to begin with.
+        autocontinue: whether the mission goes on by itself.
+        param1: of the command; also 2 to 4; nan where not set.
+        x: deg latitude in a frame with a position, else param5.
+        y: deg longitude, else param6.
+        z: m altitude as the frame says, else param7.
+        mission_type: MAV_MISSION_TYPE.
+    """
+
+    seq: int
+    frame: int
+    command: int
+    current: bool = False
+    autocontinue: bool = True
+    param1: float = 0.0
+    param2: float = 0.0
+    param3: float = 0.0
+    param4: float = math.nan
+    x: float = 0.0
+    y: float = 0.0
+    z: float = 0.0
+    mission_type: int = MISSION
+
+    @property
+    def is_destination(self) -> bool:
+        """Whether the vehicle flies to it."""
+        return self.command in DESTINATIONS
+
+    def altitude(self, home_altitude: float) -> float:
+        """m above mean sea level, with home at ``home_altitude``."""
+        return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
+
+
+@dataclass(frozen=True, slots=True)
+class MissionFault:
+    """Why items were refused.
+
+    Attributes:
+        seq: of the item at fault.
+        result: MAV_MISSION_RESULT.
+        reason: in words.
+    """
+
+    seq: int
+    result: int
+    reason: str
+
+
+def check_transfer(items: Sequence[MissionItem], kind: int) -> MissionFault | None:
+    """The first fault for which a transfer of ``kind`` (MAV_MISSION_TYPE) is refused, or None."""
+    if len(items) > MAX_ITEMS[kind]:
+        reason = f"{len(items)} items are more than the {MAX_ITEMS[kind]} that can be stored"
+        return MissionFault(MAX_ITEMS[kind], NO_SPACE, reason)
+    for number, item in enumerate(items):
+        if item.seq != number:
+            return MissionFault(number, INVALID_SEQUENCE, f"item {number} has the sequence number {item.seq}")
+        fault = _check_item(item, kind)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
+    def fault(result: int, reason: str) -> MissionFault:
+        return MissionFault(item.seq, result, f"item {item.seq}: {reason}")
+
+    if item.frame not in POSITION_FRAMES and item.frame != MISSION_FRAME:
+        return fault(UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
+    has_position = item.frame in POSITION_FRAMES
+    if kind == FENCE:
+        allowed = frozenset(
+            {FENCE_RETURN_POINT, INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE}
+        )
+    elif kind == RALLY:
+        allowed = frozenset({RALLY_POINT})
+    else:
+        allowed = IN_POSITION_FRAME if has_position else IN_MISSION_FRAME
+    if item.command not in allowed or (kind != MISSION and not has_position):
+        return fault(UNSUPPORTED, f"command {item.command} is not supported in frame {item.frame}")
+    if has_position and not (
+        kind == MISSION and item.command in (ROI, DO_SET_ROI) and item.param1 != ROI_LOCATION
+    ):
+        if not abs(item.x) <= 90.0:
+            return fault(INVALID_PARAM5, f"{item.x:g} is no latitude")
+        if not abs(item.y) <= 180.0:
+            return fault(INVALID_PARAM6, f"{item.y:g} is no longitude")
+        if not math.isfinite(item.z):
+            return fault(INVALID_PARAM7, "it has no altitude")
+    if item.command in (ROI, DO_SET_ROI):
+        known = (ROI_NONE, ROI_LOCATION) if has_position else (ROI_NONE, ROI_NEXT, ROI_INDEX)
+        if item.param1 not in known:
+            return fault(INVALID_PARAM1, f"region of interest of kind {item.param1:g} is not supported")
+    return None
