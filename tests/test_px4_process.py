@@ -123,7 +123,7 @@ def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
 def test_px4_that_does_not_listen_is_killed_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.px4.process.STOP_LIMIT", 0.3)
+    monkeypatch.setattr("sitl_bridge.child_process.STOP_LIMIT", 0.3)
     build = stand_in(
         tmp_path / "build",
         """
@@ -196,7 +196,7 @@ def test_executable_that_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
         until(lambda: px4.poll() is not None)
         assert str(build.executable) in px4.ended()
-    monkeypatch.setattr("sitl_bridge.px4.process.shutil.which", lambda _name: None)
+    monkeypatch.setattr("sitl_bridge.child_process.shutil.which", lambda _name: None)
     with pytest.raises(UserError, match="cannot be started: No such file"):
         Px4Process(build, INSTANCE, tmp_path / "again", {})
 

@@ -95,7 +95,7 @@ def frame_size(data: Any, at: int, end: int) -> int:
     elif message == HIL_OPTICAL_FLOW:
         extra = 237
     if extra >= 0:
-        last = at + HEADER + np.int64(data[at + 1])
+        last: Any = at + HEADER + np.int64(data[at + 1])
         if checksum(data, at + 1, last, extra) != data[last] | (np.int64(data[last + 1]) << 8):
             return -1
     return int(size)

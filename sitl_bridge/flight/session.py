@@ -433,10 +433,9 @@ class FlightSession:
 
     def _trouble(self, progress: Progress, standing: float) -> str:
         """What makes going on pointless; empty when nothing does."""
-        status = self.px4.poll()
-        if status is not None:
-            how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with {status}"
-            return f"PX4 {how}; its last words:\n{self.px4.last_words()}"
+        ended = self.px4.ended()
+        if ended:
+            return ended
         if self.server.failure is not None:
             return f"the simulation stopped: {self.server.failure!r}"
         if not self.server.running:

@@ -9,20 +9,15 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
-import signal
 import socket
 import struct
-import subprocess
 import sys
-import threading
-import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.find import Px4Build
@@ -38,10 +33,6 @@ UDP_PORTS = {
     13030: "PX4's gimbal link",
 }
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
-STOP_LIMIT = 3.0
-"""s of wall time between asking PX4 to stop and killing it.  One that gets no more time from a simulator
-never finishes by itself."""
-LAST_LINES = 15
 _FLOCK = "hhqqi4x"
 """struct flock of Linux: l_type, l_whence, l_start, l_len, l_pid."""
 
@@ -132,11 +123,11 @@ def _name(pid: int | None) -> str:
     return "another program"
 
 
-class Px4Process:
+class Px4Process(ChildProcess):
     """One running PX4.
 
-    Its output goes to ``console.log`` in its directory.  Where the system can (setpriv), PX4 is killed by
-    the kernel when this program is killed, because a PX4 without a simulator spins for ever.
+    A PX4 without a simulator spins for ever, so it never outlives this program where the system can see to
+    that.
 
     Args:
         build: which PX4.
@@ -163,125 +154,38 @@ class Px4Process:
     ) -> None:
         self.build = build
         self.instance = instance
-        self.directory = directory
-        self._on_line = on_line
-        self._last: deque[str] = deque(maxlen=LAST_LINES)
         require_free_instance(instance)
         known, absent = check_against_build(parameters, build.etc, given or {})
-        startup = self._make_directory(known)
-        self._log = (directory / "console.log").open("w", encoding="utf-8")
-        if absent:
-            self._keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; left out")
-        self._process = self._start(startup)
-        self._reader = threading.Thread(target=self._read, name=f"px4-{instance}", daemon=True)
-        self._reader.start()
-
-    def _make_directory(self, parameters: Parameters) -> Path:
-        """The working directory and in it the start-up files, whose directory is returned."""
-        for name in ("parameters.bson", "dataman", "log"):
-            if (self.directory / name).exists():
-                raise UserError(f"{self.directory} holds the {name} of another run; give a fresh directory")
-        startup = (self.directory / "startup").absolute()
-        write_startup_files(startup, parameters)
-        return startup
-
-    def _start(self, startup: Path) -> subprocess.Popen[bytes]:
-        command = [str(self.build.executable), "-i", str(self.instance), "-d", str(self.build.etc)]
-        guard = shutil.which("setpriv")
-        if guard is not None and threading.current_thread() is threading.main_thread():
-            # The kernel ties it to the thread that starts it, so only where that thread lives on.
-            command = [guard, "--pdeathsig", "KILL", *command]
+        startup = _make_directory(directory, known)
         environment = {
             "PATH": f"{startup}:{os.environ.get('PATH', os.defpath)}",
             "HOME": os.environ.get("HOME", "/"),
             "LANG": "C.UTF-8",
             **SELECTION,
         }
-        try:
-            return subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._log.close()
-            raise UserError(f"{self.build.executable} cannot be started: {error.strerror}") from error
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
-
-    def _read(self) -> None:
-        """Keep PX4's words until it closes its output."""
-        assert self._process.stdout is not None
-        for raw in self._process.stdout:
-            self._keep(raw.decode("utf-8", "replace").rstrip())
-
-    def _keep(self, line: str) -> None:
-        """One line: in console.log, among the last ones, and to the owner."""
-        self._log.write(line + "\n")
-        self._log.flush()
-        self._last.append(line)
-        self._on_line(line)
-
-    def poll(self) -> int | None:
-        """Exit status, None while PX4 runs; negative: the signal that ended it."""
-        return self._process.poll()
-
-    def ended(self) -> str:
-        """How PX4 ended, in words with its last lines; empty while it runs."""
-        status = self.poll()
-        if status is None:
-            return ""
-        self._reader.join(timeout=2.0)
-        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
-        return f"PX4 {how}; its last words:\n{self.last_words() or '(none)'}"
-
-    def last_words(self) -> str:
-        """The last lines PX4 printed."""
-        return "\n".join(self._last)
-
-    def ulogs(self) -> list[Path]:
-        """ULog files of this run, oldest first."""
-        return sorted(self.directory.glob("log/**/*.ulg"))
+        command = [str(build.executable), "-i", str(instance), "-d", str(build.etc)]
+        super().__init__("PX4", command, directory, environment, on_line)
+        if absent:
+            self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; left out")
 
     def stop(self) -> int:
         """Stop PX4 and everything it started; returns its exit status.  Safe to call twice.
 
-        PX4 shuts down by itself on SIGTERM while its clock runs; one whose simulator is gone may not, and is
-        killed after a while.  The files it leaves in /tmp are removed unless another PX4 has them by now.
+        The files it leaves in /tmp are removed unless another PX4 has them by now.
         """
-        if self._process.poll() is None:
-            self._signal(signal.SIGCONT)
-            self._signal(signal.SIGTERM)
-            end = time.monotonic() + STOP_LIMIT
-            while self._process.poll() is None and time.monotonic() < end:
-                time.sleep(0.02)
-        self._signal(signal.SIGKILL)
-        status = self._process.wait()
-        self._reader.join(timeout=2.0)
-        if not self._log.closed:
-            self._log.close()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        status = super().stop()
         if _lock_holder(self.instance) is None:
             for name in (lock_file(self.instance), Path("/tmp", f"px4-sock-{self.instance}")):  # noqa: S108
                 with contextlib.suppress(FileNotFoundError, PermissionError):
                     name.unlink()
         return status
 
-    def _signal(self, number: signal.Signals) -> None:
-        """To PX4's whole session; what is left of it may be nothing."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
-    def __enter__(self) -> Px4Process:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.stop()
+def _make_directory(directory: Path, parameters: Parameters) -> Path:
+    """The working directory and in it the start-up files, whose directory is returned."""
+    for name in ("parameters.bson", "dataman", "log"):
+        if (directory / name).exists():
+            raise UserError(f"{directory} holds the {name} of another run; give a fresh directory")
+    startup = (directory / "startup").absolute()
+    write_startup_files(startup, parameters)
+    return startup

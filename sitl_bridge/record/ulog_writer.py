@@ -1,0 +1,118 @@
+"""Writes ULog files, the log format of PX4, so that pyulog, PlotJuggler and Flight Review open them.
+
+Format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html, version 1.  What is logged is up to the
+caller.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+_MAGIC = b"ULog\x01\x12\x35\x01"
+_CODES = {
+    "int8_t": "b",
+    "uint8_t": "B",
+    "int16_t": "h",
+    "uint16_t": "H",
+    "int32_t": "i",
+    "uint32_t": "I",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "float": "f",
+    "double": "d",
+    "bool": "?",
+    "char": "c",
+}
+_FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
+
+Formats = Mapping[str, Sequence[str]]
+"""Fields by format: ``"uint64_t timestamp"``, ``"float[3] position"``, or another format and a name."""
+
+
+def _code(formats: Formats, name: str) -> str:
+    code = ""
+    for field in formats[name]:
+        match = _FIELD.fullmatch(field)
+        if match is None:
+            raise ValueError(f"{name}: {field!r} is no ULog field")
+        kind, count, _ = match.groups()
+        code += (_CODES[kind] if kind in _CODES else _code(formats, kind)) * int(count or 1)
+    return code
+
+
+class UlogWriter:
+    """One log file.
+
+    Every message is whole on the disk's side of :meth:`flush`, so a killed program leaves a readable file.
+
+    Args:
+        path: of the file; overwritten.
+        start: us, time of the beginning.
+        formats: all formats, nested ones too.
+        topics: names of the formats that are logged; their first field is ``uint64_t timestamp``.
+        info: kept as ULog information.
+        parameters: kept as ULog parameters, int or float.
+
+    Raises:
+        ValueError: for a field that is none of ULog's.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        start: int,
+        formats: Formats,
+        topics: Sequence[str],
+        info: Mapping[str, str] | None = None,
+        parameters: Mapping[str, int | float] | None = None,
+    ) -> None:
+        structures = {name: struct.Struct("<" + _code(formats, name)) for name in topics}
+        self._file = path.open("wb")
+        self._file.write(_MAGIC + struct.pack("<Q", start))
+        self._message(b"B", bytes(40))
+        for name, fields in formats.items():
+            self._message(b"F", f"{name}:{';'.join(fields)};".encode())
+        for key, text in (info or {}).items():
+            value = text.encode()
+            self._keyed(b"I", f"char[{len(value)}] {key}", value)
+        for key, number in (parameters or {}).items():
+            kind = "int32_t" if isinstance(number, int) else "float"
+            self._keyed(b"P", f"{kind} {key}", struct.pack("<" + _CODES[kind], number))
+        self._topics: dict[str, tuple[bytes, struct.Struct]] = {}
+        for number, name in enumerate(topics):
+            self._message(b"A", struct.pack("<BH", 0, number) + name.encode())
+            structure = structures[name]
+            self._topics[name] = struct.pack("<HcH", structure.size + 2, b"D", number), structure
+
+    def _message(self, kind: bytes, payload: bytes) -> None:
+        self._file.write(struct.pack("<Hc", len(payload), kind) + payload)
+
+    def _keyed(self, kind: bytes, key: str, value: bytes) -> None:
+        self._message(kind, bytes([len(key)]) + key.encode() + value)
+
+    def write(self, topic: str, timestamp: int, *values: float) -> None:
+        """One sample: all fields after the timestamp, arrays and nested formats spread out."""
+        head, structure = self._topics[topic]
+        self._file.write(head + structure.pack(timestamp, *values))
+
+    def say(self, timestamp: int, level: int, text: str) -> None:
+        """A logged message; level 0 emergency ... 7 debug."""
+        self._message(b"L", struct.pack("<BQ", ord("0") + level, timestamp) + text.encode())
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -1,0 +1,56 @@
+"""ULog files that are written are what pyulog reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyulog import ULog
+
+from sitl_bridge.record.ulog_writer import UlogWriter
+
+FORMATS = {
+    "point": ["double lat", "bool valid"],
+    "thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"],
+    "pair": ["uint64_t timestamp", "point previous", "point current"],
+}
+
+
+def test_pyulog_reads_back_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "log.ulg"
+    with UlogWriter(path, 5, FORMATS, ["thing", "pair"], {"sys_name": "x"}, {"A": 3, "B": 0.5}) as log:
+        log.write("thing", 10, 1.0, 2.0, 3.0, 7)
+        log.write("thing", 20, -1.0, 0.5, float("nan"), 255)
+        log.write("pair", 15, 47.5, True, -8.25, False)
+        log.say(12, 4, "a warning")
+    read = ULog(str(path))
+    thing = read.get_dataset("thing").data
+    assert list(thing["timestamp"]) == [10, 20]
+    assert list(thing["position[1]"]) == [2.0, 0.5]
+    assert np.isnan(thing["position[2]"][1])
+    assert list(thing["state"]) == [7, 255]
+    pair = read.get_dataset("pair").data
+    assert (pair["previous.lat"][0], pair["current.lat"][0]) == (47.5, -8.25)
+    assert (bool(pair["previous.valid"][0]), bool(pair["current.valid"][0])) == (True, False)
+    assert read.start_timestamp == 5
+    assert read.msg_info_dict["sys_name"] == "x"
+    assert read.initial_parameters == {"A": 3, "B": 0.5}
+    message = read.logged_messages[0]
+    assert (message.timestamp, message.log_level_str(), message.message) == (12, "WARNING", "a warning")
+
+
+def test_a_log_that_was_cut_off_is_readable_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "log.ulg"
+    with UlogWriter(path, 0, FORMATS, ["thing"]) as log:
+        for k in range(5):
+            log.write("thing", k, 0.0, 0.0, 0.0, k)
+    path.write_bytes(path.read_bytes()[:-7])
+    assert list(ULog(str(path)).get_dataset("thing").data["state"]) == [0, 1, 2, 3]
+
+
+def test_an_unknown_type_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="quaternion"):
+        UlogWriter(tmp_path / "log.ulg", 0, {"a": ["uint64_t timestamp", "quaternion q"]}, ["a"])
+    with pytest.raises(ValueError, match="no ULog field"):
+        UlogWriter(tmp_path / "log.ulg", 0, {"a": ["timestamp"]}, ["a"])
