@@ -127,21 +127,28 @@ WRENCH = np.dtype(
     [
         ("thrust", "f8"),  # N along body up
         ("moment", "f8", 3),  # N m body
+        (
+            "unmet_thrust",
+            "f8",
+        ),  # N, asked less given; by the allocation, for the integrators of the next step
+        ("unmet_moment", "f8", 3),  # N m
     ],
     align=True,
 )
-"""What a controller asks of the rotors."""
+"""What a controller asks of the rotors, and what of it they could not give."""
 
 ALLOCATION = np.dtype(
     [
         ("rotor_count", "i8"),
         ("effectiveness", "f8", (4, MAX_ROTORS)),  # thrust and moments of 1 N of each rotor
         ("inverse", "f8", (MAX_ROTORS, 4)),
-        ("thrust_min", "f8", MAX_ROTORS),  # N at command 0
+        ("thrust_min", "f8", MAX_ROTORS),  # N at the least command
         ("thrust_max", "f8", MAX_ROTORS),  # N at command 1
-        ("curve", "f8", (MAX_ROTORS, 33)),  # command (0..1) over evenly spaced thrust from min to max
+        ("curve", "f8", (MAX_ROTORS, 33)),  # command (0..1) over evenly spaced sqrt((T - min)/(max - min))
+        ("idle", "f8", MAX_ROTORS),  # command at IDLE
         ("saturated", "i8"),  # of the last call: bit 0 thrust, 1 roll and pitch, 2 yaw not met
         ("failed", "i8", MAX_ROTORS),  # 1: the motor gets no command (an injected failure)
+        ("work", "f8", (2, MAX_ROTORS)),  # scratch: thrusts of the roll and pitch asked for, thrusts given
     ],
     align=True,
 )

@@ -1,0 +1,85 @@
+"""One step of whichever controller a vehicle flies, over all setpoint levels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.autopilot.control.hector_pid import hector_pid
+from sitl_bridge.autopilot.control.layout import LEE, USER
+from sitl_bridge.autopilot.control.lee import lee
+from sitl_bridge.autopilot.control.trajectory import FREE, advance_yaw, follow_setpoint
+from sitl_bridge.autopilot.layout import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.compiled import compiled
+
+
+@compiled
+def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Thrust and moment that bring a vehicle to its setpoint.
+
+    At OFF and IDLE integrators rest at zero and the wrench is zero.  The disturbance that a trajectory's
+    integrators have learnt is kept through the other levels.
+
+    Args:
+        controller: CONTROLLER record.
+        estimate: ESTIMATE record.
+        setpoint: SETPOINT record.
+        dt: s since the last call.
+        wrench: WRENCH record; what was unmet of the last one is read, thrust and moment are written.  Of a
+            controller of the user's own it is left alone while it flies.
+    """
+    level, last = setpoint.level, controller.level
+    controller.level = level
+    if level < TRAJECTORY or controller.kind == USER:
+        if level < TRAJECTORY:
+            rest(controller, wrench)
+        return
+    if last < TRAJECTORY:
+        for i in range(3):
+            controller.Omega_last[i] = estimate.angular_velocity[i]
+    if level == TRAJECTORY:
+        q = estimate.attitude
+        heading = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
+        follow_setpoint(controller, estimate, setpoint, last != TRAJECTORY, dt)
+        advance_yaw(controller, heading, setpoint, last != TRAJECTORY, dt)
+    else:
+        given_attitude(controller, setpoint, wrench)
+    if controller.kind == LEE:
+        lee(controller, estimate, setpoint, dt, wrench)
+    else:
+        hector_pid(controller, estimate, setpoint, dt, wrench)
+    if controller.yaw_lead > 0.0:
+        # Speeding up a rotor turns the vehicle before its drag does, by (1 + lead s); this takes it back.
+        controller.yaw_moment += (wrench.moment[2] - controller.yaw_moment) * -math.expm1(
+            -dt / controller.yaw_lead
+        )
+        wrench.moment[2] = controller.yaw_moment
+
+
+@compiled
+def rest(controller: Any, wrench: Any) -> None:
+    """Forget what was learnt in flight, ask for nothing."""
+    wrench.thrust = 0.0
+    controller.yaw_moment = 0.0
+    for i in range(3):
+        wrench.moment[i] = 0.0
+        controller.follows[i] = FREE
+        controller.integral[i] = 0.0
+        controller.moment_integral[i] = 0.0
+        controller.Omega_dot[i] = 0.0
+
+
+@compiled
+def given_attitude(controller: Any, setpoint: Any, wrench: Any) -> None:
+    """Take over attitude or rates and the thrust, a share of full thrust, from the setpoint."""
+    share = min(max(setpoint.thrust, 0.0), 1.0) if math.isfinite(setpoint.thrust) else 0.0
+    wrench.thrust = share * controller.thrust_max
+    if setpoint.level == LEVEL_ATTITUDE:
+        controller.yaw_rate_d = setpoint.yaw_rate if math.isfinite(setpoint.yaw_rate) else 0.0
+        for i in range(4):
+            controller.q_d[i] = setpoint.attitude[i]
+    if setpoint.level == LEVEL_RATES:
+        for i in range(3):
+            rate = setpoint.angular_velocity[i]
+            limit = controller.rate_limit[i]
+            controller.Omega_d[i] = min(max(rate, -limit), limit) if math.isfinite(rate) else 0.0

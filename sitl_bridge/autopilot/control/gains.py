@@ -1,0 +1,164 @@
+"""Gains that follow from an airframe: one rule for all vehicles and both laws, nothing tuned by hand.
+
+The loops are a cascade, each crossing over slower than the one within it by the same factor.  The innermost
+one is set by how fast rotors answer, the outer ones follow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.allocation import allocation_record, density_at
+from sitl_bridge.autopilot.control.layout import CONTROLLER, HECTOR_PID, LEE
+from sitl_bridge.dynamics.performance import hover
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.allocation import geometry, response, thrust_curve_factor
+
+if TYPE_CHECKING:
+    from sitl_bridge.config.airframe import Airframe
+    from sitl_bridge.world.world import World
+
+Floats = NDArray[np.float64]
+
+CASCADE = 3.0
+"""Gain of a loop over the gain of the one around it.  Loops k and k/3 nested, s^2 + k s + k^2/3, have a
+damping of sqrt(3)/2 = 0.87 and a phase margin of 70 deg; an integral with k/9 keeps 0.76."""
+LINEAR_TILT = 0.35
+"""rad, attitude error that takes half of the angular acceleration there is; smaller ones never saturate."""
+VERTICAL_LIMIT = 4.0
+"""1/s, greatest gain of the vertical velocity: PX4's MPC_Z_VEL_P_ACC, what barometer and GPS bear."""
+HORIZONTAL_LIMIT = 3.0
+RATE_LIMIT = math.radians(220.0)
+"""rad/s, greatest rate of roll and pitch asked for: PX4's MC_ROLLRATE_MAX."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The loops of an airframe, by axis.
+
+    Attributes:
+        lag: s, of the rotors' answer and half a step.
+        yaw_lead: s, moment of a rotor's acceleration over that of its drag.
+        angular_acceleration: (3,) rad/s^2, the most the rotors give in hover, roll, pitch, yaw.
+        rate: (3,) 1/s.
+        attitude: (3,) 1/s.
+        velocity: (3,) 1/s, NED.
+        position: (3,) 1/s.
+    """
+
+    lag: float
+    yaw_lead: float
+    angular_acceleration: Floats
+    rate: Floats
+    attitude: Floats
+    velocity: Floats
+    position: Floats
+
+
+def design(airframe: Airframe, world: World) -> Design:
+    """Loops of an airframe.
+
+    Rates: a rotor answers with a lag T, so K_rate = 1/(2 T) gives the rate loop s^2 + s/T + K/T a damping
+    of 0.71.  Each outer gain is a third of the one within it.  Where an attitude error of LINEAR_TILT would
+    take more than half of the angular acceleration there is, rate and attitude gains are lowered together
+    until it does not.
+
+    Args:
+        airframe: the airframe.
+        world: gives air and gravity.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
+    """
+    density, gravity = density_at(world), float(world.environment[0]["gravity"])
+    trim = hover(airframe.record, density, gravity)
+    if trim is None:
+        raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
+    answer = response(airframe, geometry(airframe), trim, density, thrust_curve_factor(airframe))
+    lag = answer.motor_lag + answer.delay
+    most = greatest_acceleration(airframe, world, trim.rotor_thrust)
+    rate = np.minimum(0.5 / lag, np.sqrt(CASCADE * 0.5 * most / LINEAR_TILT))
+    attitude = rate / CASCADE
+    tilt = float(min(attitude[0], attitude[1]))
+    velocity = np.array(
+        [min(tilt / CASCADE, HORIZONTAL_LIMIT)] * 2 + [min(0.5 / lag / CASCADE, VERTICAL_LIMIT)]
+    )
+    return Design(lag, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE)
+
+
+def greatest_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> Floats:
+    """(3,) rad/s^2 about each axis that rotors can give both ways from their hover thrusts (n,) in N."""
+    allocation = allocation_record(airframe, world)
+    n = len(thrusts)
+    room = np.minimum(allocation["thrust_max"][:n] - thrusts, thrusts - allocation["thrust_min"][:n])
+    found = np.zeros(3)
+    for axis in range(3):
+        mix = np.abs(allocation["inverse"][:n, 1 + axis])
+        used = mix > 1e-6 * mix.max()
+        moment = float((room[used] / mix[used]).min()) if mix.max() > 0.0 else 0.0
+        found[axis] = moment * float(airframe.record["inertia_inverse"][axis, axis])
+    return found
+
+
+def controller_record(airframe: Airframe, world: World, choice: str | None = None) -> NDArray[np.void]:
+    """() CONTROLLER of an airframe.
+
+    Args:
+        airframe: the airframe.
+        world: gives air and gravity.
+        choice: ``hector_pid`` or ``lee``; None takes hector_pid.
+
+    Raises:
+        UserError: for a choice there is not, and for an airframe that cannot hover.
+    """
+    kinds = {"hector_pid": HECTOR_PID, "lee": LEE}
+    if choice is not None and choice not in kinds:
+        raise UserError(f"no controller is called {choice!r}; there are {', '.join(kinds)}")
+    loops = design(airframe, world)
+    record, allocation = airframe.record, allocation_record(airframe, world)
+    controller = np.zeros((), CONTROLLER)
+    controller["kind"] = kinds[choice or "hector_pid"]
+    mass = float(record["mass"])
+    gravity = float(world.environment[0]["gravity"])
+    controller["mass"], controller["gravity"], controller["inertia"] = mass, gravity, record["inertia"]
+    upward = allocation["effectiveness"][0]
+    controller["thrust_min"] = upward @ allocation["thrust_min"]
+    controller["thrust_max"] = upward @ allocation["thrust_max"]
+    # Braking from a rate at the attitude's gain takes gain times rate; half of what there is.
+    controller["rate_limit"] = np.minimum(RATE_LIMIT, 0.5 * loops.angular_acceleration / loops.attitude)
+    controller["yaw_lead"] = loops.yaw_lead
+    controller["vertical_integral_limit"] = 0.5 * gravity
+    controller["reference_used"] = 1
+    controller["reference_position_p"], controller["reference_velocity_p"] = loops.position, loops.velocity
+    controller["acceleration_up"] = 0.5 * (float(controller["thrust_max"]) / mass - gravity)
+    controller["acceleration_down"] = 0.5 * (gravity - float(controller["thrust_min"]) / mass)
+    if controller["kind"] == HECTOR_PID:
+        controller["moment_integral_limit"] = 0.5 * loops.angular_acceleration
+    else:
+        controller["moment_integral_limit"] = 0.5 * loops.angular_acceleration * np.diag(record["inertia"])
+    _fill_hector(controller["hector"], loops)
+    _fill_lee(controller["lee"], loops, mass, gravity, np.array(record["inertia"]))
+    return controller
+
+
+def _fill_hector(gains: NDArray[np.void], loops: Design) -> None:
+    gains["position_p"], gains["velocity_p"] = loops.position, loops.velocity
+    gains["velocity_i"] = loops.velocity * loops.position / CASCADE
+    gains["attitude_p"], gains["rate_p"] = loops.attitude, loops.rate
+    gains["rate_i"] = loops.rate * loops.attitude / CASCADE
+
+
+def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: float, inertia: Floats) -> None:
+    gains["mass"], gains["gravity"], gains["inertia"] = mass, gravity, inertia
+    gains["k_x"], gains["k_v"] = mass * loops.velocity * loops.position, mass * loops.velocity
+    gains["c_1"] = loops.position
+    gains["k_i"] = loops.velocity * loops.position / CASCADE
+    axes = np.diag(inertia)
+    gains["k_R"], gains["k_Omega"] = axes * loops.rate * loops.attitude, axes * loops.rate
+    gains["c_2"] = loops.attitude
+    gains["k_I"] = axes * loops.rate * loops.attitude / CASCADE

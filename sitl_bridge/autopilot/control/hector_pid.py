@@ -1,0 +1,131 @@
+"""hector_quadrotor's cascade of PID controllers (its paper, section 3.5, fig. 3).
+
+Position P gives a velocity, velocity PI an acceleration and with it roll, pitch and vertical thrust;
+attitude P gives angular rates, rate PID the moments.  Axes are taken as independent, as the paper does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.autopilot.control.trajectory import FREE, POSITION, integrate_errors, limit_acceleration
+from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
+from sitl_bridge.compiled import compiled
+
+LEAST_UPRIGHT = 0.5
+"""Cosine of the tilt down to which thrust makes up for it; beyond 60 deg it pushes sideways more than up."""
+
+
+@compiled
+def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Thrust and moment of the cascade for one step.
+
+    Args:
+        controller: CONTROLLER record whose reference is of this step.
+        estimate: ESTIMATE record.
+        setpoint: SETPOINT record, of a level with control.
+        dt: s.
+        wrench: WRENCH record, written.
+    """
+    if setpoint.level == TRAJECTORY:
+        velocity_loop(controller, estimate, setpoint, dt, wrench)
+    if setpoint.level != LEVEL_RATES:
+        attitude_loop(controller, estimate)
+    rate_loop(controller, estimate, dt, wrench)
+
+
+@compiled
+def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Position P and velocity PI with feed-forward; roll and pitch into q_d, thrust into the wrench.
+
+    v_c = v_d + K_x (x_d - x), a_c = a_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
+    tan(theta) = -a_x/(g - a_z), tan(phi) = a_y cos(theta)/(g - a_z), T = m (g - a_z)/(cos phi cos theta),
+    this one at the present roll and pitch.
+    """
+    gains = controller.hector
+    a_c = controller.a_c
+    for i in range(3):
+        error = 0.0
+        if controller.follows[i] != FREE:
+            error = controller.v_d[i] - estimate.velocity[i]
+        if controller.follows[i] == POSITION:
+            error += gains.position_p[i] * (controller.x_d[i] - estimate.position[i])
+        controller.e_i[i] = error
+        a_c[i] = controller.a_d[i] + gains.velocity_p[i] * error + controller.integral[i]
+    limits = limit_acceleration(controller, setpoint)
+    integrate_errors(controller, setpoint, wrench, limits, gains.velocity_i, dt)
+    lift = controller.gravity - a_c[2]
+    c, s = math.cos(controller.yaw_d), math.sin(controller.yaw_d)
+    pitch = math.atan2(-(c * a_c[0] + s * a_c[1]), lift)
+    roll = math.atan2((c * a_c[1] - s * a_c[0]) * math.cos(pitch), lift)
+    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
+    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
+    cy, sy = math.cos(0.5 * controller.yaw_d), math.sin(0.5 * controller.yaw_d)
+    controller.q_d[0] = cr * cp * cy + sr * sp * sy
+    controller.q_d[1] = sr * cp * cy - cr * sp * sy
+    controller.q_d[2] = cr * sp * cy + sr * cp * sy
+    controller.q_d[3] = cr * cp * sy - sr * sp * cy
+    upright = 1.0 - 2.0 * (estimate.attitude[1] ** 2 + estimate.attitude[2] ** 2)
+    wrench.thrust = controller.thrust_min
+    if upright > 0.0:
+        thrust = controller.mass * lift / max(upright, LEAST_UPRIGHT)
+        wrench.thrust = min(max(thrust, controller.thrust_min), controller.thrust_max)
+
+
+@compiled
+def attitude_loop(controller: Any, estimate: Any) -> None:
+    """Attitude P: rates in proportion to the tilt still to go and the turn about the thrust axis left then.
+
+    The error q* q_d is a tilt times a turn about body z ("swing-twist"), so that thrust takes the shortest
+    way to where it is to point, whatever the heading.
+    """
+    w, x, y, z = estimate.attitude[0], -estimate.attitude[1], -estimate.attitude[2], -estimate.attitude[3]
+    d = controller.q_d
+    e0 = w * d[0] - x * d[1] - y * d[2] - z * d[3]
+    e1 = w * d[1] + x * d[0] + y * d[3] - z * d[2]
+    e2 = w * d[2] - x * d[3] + y * d[0] + z * d[1]
+    e3 = w * d[3] + x * d[2] - y * d[1] + z * d[0]
+    if e0 < 0.0:
+        e0, e1, e2, e3 = -e0, -e1, -e2, -e3
+    n = math.hypot(e0, e3)
+    tilt = math.hypot(e1, e2)
+    scale = 2.0 * math.atan2(tilt, n) / tilt if tilt > 1e-9 else 2.0
+    c, s = (e0 / n, e3 / n) if n > 1e-9 else (1.0, 0.0)
+    gains, limit = controller.hector.attitude_p, controller.rate_limit
+    roll = gains[0] * scale * (e1 * c - e2 * s)
+    pitch = gains[1] * scale * (e2 * c + e1 * s)
+    yaw = gains[2] * 2.0 * math.atan2(s, c) + controller.yaw_rate_d
+    controller.Omega_d[0] = min(max(roll, -limit[0]), limit[0])
+    controller.Omega_d[1] = min(max(pitch, -limit[1]), limit[1])
+    controller.Omega_d[2] = min(max(yaw, -limit[2]), limit[2])
+
+
+@compiled
+def rate_loop(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
+    """Rate PID, alpha = K_p e + integral - K_d dOmega/dt, and the moment J alpha + Omega x J Omega.
+
+    An integrator rests while the allocation could not give what it pushes for.
+    """
+    gains = controller.hector
+    J, alpha, W = controller.inertia, controller.e_i, estimate.angular_velocity
+    blend = dt / (dt + gains.rate_filter)
+    for i in range(3):
+        error = controller.Omega_d[i] - W[i]
+        slope = (W[i] - controller.Omega_last[i]) / dt
+        controller.Omega_dot[i] += blend * (slope - controller.Omega_dot[i])
+        controller.Omega_last[i] = W[i]
+        if not wrench.unmet_moment[i] * error > 0.0:
+            limit = controller.moment_integral_limit[i]
+            integral = controller.moment_integral[i] + gains.rate_i[i] * error * dt
+            controller.moment_integral[i] = min(max(integral, -limit), limit)
+        alpha[i] = gains.rate_p[i] * error + controller.moment_integral[i]
+        alpha[i] -= gains.rate_d[i] * controller.Omega_dot[i]
+    h0 = J[0, 0] * W[0] + J[0, 1] * W[1] + J[0, 2] * W[2]
+    h1 = J[1, 0] * W[0] + J[1, 1] * W[1] + J[1, 2] * W[2]
+    h2 = J[2, 0] * W[0] + J[2, 1] * W[1] + J[2, 2] * W[2]
+    for i in range(3):
+        wrench.moment[i] = J[i, 0] * alpha[0] + J[i, 1] * alpha[1] + J[i, 2] * alpha[2]
+    wrench.moment[0] += W[1] * h2 - W[2] * h1
+    wrench.moment[1] += W[2] * h0 - W[0] * h2
+    wrench.moment[2] += W[0] * h1 - W[1] * h0

@@ -1,0 +1,117 @@
+"""Lee's geometric tracking controller on SE(3), with the integrals of its geometric PID.
+
+T. Lee, M. Leok, N. H. McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)", CDC 2010, as in
+RotorS (lee_position_controller.cpp); the integrals are those of F. Goodarzi, D. Lee, T. Lee, "Geometric
+nonlinear PID control of a quadrotor UAV on SE(3)", ECC 2013.  With k_i = k_I = 0 it is the plain law.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.autopilot.control.trajectory import FREE, POSITION, integrate_errors, limit_acceleration
+from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
+from sitl_bridge.compiled import compiled
+
+
+@compiled
+def lee(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Thrust and moment of the law for one step.
+
+    Args:
+        controller: CONTROLLER record whose reference is of this step.
+        estimate: ESTIMATE record.
+        setpoint: SETPOINT record, of a level with control.
+        dt: s.
+        wrench: WRENCH record, written.
+    """
+    rotation_matrix(estimate.attitude, controller.R)
+    if setpoint.level == TRAJECTORY:
+        tracking_force(controller, estimate, setpoint, dt, wrench)
+    elif setpoint.level != LEVEL_RATES:
+        rotation_matrix(controller.q_d, controller.R_d)
+    attitude_moment(controller, estimate, setpoint, dt, wrench)
+
+
+@compiled
+def rotation_matrix(q: Any, R: Any) -> None:
+    """Write the (3, 3) rotation of a quaternion (w, x, y, z), body to NED."""
+    w, x, y, z = q[0], q[1], q[2], q[3]
+    R[0, 0], R[0, 1], R[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
+    R[1, 0], R[1, 1], R[1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
+    R[2, 0], R[2, 1], R[2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
+
+
+@compiled
+def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
+
+    A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m x_d'', b_3d = -A/|A|, f = -A . R e_3, with
+    e_i' = e_v + c_1 e_x (Goodarzi).  A is limited as ``limit_acceleration`` tells.
+    """
+    law = controller.lee
+    a_c, R, R_d = controller.a_c, controller.R, controller.R_d
+    for i in range(3):
+        e_x = 0.0
+        e_v = 0.0
+        if controller.follows[i] == POSITION:
+            e_x = estimate.position[i] - controller.x_d[i]
+        if controller.follows[i] != FREE:
+            e_v = estimate.velocity[i] - controller.v_d[i]
+        controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
+        a_c[i] = controller.a_d[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass + controller.integral[i]
+    limits = limit_acceleration(controller, setpoint)
+    integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
+    A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], law.mass * (a_c[2] - law.gravity)
+    size = math.sqrt(A0 * A0 + A1 * A1 + A2 * A2)
+    b0, b1, b2 = -A0 / size, -A1 / size, -A2 / size
+    c, s = math.cos(controller.yaw_d), math.sin(controller.yaw_d)
+    # b_2d = b_3d x b_1d / |...| with b_1d = (c, s, 0); b_3d points down here, so b_2d is to the right.
+    y0, y1, y2 = -b2 * s, b2 * c, b0 * s - b1 * c
+    norm = math.sqrt(y0 * y0 + y1 * y1 + y2 * y2)
+    y0, y1, y2 = y0 / norm, y1 / norm, y2 / norm
+    R_d[0, 0], R_d[1, 0], R_d[2, 0] = y1 * b2 - y2 * b1, y2 * b0 - y0 * b2, y0 * b1 - y1 * b0
+    R_d[0, 1], R_d[1, 1], R_d[2, 1] = y0, y1, y2
+    R_d[0, 2], R_d[1, 2], R_d[2, 2] = b0, b1, b2
+    f = -(A0 * R[0, 2] + A1 * R[1, 2] + A2 * R[2, 2])
+    wrench.thrust = min(max(f, controller.thrust_min), controller.thrust_max)
+
+
+@compiled
+def attitude_moment(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+    """Moment M = -k_R e_R - k_Omega e_Omega - k_I e_I + Omega x J Omega (Lee 2010, eqs 10, 11 and 16).
+
+    e_R = (R_d^T R - R^T R_d)^vee/2, e_Omega = Omega - R^T R_d Omega_d, e_I' = e_Omega + c_2 e_R.  Of Omega_d
+    only the yaw rate is known, as in RotorS.  RotorS multiplies gains that it has divided by the inertia
+    with the inertia again, which is this law, and leaves out Omega x J Omega: ``inertia`` is zero then.
+    """
+    law = controller.lee
+    W, W_d, R, R_d = estimate.angular_velocity, controller.Omega_d, controller.R, controller.R_d
+    J = law.inertia
+    rates_only = setpoint.level == LEVEL_RATES
+    if not rates_only:
+        W_d[0], W_d[1], W_d[2] = 0.0, 0.0, controller.yaw_rate_d
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        e_R = 0.0
+        e_W = W[i] - W_d[i]
+        if not rates_only:
+            # Entry (k, j) of the skew matrix; R^T R_d Omega_d row by row.
+            turned = 0.0
+            for m in range(3):
+                e_R += 0.5 * (R_d[m, k] * R[m, j] - R[m, k] * R_d[m, j])
+                turned += R[m, i] * (R_d[m, 0] * W_d[0] + R_d[m, 1] * W_d[1] + R_d[m, 2] * W_d[2])
+            e_W = W[i] - turned
+        step = -law.k_I[i] * (e_W + law.c_2[i] * e_R) * dt
+        if not wrench.unmet_moment[i] * step > 0.0:
+            limit = controller.moment_integral_limit[i]
+            integral = controller.moment_integral[i] + step
+            controller.moment_integral[i] = min(max(integral, -limit), limit)
+        wrench.moment[i] = controller.moment_integral[i] - law.k_R[i] * e_R - law.k_Omega[i] * e_W
+    h0 = J[0, 0] * W[0] + J[0, 1] * W[1] + J[0, 2] * W[2]
+    h1 = J[1, 0] * W[0] + J[1, 1] * W[1] + J[1, 2] * W[2]
+    h2 = J[2, 0] * W[0] + J[2, 1] * W[1] + J[2, 2] * W[2]
+    wrench.moment[0] += W[1] * h2 - W[2] * h1
+    wrench.moment[1] += W[2] * h0 - W[0] * h2
+    wrench.moment[2] += W[0] * h1 - W[1] * h0

@@ -1,0 +1,111 @@
+"""Flies controllers and allocation on the real dynamics with the true state as estimate, for their tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.allocation import allocate, allocation_record
+from sitl_bridge.autopilot.control.dispatch import control
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.compiled import compiled
+from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World, WorldSpecification
+
+DT = 0.004
+Floats = NDArray[np.float64]
+
+
+@compiled
+def fly_perfectly(
+    states: Any,
+    estimates: Any,
+    setpoints: Any,
+    controllers: Any,
+    allocations: Any,
+    wrenches: Any,
+    controls: Any,
+) -> None:
+    """One step of control and allocation of every vehicle, knowing its true state."""
+    for i in range(estimates.shape[0]):
+        for j in range(3):
+            estimates[i].position[j] = states[i].position[j]
+            estimates[i].velocity[j] = states[i].velocity[j]
+            estimates[i].angular_velocity[j] = states[i].angular_velocity[j]
+        for j in range(4):
+            estimates[i].attitude[j] = states[i].attitude[j]
+        control(controllers[i], estimates[i], setpoints[i], 0.004, wrenches[i])
+        allocate(allocations[i], wrenches[i], setpoints[i].level, controls[i])
+
+
+class Bench:
+    """Vehicles 50 m apart, their controllers and setpoints."""
+
+    def __init__(
+        self,
+        airframes: Sequence[str | Airframe],
+        choice: str | None = None,
+        world: WorldSpecification | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.world = World(world)
+        self.airframes = [load_airframe(a) if isinstance(a, str) else a for a in airframes]
+        setups = [
+            VehicleSetup(a.vehicle(), a.sensor_records(), position=(0.0, 50.0 * i, 0.0), name=str(i))
+            for i, a in enumerate(self.airframes)
+        ]
+        self.simulation = Simulation(self.world, setups, seed=seed)
+        self.states = self.simulation.states
+        self.controllers = np.array([controller_record(a, self.world, choice) for a in self.airframes])
+        self.allocations = np.array([allocation_record(a, self.world) for a in self.airframes])
+        n = len(self.airframes)
+        self.estimates, self.wrenches = np.zeros(n, ESTIMATE), np.zeros(n, WRENCH)
+        self.setpoints = np.zeros(n, SETPOINT)
+        self.release()
+        self.setpoints["max_horizontal_speed"], self.setpoints["max_tilt"] = 12.0, math.radians(45.0)
+        self.setpoints["max_up_speed"], self.setpoints["max_down_speed"] = 3.0, 1.5
+        self.simulation.armed[:] = 1
+        self.home = self.states["position"].copy()
+
+    def release(self) -> None:
+        """Control nothing: every field of the setpoints that a level may follow becomes nan."""
+        for field in ("position", "velocity", "acceleration", "yaw", "yaw_rate"):
+            self.setpoints[field] = math.nan
+        for field in ("attitude", "angular_velocity", "thrust"):
+            self.setpoints[field] = math.nan
+
+    def run(self, seconds: float) -> NDArray[np.void]:
+        """Fly on; returns the states after each step, (steps, n) STATE."""
+        log = []
+        for _ in range(round(seconds / DT)):
+            fly_perfectly(
+                self.states,
+                self.estimates,
+                self.setpoints,
+                self.controllers,
+                self.allocations,
+                self.wrenches,
+                self.simulation.controls,
+            )
+            self.simulation.advance()
+            log.append(self.states.copy())
+        return np.array(log)
+
+    def take_off(self, height: float = 5.0, seconds: float = 8.0) -> NDArray[np.void]:
+        """From idling on the ground to a hover ``height`` m above where the vehicles stood, heading north."""
+        self.setpoints["level"] = IDLE
+        self.run(0.5)
+        self.setpoints["level"] = TRAJECTORY
+        self.setpoints["position"] = self.home - (0.0, 0.0, height)
+        self.setpoints["yaw"] = 0.0
+        return self.run(seconds)
+
+    def errors(self) -> Floats:
+        """(n,) m between the vehicles and their position setpoints."""
+        return np.asarray(np.linalg.norm(self.states["position"] - self.setpoints["position"], axis=1))
