@@ -1,0 +1,165 @@
+"""The command protocol: what is asked of the link is done here, everything else goes to the commander.
+
+Each command is answered with what became of it.  A command that comes again because its answer was lost is
+answered again and not done again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.commander import ACCEPTED, DENIED, FAILED, UNSUPPORTED, Commander
+from sitl_bridge.autopilot.mavlink.streams import Streams
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, PROTOCOL_VERSION
+
+REMEMBERED = 16
+"""Answers kept for commands that come again."""
+
+REPEAT_WINDOW = 5_000_000
+"""us of the partners' clock in which a confirmation counts as a repeat: MAVSDK and QGroundControl give up
+after three to five tries, half a second to three seconds apart."""
+
+IN_ANY_COMPONENT = frozenset({mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION})
+"""Commands that PX4 also takes when they are for all systems, or another component of this one."""
+
+NOT_SET = 2**31 - 1
+"""INT32_MAX in x and y of COMMAND_INT: not given."""
+
+NAN_AS_INTEGER = 0x7FF80000
+"""A nan that was sent as an integer by mistake, as PX4 recognises it."""
+
+# Commands by which messages were asked for before MAV_CMD_REQUEST_MESSAGE.
+REQUESTS = {
+    mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES: mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION,
+    mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION: PROTOCOL_VERSION.number,
+    mavlink.MAV_CMD_GET_HOME_POSITION: mavlink.MAVLINK_MSG_ID_HOME_POSITION,
+}
+
+Params = tuple[float, ...]
+
+
+class CommandProtocol:
+    """Commands on one link.
+
+    Args:
+        commander: does what steers the vehicle.
+        system_id: of this vehicle.
+        streams: of the link.
+        snapshot: the vehicle at a time.
+        extra: further messages that can be asked for: id to a function giving messages.
+    """
+
+    def __init__(
+        self,
+        commander: Commander,
+        system_id: int,
+        streams: Streams,
+        snapshot: Callable[[int], Snapshot],
+        extra: dict[int, Callable[[], list[Any]]],
+    ) -> None:
+        self._commander = commander
+        self._system_id = system_id
+        self._streams = streams
+        self._snapshot = snapshot
+        self._extra = extra
+        self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=REMEMBERED)
+        self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
+            mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
+            mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
+            mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: self._get_interval,
+            mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: self._set_mission_current,
+        }
+
+    def handle(self, message: Any, now: int, wall: int) -> list[Any]:
+        """Do a COMMAND_LONG or COMMAND_INT and answer it; nothing for those that are for others."""
+        command = message.command
+        if not self._is_for_us(command, message.target_system, message.target_component):
+            return []
+        partner = (message.get_srcSystem(), message.get_srcComponent())
+        params = _long_params(message) if message.get_type() == "COMMAND_LONG" else _int_params(message)
+        if params is None:
+            return [_ack(command, DENIED, partner)]
+        key = (partner, message.get_type(), command, tuple(map(_comparable, params)))
+        if getattr(message, "confirmation", 0):
+            for known, result, at in self._answered:
+                if known == key and wall - at <= REPEAT_WINDOW:
+                    return [_ack(command, result, partner)]
+        result, messages = self._do(command, params, now)
+        self._answered.append((key, result, wall))
+        return [_ack(command, result, partner), *messages]
+
+    def _is_for_us(self, command: int, system: int, component: int) -> bool:
+        if command in IN_ANY_COMPONENT:
+            return system in (0, self._system_id)
+        return system == self._system_id and component in (0, AUTOPILOT)
+
+    def _do(self, command: int, params: Params, now: int) -> tuple[int, list[Any]]:
+        if command in REQUESTS:
+            return self._request_message((REQUESTS[command],), now)
+        own = self._own.get(command)
+        if own is not None:
+            return own(params, now)
+        return self._commander.command(command, params, now), []
+
+    # ------------------------------------------------------------------ commands to the link
+
+    def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
+        number = _message_number(params[0])
+        if number in self._extra:
+            messages = self._extra[number]()
+            return (ACCEPTED if messages else DENIED), messages
+        if number not in MESSAGES:
+            return UNSUPPORTED, []
+        message = MESSAGES[number](self._snapshot(now))
+        return (ACCEPTED, [message]) if message is not None else (DENIED, [])
+
+    def _set_interval(self, params: Params, _now: int) -> tuple[int, list[Any]]:
+        interval = params[1] if math.isfinite(params[1]) else 0.0
+        return (ACCEPTED if self._streams.set_interval(_message_number(params[0]), interval) else FAILED), []
+
+    def _get_interval(self, params: Params, _now: int) -> tuple[int, list[Any]]:
+        number = _message_number(params[0])
+        interval = self._streams.interval(number)
+        return ACCEPTED, [mavlink.MAVLink_message_interval_message(number & 0xFFFF, interval)]
+
+    def _set_mission_current(self, params: Params, _now: int) -> tuple[int, list[Any]]:
+        if not math.isfinite(params[0]) or params[0] < 0:
+            return DENIED, []
+        return (ACCEPTED if self._commander.set_current(round(params[0])) else DENIED), []
+
+
+def _long_params(message: Any) -> Params | None:
+    m = message
+    if _is_integer_maximum(m.param5) and _is_integer_maximum(m.param6):
+        return None  # INT32_MAX, which belongs into COMMAND_INT; PX4 denies it
+    return (m.param1, m.param2, m.param3, m.param4, m.param5, m.param6, m.param7)
+
+
+def _is_integer_maximum(value: float) -> bool:
+    return abs(value - NOT_SET) <= 256.0  # float32 neighbours of 2^31
+
+
+def _int_params(message: Any) -> Params | None:
+    m = message
+    if m.x == NAN_AS_INTEGER and m.y == NAN_AS_INTEGER:
+        return None
+    x, y = (math.nan, math.nan) if m.x == NOT_SET and m.y == NOT_SET else (m.x / 1e7, m.y / 1e7)
+    return (m.param1, m.param2, m.param3, m.param4, x, y, m.z)
+
+
+def _message_number(value: float) -> int:
+    return round(value) if math.isfinite(value) else -1
+
+
+def _comparable(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _ack(command: int, result: int, partner: tuple[int, int]) -> Any:
+    return mavlink.MAVLink_command_ack_message(command, result, 0, 0, *partner)

@@ -1,0 +1,271 @@
+"""UDP ports of one vehicle, PX4's numbers, and the way from datagrams to services and back.
+
+All messages of a moment go to a partner in as few datagrams as they fit in: at a hundred times real time
+that is what keeps the number of datagrams low, and nothing is left out or put off.  A partner that does not
+read as fast loses datagrams in its own socket, as with PX4.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
+from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, Reader
+from sitl_bridge.errors import UserError
+
+LAST_OF_ITS_OWN = 9
+"""Instances above share one port for the offboard link (px4-rc.mavlink)."""
+
+DATAGRAM = 1400
+"""Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP in front."""
+
+MAX_PARTNERS = 8
+"""On one port, beside the one it sends to unasked."""
+
+MAX_READS = 1000
+"""Datagrams read from a port in one poll, so that a flood cannot stop the simulation."""
+
+IP_RECVERR = 11
+"""Linux: refusals by a port that nobody listens on are kept for MSG_ERRQUEUE (ip(7))."""
+
+REFUSED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNRESET})
+"""What a datagram socket says of an earlier datagram that did not get through."""
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class PortPair:
+    """A link of PX4's in simulation.
+
+    Attributes:
+        name: what it is for.
+        local: port it is bound to.
+        remote: port it sends to unasked.
+        rates: Hz by message id.
+    """
+
+    name: str
+    local: int
+    remote: int
+    rates: dict[int, float]
+
+
+def port_pairs(instance: int) -> tuple[PortPair, ...]:
+    """The links of an instance (px4-rc.mavlink): ground station, offboard, payload."""
+    return (
+        PortPair("ground station", 18570 + instance, 14550, NORMAL),
+        PortPair("offboard", 14580 + instance, 14540 + min(instance, LAST_OF_ITS_OWN), ONBOARD),
+        PortPair("payload", 14280 + instance, 14030 + instance, ONBOARD),
+    )
+
+
+class _Port:
+    """A socket and the partners behind it."""
+
+    def __init__(self, pair: PortPair, host: str, partner_host: str) -> None:
+        self.pair = pair
+        self.home: Address = (partner_host, pair.remote)
+        self.present = False  # somebody listens on ``home``
+        self.partners: dict[Address, int] = {}  # when heard last, wall us
+        # Receivers count losses by sequence numbers, so each has a sequence of its own.
+        self.senders: dict[Address, Any] = {}
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            if sys.platform == "linux":
+                self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+            self.socket.bind((host, pair.local))
+        except OSError as error:
+            self.socket.close()
+            raise UserError(
+                f"UDP port {pair.local} for the {pair.name} link cannot be opened on {host}: "
+                f"{error.strerror}; another vehicle of the same instance may be running "
+                "(use another --instance)"
+            ) from error
+        self.socket.setblocking(False)
+
+    def read(self) -> tuple[bytes, Address] | None:
+        """A datagram and where it came from; None when there is none."""
+        while True:
+            try:
+                data, address = self.socket.recvfrom(65535)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if error.errno not in REFUSED:
+                    raise
+                continue  # of an earlier datagram; who refused is in the error queue, see refusals()
+            return data, (address[0], address[1])
+
+    def refusals(self) -> list[Address]:
+        """Addresses on this computer where nobody listened to what was sent; only Linux tells."""
+        refused: list[Address] = []
+        if sys.platform == "linux":
+            while True:
+                try:
+                    *_, address = self.socket.recvmsg(0, 512, socket.MSG_ERRQUEUE)
+                except OSError:
+                    break
+                if address:
+                    refused.append((address[0], address[1]))
+        return refused
+
+    def send(self, data: bytes, address: Address) -> None:
+        """Send a datagram, or lose it."""
+        try:
+            self.socket.sendto(data, address)
+        except OSError:
+            # The refusal of an earlier datagram is reported by the next call, which then sends nothing.
+            try:
+                self.socket.sendto(data, address)
+            except OSError:
+                return  # a full buffer or no way there: lost, as datagrams may be
+
+
+class Endpoint:
+    """The UDP ports of one vehicle.
+
+    Nobody has to speak first: each link sends to its PX4 port by itself.  While nothing listens there (Linux
+    tells), only the heartbeat is sent, so that vehicles without partners cost next to nothing.  Whoever sends
+    to a local port becomes a partner of that link too, with streams of its own.
+
+    Args:
+        services: of the vehicle.
+        instance: decides the ports.
+        host: address the ports are bound to.
+        partner_host: where the links send unasked.
+        links: names of those to open, all by default.
+
+    Raises:
+        UserError: when a port is taken.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        instance: int,
+        *,
+        host: str = "127.0.0.1",
+        partner_host: str = "127.0.0.1",
+        links: tuple[str, ...] = ("ground station", "offboard", "payload"),
+    ) -> None:
+        self.services = services
+        self._reader = Reader()
+        self._ports: list[_Port] = []
+        try:
+            for pair in port_pairs(instance):
+                if pair.name in links:
+                    self._ports.append(_Port(pair, host, partner_host))
+        except UserError:
+            self.close()
+            raise
+        self._probed = -SECOND
+
+    def close(self) -> None:
+        """Close all ports."""
+        for port in self._ports:
+            port.socket.close()
+        self._ports = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ once a moment
+
+    def poll(self, now: int, wall: int) -> None:
+        """Read what has come, answer it, and send what is due.
+
+        Args:
+            now: us of simulated time.
+            wall: us of a steady clock that partners live by.
+        """
+        for port in self._ports:
+            self._receive(port, now, wall)
+        self._look_for_partners(now, wall)
+        for (local, address), messages in self.services.poll(now, wall):
+            self._send(self._port(local), address, messages)
+
+    def receive(self, now: int, wall: int) -> None:
+        """Only read and answer what has come: cheap, for a vehicle that is polled rarely."""
+        for port in self._ports:
+            self._receive(port, now, wall)
+
+    def _port(self, local: int) -> _Port:
+        return next(port for port in self._ports if port.pair.local == local)
+
+    def _receive(self, port: _Port, now: int, wall: int) -> None:
+        for _ in range(MAX_READS):
+            received = port.read()
+            if received is None:
+                return
+            data, address = received
+            for message in self._reader.messages(data):
+                self._welcome(port, address, wall)
+                answers = self.services.handle((port.pair.local, address), message, now, wall)
+                if answers:
+                    self._send(port, address, answers)
+
+    def _welcome(self, port: _Port, address: Address, wall: int) -> None:
+        """Know who speaks; where there are too many, the one silent for longest is forgotten."""
+        if address == port.home:
+            port.present = True
+        elif address not in port.partners and len(port.partners) >= MAX_PARTNERS:
+            silent = min(port.partners, key=port.partners.__getitem__)
+            self._forget(port, silent)
+        if address != port.home:
+            port.partners[address] = wall
+        self.services.link((port.pair.local, address), port.pair.rates)
+
+    def _forget(self, port: _Port, address: Address) -> None:
+        if address == port.home:
+            port.present = False
+        port.partners.pop(address, None)
+        port.senders.pop(address, None)
+        if (port.pair.local, address) in self.services.links:
+            self.services.drop((port.pair.local, address))
+
+    def _look_for_partners(self, now: int, wall: int) -> None:
+        """Drop partners that refuse, and try once a second whether somebody listens where PX4 would send."""
+        for port in self._ports:
+            for address in port.refusals():
+                self._forget(port, address)
+        if 0 <= wall - self._probed < SECOND:
+            return
+        self._probed = wall
+        for port in self._ports:
+            if not port.present:
+                self._send(port, port.home, [heartbeat(self.services.snapshot(now))])
+                # On this computer a refusal comes before sendto returns.
+                port.present = port.home not in port.refusals()
+                if port.present:
+                    self.services.link((port.pair.local, port.home), port.pair.rates)
+
+    def _send(self, port: _Port, address: Address, messages: list[Any]) -> None:
+        sender = port.senders.get(address)
+        if sender is None:
+            system = self.services.source.system_id
+            sender = port.senders[address] = mavlink.MAVLink(None, srcSystem=system, srcComponent=AUTOPILOT)
+        data = bytearray()
+        for message in messages:
+            frame = message.pack(sender)
+            sender.seq = (sender.seq + 1) % 256
+            if data and len(data) + len(frame) > DATAGRAM:
+                port.send(bytes(data), address)
+                data.clear()
+            data += frame
+        port.send(bytes(data), address)

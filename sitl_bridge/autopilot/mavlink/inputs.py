@@ -1,0 +1,216 @@
+"""Setpoints, sticks and the battery that partners send, as the commander takes them.
+
+Frames and masks are read as PX4 reads them (mavlink_receiver.cpp).  What is malformed is refused in words, at
+most every two seconds, for setpoints come many times a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot import layout
+from sitl_bridge.autopilot.commander import NAN3, Commander, OffboardTarget
+from sitl_bridge.autopilot.mavlink.place import local_position
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
+
+IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512
+IGNORE_PLACE = 7
+"""POSITION_TARGET_TYPEMASK."""
+
+IGNORE_ROLL_RATE, IGNORE_PITCH_RATE, IGNORE_YAW_RATE_BODY = 1, 2, 4
+IGNORE_THROTTLE, IGNORE_ATTITUDE = 64, 128
+"""ATTITUDE_TARGET_TYPEMASK."""
+
+COMPLAINT_PERIOD = 2_000_000
+"""us of simulated time between complaints about malformed setpoints."""
+
+PULSE_LOW, PULSE_HIGH, NO_PULSE = 1000, 2000, 0xFFFF
+"""us of an RC channel's pulse at its ends (PX4's RCn_MIN and RCn_MAX), and a channel that is not sent."""
+
+Vector = tuple[float, float, float]
+
+
+class Inputs:
+    """What all links of a vehicle feed its commander with.
+
+    Args:
+        commander: takes it.
+        estimate: () ESTIMATE, for where the local frame is.
+        system_id: of this vehicle.
+        say: sends a status text to everybody: MAV_SEVERITY, text.
+    """
+
+    def __init__(
+        self, commander: Commander, estimate: Any, system_id: int, say: Callable[[int, str], None]
+    ) -> None:
+        self._commander = commander
+        self._estimate = estimate
+        self._system_id = system_id
+        self._say = say
+        self._complained = -COMPLAINT_PERIOD
+        self.handlers: dict[str, Callable[[Any, int], None]] = {
+            "SET_POSITION_TARGET_LOCAL_NED": self._on_local_target,
+            "SET_POSITION_TARGET_GLOBAL_INT": self._on_global_target,
+            "SET_ATTITUDE_TARGET": self._on_attitude_target,
+            "MANUAL_CONTROL": self._on_manual_control,
+            "RC_CHANNELS_OVERRIDE": self._on_channels,
+            "BATTERY_STATUS": self._on_battery,
+            "HEARTBEAT": self._on_heartbeat,
+        }
+
+    def _is_for_us(self, message: Any) -> bool:
+        return message.target_system in (0, self._system_id) and message.target_component in (0, AUTOPILOT)
+
+    def _complain(self, text: str, now: int) -> None:
+        if now - self._complained >= COMPLAINT_PERIOD:
+            self._complained = now
+            self._say(mavlink.MAV_SEVERITY_CRITICAL, text)
+
+    # ------------------------------------------------------------------ offboard
+
+    def _on_local_target(self, message: Any, now: int) -> None:
+        if not self._is_for_us(message):
+            return
+        frame = message.coordinate_frame
+        body = frame == mavlink.MAV_FRAME_BODY_NED
+        if not body and frame != mavlink.MAV_FRAME_LOCAL_NED:
+            self._complain(f"SET_POSITION_TARGET_LOCAL_NED: frame {frame} is not supported", now)
+            return
+        position = NAN3 if body else _unmasked((message.x, message.y, message.z), message.type_mask, 0)
+        self._take_target(message, position, now, body=body)
+
+    def _on_global_target(self, message: Any, now: int) -> None:
+        if not self._is_for_us(message):
+            return
+        position: Vector = NAN3
+        if not message.type_mask & IGNORE_PLACE:
+            local = self._local(message, now)
+            if local is None:
+                return
+            position = local
+        self._take_target(message, position, now, body=False)
+
+    def _local(self, message: Any, now: int) -> Vector | None:
+        """Local position of a global target; None where it cannot be known yet, or the frame is wrong."""
+        frame, height = message.coordinate_frame, message.alt
+        home = self._commander.home
+        if not int(self._estimate["valid"]) & layout.GLOBAL:
+            return None
+        if frame in (mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT):
+            if home is None:
+                return None
+            height += home[2]
+        elif frame not in (mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT):
+            self._complain(f"SET_POSITION_TARGET_GLOBAL_INT: frame {frame} is not supported", now)
+            return None
+        latitude, longitude, altitude = self._estimate["origin"].tolist()
+        return local_position(
+            (latitude, longitude, altitude), (message.lat_int / 1e7, message.lon_int / 1e7, height)
+        )
+
+    def _take_target(self, message: Any, position: Vector, now: int, *, body: bool) -> None:
+        mask = message.type_mask
+        velocity = _unmasked((message.vx, message.vy, message.vz), mask, 3)
+        acceleration = _unmasked((message.afx, message.afy, message.afz), mask, 6)
+        if mask & FORCE and not _is_nan(acceleration):
+            self._complain(f"{message.get_type()}: force is not supported", now)
+            return
+        if _is_nan(position) and _is_nan(velocity) and _is_nan(acceleration):
+            self._complain(f"{message.get_type()}: has no position, velocity or acceleration", now)
+            return
+        if any(math.isinf(value) for value in (*position, *velocity, *acceleration)):
+            self._complain(f"{message.get_type()}: has infinite values", now)
+            return
+        self._commander.offboard(
+            OffboardTarget(
+                position=position,
+                velocity=velocity,
+                acceleration=acceleration,
+                yaw=math.nan if mask & IGNORE_YAW else message.yaw,
+                yaw_rate=math.nan if mask & IGNORE_YAW_RATE else message.yaw_rate,
+                body_frame=body,
+            ),
+            now,
+        )
+
+    def _on_attitude_target(self, message: Any, now: int) -> None:
+        if not self._is_for_us(message):
+            return
+        mask = message.type_mask
+        rates = (message.body_roll_rate, message.body_pitch_rate, message.body_yaw_rate)
+        has_attitude = not mask & IGNORE_ATTITUDE
+        has_rates = not mask & (IGNORE_ROLL_RATE | IGNORE_PITCH_RATE)
+        if not has_attitude and not has_rates:
+            return
+        norm = math.sqrt(sum(value * value for value in message.q))
+        if has_attitude and not 0.5 < norm < 2.0:
+            self._complain("SET_ATTITUDE_TARGET: its quaternion is none", now)
+            return
+        if not all(math.isfinite(value) for value in (*rates, message.thrust)):
+            self._complain("SET_ATTITUDE_TARGET: has values that are no numbers", now)
+            return
+        w, x, y, z = message.q
+        yaw_rate = math.nan if mask & IGNORE_YAW_RATE_BODY else rates[2]
+        self._commander.offboard(
+            OffboardTarget(
+                attitude=(w / norm, x / norm, y / norm, z / norm) if has_attitude else None,
+                angular_velocity=(rates[0], rates[1], yaw_rate) if has_rates else None,
+                yaw_rate=yaw_rate,
+                thrust=0.0 if mask & IGNORE_THROTTLE else min(max(message.thrust, 0.0), 1.0),
+            ),
+            now,
+        )
+
+    # ------------------------------------------------------------------ sticks
+
+    def _on_manual_control(self, message: Any, now: int) -> None:
+        if message.target not in (0, self._system_id):
+            return
+        x, y, r = (v / 1e3 if abs(v) <= 1000 else 0.0 for v in (message.x, message.y, message.r))
+        z = message.z / 1e3 if 0 <= message.z <= 1000 else 0.5
+        self._commander.manual_control(x, y, z, r, now)
+
+    def _on_channels(self, message: Any, now: int) -> None:
+        """Sticks as RC channels in the order PX4 maps by default: roll, pitch, throttle, yaw."""
+        if message.target_system not in (0, self._system_id):
+            return
+        pulses = (message.chan1_raw, message.chan2_raw, message.chan3_raw, message.chan4_raw)
+        if any(pulse in (0, NO_PULSE) for pulse in pulses):
+            return
+        roll, pitch, throttle, yaw = (
+            min(max((pulse - PULSE_LOW) / (PULSE_HIGH - PULSE_LOW), 0.0), 1.0) for pulse in pulses
+        )
+        # A pitch channel goes up with the nose; the stick's x is forward.
+        self._commander.manual_control(1.0 - 2.0 * pitch, 2.0 * roll - 1.0, throttle, 2.0 * yaw - 1.0, now)
+
+    # ------------------------------------------------------------------ others
+
+    def _on_battery(self, message: Any, now: int) -> None:
+        """BATTERY_STATUS of this vehicle's own battery, which a simulator sends."""
+        if message.get_srcSystem() != self._system_id:
+            return
+        cells = [cell for cell in message.voltages if cell != NO_PULSE]
+        self._commander.battery(
+            sum(cells) * 1e-3 if cells else math.nan,
+            message.current_battery * 1e-2 if message.current_battery >= 0 else math.nan,
+            message.battery_remaining * 1e-2 if message.battery_remaining >= 0 else math.nan,
+            now,
+        )
+
+    def _on_heartbeat(self, message: Any, now: int) -> None:
+        if message.type == mavlink.MAV_TYPE_GCS:
+            self._commander.ground_station_seen(now)
+
+
+def _unmasked(values: Vector, mask: int, first: int) -> Vector:
+    """Values whose bits, from ``first`` on, are not set in a mask; nan for the others."""
+    x, y, z = (math.nan if mask & 1 << (first + k) else value for k, value in enumerate(values))
+    return x, y, z
+
+
+def _is_nan(vector: Vector) -> bool:
+    return all(math.isnan(value) for value in vector)

@@ -1,0 +1,142 @@
+"""The parameter protocol as PX4 speaks it: the whole list, one by name or index, setting one.
+
+Integers travel as their own four bytes in the float field.  ``_HASH_CHECK`` lets QGroundControl use the list
+it remembers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.mavlink.wire import PARAM_ERROR, PARAM_VALUE
+from sitl_bridge.autopilot.parameters import ParameterInfo, Parameters
+from sitl_bridge.errors import UserError
+
+HASH = "_HASH_CHECK"
+NO_INDEX = 0xFFFF
+"""-1 in the unsigned field, as PX4 sends it with the hash."""
+
+BURST = 20
+"""Values of a list sent in one poll, as PX4 does over UDP."""
+
+DOES_NOT_EXIST, OUT_OF_RANGE, TYPE_MISMATCH = 1, 2, 7
+"""MAV_PARAM_ERROR."""
+
+
+def parameter_hash(parameters: Parameters) -> int:
+    """CRC-32 without inversion over names and values, as QGroundControl has it of those it remembers."""
+    crc = 0xFFFFFFFF
+    for name, info in parameters.infos.items():
+        crc = zlib.crc32(
+            _bits(info, parameters.values[name]).to_bytes(4, "little"), zlib.crc32(name.encode(), crc)
+        )
+    return crc ^ 0xFFFFFFFF
+
+
+def _bits(info: ParameterInfo, value: float) -> int:
+    packed = struct.pack("<i", int(value)) if info.is_integer else struct.pack("<f", value)
+    return int.from_bytes(packed, "little")
+
+
+class ParameterProtocol:
+    """Parameters on one link.
+
+    Args:
+        parameters: of the vehicle, shared by all links.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self._names = list(parameters.infos)
+        self._index = {name: index for index, name in enumerate(self._names)}
+        self._next = len(self._names)  # of the list that is being sent
+        self._version = parameters.version
+        self._told = dict(parameters.values)
+
+    def handle(self, message: Any) -> list[Any]:
+        """Answer PARAM_REQUEST_LIST, PARAM_REQUEST_READ or PARAM_SET that is meant for this vehicle."""
+        kind = message.get_type()
+        if kind == "PARAM_REQUEST_LIST":
+            self._next = 0
+            return [self._hash()]
+        if kind == "PARAM_REQUEST_READ":
+            return self._read(message)
+        return self._set(message)
+
+    def poll(self) -> list[Any]:
+        """What is due: the next values of a list, and values that have changed."""
+        due = []
+        if self._parameters.version != self._version:
+            self._version = self._parameters.version
+            values = self._parameters.values
+            due = [self._value(name) for name in self._names if values[name] != self._told[name]]
+            self._told = dict(values)
+        if self._next < len(self._names):
+            due += [self._value(name) for name in self._names[self._next : self._next + BURST]]
+            self._next += BURST
+        return due
+
+    def _read(self, message: Any) -> list[Any]:
+        index = message.param_index
+        name = message.param_id
+        if index < 0:
+            if name == HASH:
+                return [self._hash()]
+            if name in self._index:
+                return [self._value(name)]
+        elif index < len(self._names):
+            return [self._value(self._names[index])]
+        return [self._error(message, name if index < 0 else "", DOES_NOT_EXIST)]
+
+    def _set(self, message: Any) -> list[Any]:
+        name = message.param_id
+        if name == HASH:
+            self._next = len(self._names)  # the partner has the values already
+            return []
+        info = self._parameters.infos.get(name)
+        if info is None:
+            return [self._error(message, name, DOES_NOT_EXIST)]
+        wanted = mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32
+        if message.param_type != wanted:
+            return [self._error(message, name, TYPE_MISMATCH), self._value(name)]
+        packed = message.param_value.to_bytes(4, "little")
+        value = struct.unpack("<i" if info.is_integer else "<f", packed)[0]
+        try:
+            self._parameters.set(name, value if math.isfinite(value) else math.nan)
+        except UserError:
+            return [self._error(message, name, OUT_OF_RANGE), self._value(name)]
+        self._told[name] = self._parameters.values[name]
+        return [self._value(name)]
+
+    def _value(self, name: str) -> Any:
+        info = self._parameters.infos[name]
+        return PARAM_VALUE(
+            param_id=name,
+            param_value=_bits(info, self._parameters.values[name]),
+            param_type=mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32,
+            param_count=len(self._names),
+            param_index=self._index[name],
+        )
+
+    def _hash(self) -> Any:
+        return PARAM_VALUE(
+            param_id=HASH,
+            param_value=parameter_hash(self._parameters),
+            param_type=mavlink.MAV_PARAM_TYPE_UINT32,
+            param_count=len(self._names),
+            param_index=NO_INDEX,
+        )
+
+    def _error(self, message: Any, name: str, error: int) -> Any:
+        return PARAM_ERROR(
+            target_system=message.get_srcSystem(),
+            target_component=message.get_srcComponent(),
+            param_id=name,
+            param_index=getattr(message, "param_index", -1),
+            error=error,
+        )

@@ -1,0 +1,236 @@
+"""One vehicle's MAVLink services: links that share a commander, each with its own streams and transfers.
+
+A link is one partner at one address.  No sockets and no clock: times are given, and messages go in and come
+out as objects.  ``now`` is simulated time, which the vehicle lives in; ``wall`` is the time its partners live
+in (both in us), on which retries and time-outs of transfers run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
+from sitl_bridge.autopilot.mavlink.inputs import Inputs
+from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
+from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
+from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, heartbeat
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, MISSION_CURRENT
+
+TEXT_LENGTH = 50
+"""Bytes of text in one STATUSTEXT."""
+
+Key = tuple[int, tuple[str, int]]
+"""A link: local port, and the partner's address."""
+
+REACHED_REPEATS = 10
+"""Times, a second apart, that MISSION_ITEM_REACHED is said again, as PX4 does."""
+
+
+class Link:
+    """What goes over one link.  Made by :meth:`Services.link`.
+
+    Args:
+        services: of the vehicle.
+        rates: Hz by message id of what is sent by itself.
+    """
+
+    def __init__(self, services: Services, rates: dict[int, float]) -> None:
+        source = services.source
+        self._services = services
+        self.streams = Streams(rates)
+        self._outbox: deque[Any] = deque()
+        self.parameters = ParameterProtocol(source.commander.parameters)
+        self.missions = MissionProtocol(services.missions)
+        extra = {MISSION_CURRENT.number: lambda: [self.missions.current()]}
+        self.commands = CommandProtocol(
+            source.commander, source.system_id, self.streams, services.snapshot, extra
+        )
+        self._beat = _Beat()
+        self._mission_beat = _Beat()
+        self._greet_at: int | None = None
+        self._greeted = False
+        self._mission_current = -1
+        self._reached = -1
+        self._reached_left = 0
+
+    def handle(self, message: Any, now: int, wall: int) -> list[Any]:
+        """Take a message in and answer it.
+
+        Args:
+            message: from ``wire.Reader``.
+            now: us of simulated time.
+            wall: us of the partners' clock.
+        """
+        kind = message.get_type()
+        inputs = self._services.inputs.handlers.get(kind)
+        if inputs is not None:
+            inputs(message, now)
+            return []
+        if kind in ("COMMAND_LONG", "COMMAND_INT"):
+            return self.commands.handle(message, now, wall)
+        system = self._services.source.system_id
+        if kind.startswith("PARAM_") and hasattr(message, "target_system"):
+            ours = message.target_system == system and message.target_component in (0, AUTOPILOT)
+            return self.parameters.handle(message) if ours and not kind.startswith("PARAM_EXT") else []
+        if kind.startswith("MISSION_") and hasattr(message, "target_system"):
+            return self.missions.handle(message, wall) if is_for(message, system) else []
+        if kind == "SET_MODE":
+            return self._set_mode(message, now)
+        return _time_answers(message, now)
+
+    def poll(self, now: int, wall: int) -> list[Any]:
+        """What is due, oldest first; see :meth:`handle` for the times."""
+        due: list[Any] = []
+        if self._beat.is_due(now, wall):
+            due.append(heartbeat(self._services.snapshot(now)))
+        due += self._greeting(wall)
+        due += self._outbox
+        self._outbox.clear()
+        due += self.missions.poll(wall)
+        due += self.parameters.poll()
+        due += self._mission_progress(now)
+        for number in self.streams.due(now):
+            message = MESSAGES[number](self._services.snapshot(now))
+            if message is not None:
+                due.append(message)
+        return due
+
+    def put(self, message: Any) -> None:
+        """Send this with the next poll."""
+        self._outbox.append(message)
+
+    def reached(self, seq: int) -> None:
+        """A mission item was reached: say it now, and again for a while."""
+        self._reached, self._reached_left = seq, REACHED_REPEATS
+        self.put(mavlink.MAVLink_mission_item_reached_message(seq))
+
+    def _greeting(self, wall: int) -> list[Any]:
+        """Say who flies, a little after the partner has come: MAVSDK hears no text before it is asked to."""
+        if self._greet_at is None:
+            self._greet_at = wall + SECOND
+        if self._greeted or wall < self._greet_at:
+            return []
+        self._greeted = True
+        version = ".".join(map(str, self._services.source.version))
+        text = f"sitl-bridge {version}: built-in flight stack, not PX4"
+        return self._services.text_messages(mavlink.MAV_SEVERITY_NOTICE, text)
+
+    def _mission_progress(self, now: int) -> list[Any]:
+        commander = self._services.source.commander
+        due: list[Any] = []
+        again = self._mission_beat.is_due(now, now)
+        if again or commander.mission_current != self._mission_current:
+            self._mission_current = commander.mission_current
+            due.append(self.missions.current())
+        if again and self._reached_left and commander.mission:
+            self._reached_left -= 1
+            due.append(mavlink.MAVLink_mission_item_reached_message(self._reached))
+        return due
+
+    def _set_mode(self, message: Any, now: int) -> list[Any]:
+        """SET_MODE, which came before MAV_CMD_DO_SET_MODE and has no answer."""
+        source = self._services.source
+        if message.target_system == source.system_id:
+            custom = message.custom_mode
+            params = (float(message.base_mode), float(custom >> 16 & 0xFF), float(custom >> 24), *(0.0,) * 4)
+            source.commander.command(mavlink.MAV_CMD_DO_SET_MODE, params, now)
+        return []
+
+
+class _Beat:
+    """Once a second of simulated time, and not less than once a second of the partner's.
+
+    A vehicle simulated at a tenth of real time would else be called lost by partners that wait three seconds.
+    """
+
+    def __init__(self) -> None:
+        self._now = self._wall = -SECOND
+
+    def is_due(self, now: int, wall: int) -> bool:
+        if now - self._now < SECOND and wall - self._wall < SECOND:
+            return False
+        self._now, self._wall = now, wall
+        return True
+
+
+def _time_answers(message: Any, now: int) -> list[Any]:
+    """Answers to PING and TIMESYNC; nothing for everything else."""
+    kind = message.get_type()
+    if kind == "PING" and message.target_system == 0 and message.target_component == 0:
+        partner = message.get_srcSystem(), message.get_srcComponent()
+        return [mavlink.MAVLink_ping_message(message.time_usec, message.seq, *partner)]
+    if kind == "TIMESYNC" and message.tc1 == 0:
+        return [mavlink.MAVLink_timesync_message(now * 1000, message.ts1)]
+    return []
+
+
+class Services:
+    """The services of one vehicle.
+
+    Args:
+        source: the vehicle.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.missions = MissionStore(source.commander, self.say)
+        self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.say)
+        self.links: dict[Key, Link] = {}
+        self._text_id = 0
+        self._snapshot: Snapshot | None = None
+
+    def snapshot(self, now: int) -> Snapshot:
+        """The vehicle now, read once for all that is sent at this moment."""
+        if self._snapshot is None or self._snapshot.now != now:
+            self._snapshot = Snapshot(self.source, now)
+        return self._snapshot
+
+    def link(self, key: Key, rates: dict[int, float]) -> Link:
+        """The link to a partner, made when it is new."""
+        if key not in self.links:
+            self.links[key] = Link(self, rates)
+        return self.links[key]
+
+    def drop(self, key: Key) -> None:
+        """Forget a partner; an upload of its is given up."""
+        link = self.links.pop(key)
+        if self.missions.upload is not None and self.missions.upload.owner is link.missions:
+            self.missions.upload = None
+
+    def handle(self, key: Key, message: Any, now: int, wall: int) -> list[Any]:
+        """Take a message of a partner in and return the answers; see :meth:`Link.handle`."""
+        return self.links[key].handle(message, now, wall)
+
+    def poll(self, now: int, wall: int) -> list[tuple[Key, list[Any]]]:
+        """Everything that is due, by partner; to be called at least as often as the commander is updated."""
+        self._snapshot = None  # records may have changed within the moment
+        commander = self.source.commander
+        while commander.texts:
+            self.say(*commander.texts.popleft())
+        while commander.reached:
+            seq = commander.reached.popleft()
+            for link in self.links.values():
+                link.reached(seq)
+        commander.mode_changes.clear()  # HEARTBEAT tells them
+        return [(key, messages) for key, link in self.links.items() if (messages := link.poll(now, wall))]
+
+    def say(self, severity: int, text: str) -> None:
+        """Send a status text to every partner."""
+        for message in self.text_messages(severity, text):
+            for link in self.links.values():
+                link.put(message)
+
+    def text_messages(self, severity: int, text: str) -> list[Any]:
+        """STATUSTEXT, in chunks where it is long (common.xml: with an id, and a last chunk that is short)."""
+        data = text.encode()
+        if len(data) <= TEXT_LENGTH:
+            return [mavlink.MAVLink_statustext_message(severity, data)]
+        self._text_id = self._text_id % 0xFFFF + 1
+        return [
+            mavlink.MAVLink_statustext_message(severity, data[at : at + TEXT_LENGTH], self._text_id, number)
+            for number, at in enumerate(range(0, len(data) + 1, TEXT_LENGTH))
+        ]

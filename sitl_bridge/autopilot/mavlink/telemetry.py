@@ -1,0 +1,587 @@
+"""What the vehicle tells about itself: one function a message, from the stack's records and its commander.
+
+Units and meanings are those PX4 gives the fields (its mavlink/streams); where PX4 departs from the
+specification the function says so.  When each is sent is in ``streams.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot import layout
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.mavlink import wire
+from sitl_bridge.autopilot.mavlink.place import global_position, local_position
+
+TYPES = {
+    3: mavlink.MAV_TYPE_TRICOPTER,
+    4: mavlink.MAV_TYPE_QUADROTOR,
+    6: mavlink.MAV_TYPE_HEXAROTOR,
+    8: mavlink.MAV_TYPE_OCTOROTOR,
+    10: mavlink.MAV_TYPE_DECAROTOR,
+    12: mavlink.MAV_TYPE_DODECAROTOR,
+}
+"""MAV_TYPE by number of rotors."""
+
+GENERIC_MULTIROTOR = 43
+"""MAV_TYPE_GENERIC_MULTIROTOR, for every other number of rotors."""
+
+INTERFACE = (1, 15, 0)
+"""The PX4 release whose MAVLink interface the services follow.  MAVSDK and QGroundControl (which warns below
+1.4) read from it what they may ask for; which program flies is said in VENDOR_MARK and in words."""
+
+VENDOR_MARK = b"built"
+"""Where PX4 has the beginning of its git hash; before it comes the version of this program."""
+
+CAPABILITIES = (
+    mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_COMMAND_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_FLIGHT_TERMINATION
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MAVLINK2
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_RALLY
+)
+
+PULSE_AT_REST, PULSE_RANGE = 1000, 1000
+"""us of servo pulse at motor command 0, and from there to command 1 (PX4's simulated outputs)."""
+
+UNKNOWN = 0xFFFF
+"""Of a uint16 field."""
+
+NAN = math.nan
+
+
+@dataclass
+class Source:
+    """Where telemetry comes from.  Records are views that the stack writes and telemetry only reads.
+
+    Attributes:
+        system_id: of MAVLink.
+        version: of this program, major, minor, patch.
+        rotor_count: of the airframe.
+        commander: mode, arming, mission, home, battery (``commander.Commander``).
+        estimate: () ESTIMATE.
+        setpoint: () SETPOINT.
+        measurement: () MEASUREMENT.
+        controls: (16,) motor commands 0..1.
+        unix_time: us since 1970 at simulated time 0; 0 when unknown.
+    """
+
+    system_id: int
+    version: tuple[int, int, int]
+    rotor_count: int
+    commander: Commander
+    estimate: Any
+    setpoint: Any
+    measurement: Any
+    controls: Any
+    unix_time: int = 0
+
+
+class Snapshot:
+    """The vehicle at a moment, its estimate as plain numbers, shared by all messages of that moment.
+
+    Args:
+        source: where it comes from.
+        now: us of simulated time.
+    """
+
+    def __init__(self, source: Source, now: int) -> None:
+        estimate = source.estimate
+        self.source = source
+        self.commander = source.commander
+        self.now = now
+        self.boot_ms = now // 1000 & 0xFFFFFFFF
+        self.valid = int(estimate["valid"])
+        self.attitude: list[float] = estimate["attitude"].tolist()
+        self.rates: list[float] = estimate["angular_velocity"].tolist()
+        self.velocity: list[float] = estimate["velocity"].tolist()
+        self.position: list[float] = estimate["position"].tolist()
+        self.origin: list[float] = estimate["origin"].tolist()
+
+    def has(self, bits: int) -> bool:
+        """Whether the estimate has all of these (bits of ESTIMATE.valid)."""
+        return self.valid & bits == bits
+
+    @cached_property
+    def euler(self) -> tuple[float, float, float]:
+        """Roll, pitch, yaw in rad."""
+        return euler(self.attitude)
+
+    @cached_property
+    def place(self) -> tuple[float, float, float]:
+        """deg latitude, deg longitude, m altitude."""
+        o, p = self.origin, self.position
+        return global_position((o[0], o[1], o[2]), (p[0], p[1], p[2]))
+
+    @cached_property
+    def home(self) -> tuple[float, float, float] | None:
+        """Home in the local frame, m north, east, down."""
+        home = self.commander.home
+        o = self.origin
+        return None if home is None else local_position((o[0], o[1], o[2]), home)
+
+    @property
+    def heading(self) -> float:
+        """deg, 0..360."""
+        return math.degrees(self.euler[2]) % 360.0
+
+
+def euler(attitude: list[float]) -> tuple[float, float, float]:
+    """Roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
+    w, x, y, z = attitude
+    return (
+        math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+        math.asin(min(max(2.0 * (w * y - z * x), -1.0), 1.0)),
+        math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+    )
+
+
+def whole(value: float, low: int, high: int, unknown: int) -> int:
+    """``value`` rounded and kept within its field, or ``unknown`` where it is no number."""
+    return min(max(round(value), low), high) if math.isfinite(value) else unknown
+
+
+def _int16(value: float) -> int:
+    return whole(value, -32768, 32767, 0)
+
+
+def _uint16(value: float, unknown: int = UNKNOWN) -> int:
+    return whole(value, 0, 65534, unknown)
+
+
+def _int32(value: float) -> int:
+    return whole(value, -(2**31), 2**31 - 1, 0)
+
+
+# ------------------------------------------------------------------ state of the vehicle
+
+
+def heartbeat(s: Snapshot) -> Any:
+    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, by which partners choose how to talk."""
+    commander = s.commander
+    return mavlink.MAVLink_heartbeat_message(
+        TYPES.get(s.source.rotor_count, GENERIC_MULTIROTOR),
+        mavlink.MAV_AUTOPILOT_PX4,
+        commander.mode.base_mode(commander.armed),
+        commander.mode.custom_mode,
+        commander.system_status,
+        3,
+    )
+
+
+def sys_status(s: Snapshot) -> Any:
+    """SYS_STATUS; as in PX4 the prearm check is a bit of the health."""
+    commander = s.commander
+    bits = commander.health_bits
+    healthy = bits.healthy & ~mavlink.MAV_SYS_STATUS_PREARM_CHECK
+    if not commander.arming_problems:
+        healthy |= mavlink.MAV_SYS_STATUS_PREARM_CHECK
+    battery = commander.battery_state
+    return mavlink.MAVLink_sys_status_message(
+        bits.present,
+        bits.enabled,
+        healthy,
+        0,
+        _uint16(battery.voltage * 1e3),
+        whole(battery.current * 1e2, 0, 32767, -1),
+        whole(math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1),
+        *(0,) * 6,
+    )
+
+
+def battery_status(s: Snapshot) -> Any:
+    """BATTERY_STATUS; the whole voltage is in the first cell, as PX4 does where it knows no cells."""
+    battery = s.commander.battery_state
+    voltage = _uint16(battery.voltage * 1e3)
+    return mavlink.MAVLink_battery_status_message(
+        id=0,
+        battery_function=mavlink.MAV_BATTERY_FUNCTION_ALL,
+        type=mavlink.MAV_BATTERY_TYPE_LIPO,
+        temperature=0x7FFF,
+        voltages=[voltage] + [UNKNOWN] * 9,
+        current_battery=whole(battery.current * 1e2, 0, 32767, -1),
+        current_consumed=-1,
+        energy_consumed=-1,
+        battery_remaining=whole(battery.remaining * 1e2, 0, 100, -1),
+        charge_state=battery.warning + mavlink.MAV_BATTERY_CHARGE_STATE_OK if battery.time >= 0 else 0,
+    )
+
+
+def extended_sys_state(s: Snapshot) -> Any:
+    """EXTENDED_SYS_STATE."""
+    return mavlink.MAVLink_extended_sys_state_message(
+        mavlink.MAV_VTOL_STATE_UNDEFINED, int(s.commander.landed_state)
+    )
+
+
+def autopilot_version(s: Snapshot) -> Any:
+    """AUTOPILOT_VERSION.
+
+    QGroundControl and MAVSDK read the three lowest bytes of ``flight_custom_version`` as the vendor's version
+    and the rest as a hash: there stand this program's version and VENDOR_MARK, never a hash of PX4's.
+    """
+    major, minor, patch = s.source.version
+    custom = [patch, minor, major, *VENDOR_MARK]
+    number = INTERFACE[0] << 24 | INTERFACE[1] << 16 | INTERFACE[2] << 8
+    own = major << 24 | minor << 16 | patch << 8
+    return mavlink.MAVLink_autopilot_version_message(
+        capabilities=CAPABILITIES,
+        flight_sw_version=number | mavlink.FIRMWARE_VERSION_TYPE_DEV,
+        middleware_sw_version=own,
+        os_sw_version=0,
+        board_version=0,
+        flight_custom_version=custom,
+        middleware_custom_version=custom,
+        os_custom_version=[0] * 8,
+        vendor_id=0,
+        product_id=0,
+        uid=s.source.system_id,
+        uid2=[s.source.system_id] + [0] * 17,
+    )
+
+
+def protocol_version(_: Snapshot) -> Any:
+    """PROTOCOL_VERSION: MAVLink 2, and 1 is read."""
+    return wire.PROTOCOL_VERSION(version=200, min_version=100, max_version=200)
+
+
+def system_time(s: Snapshot) -> Any:
+    """SYSTEM_TIME, simulated."""
+    unix = s.source.unix_time
+    return mavlink.MAVLink_system_time_message(unix + s.now if unix else 0, s.boot_ms)
+
+
+# ------------------------------------------------------------------ what it believes
+
+
+def attitude(s: Snapshot) -> Any:
+    """ATTITUDE."""
+    return mavlink.MAVLink_attitude_message(s.boot_ms, *s.euler, *s.rates) if s.has(layout.ATTITUDE) else None
+
+
+def attitude_quaternion(s: Snapshot) -> Any:
+    """ATTITUDE_QUATERNION."""
+    if not s.has(layout.ATTITUDE):
+        return None
+    return mavlink.MAVLink_attitude_quaternion_message(s.boot_ms, *s.attitude, *s.rates)
+
+
+def local_position_ned(s: Snapshot) -> Any:
+    """LOCAL_POSITION_NED, as in PX4 only while position and velocity are both known."""
+    if not s.has(layout.POSITION | layout.VELOCITY | layout.HEIGHT):
+        return None
+    return mavlink.MAVLink_local_position_ned_message(s.boot_ms, *s.position, *s.velocity)
+
+
+def global_position_int(s: Snapshot) -> Any:
+    """GLOBAL_POSITION_INT."""
+    if not s.has(layout.GLOBAL | layout.POSITION | layout.HEIGHT):
+        return None
+    latitude, longitude, altitude = s.place
+    above_home = s.home[2] - s.position[2] if s.home is not None else -s.position[2]
+    return mavlink.MAVLink_global_position_int_message(
+        s.boot_ms,
+        _int32(latitude * 1e7),
+        _int32(longitude * 1e7),
+        _int32(altitude * 1e3),
+        _int32(above_home * 1e3),
+        *(_int16(v * 1e2) for v in s.velocity),
+        round(s.heading * 1e2) % 36000,
+    )
+
+
+def vfr_hud(s: Snapshot) -> Any:
+    """VFR_HUD; no airspeed is measured."""
+    controls = s.source.controls[: s.source.rotor_count]
+    throttle = float(controls.mean()) * 100.0 if s.commander.armed and len(controls) else 0.0
+    return mavlink.MAVLink_vfr_hud_message(
+        0.0,
+        math.hypot(s.velocity[0], s.velocity[1]),
+        round(s.heading) % 360,
+        _uint16(throttle, 0),
+        s.place[2],
+        -s.velocity[2],
+    )
+
+
+def altitude(s: Snapshot) -> Any:
+    """ALTITUDE."""
+    if not s.has(layout.HEIGHT):
+        return None
+    up = -s.position[2]
+    clearance = float(s.source.estimate["height_above_ground"])
+    return mavlink.MAVLink_altitude_message(
+        s.now,
+        pressure_altitude(float(s.source.measurement["pressure"])),
+        s.place[2],
+        up,
+        up + s.home[2] if s.home is not None else up,
+        up - clearance,
+        clearance,
+    )
+
+
+def pressure_altitude(pressure: float) -> float:
+    """m in the standard atmosphere (ICAO Doc 7488: 288.15 K and 101325 Pa at sea level, 6.5 K/km)."""
+    return 44330.77 * (1.0 - (pressure / 101325.0) ** 0.190263) if pressure > 0.0 else NAN
+
+
+def odometry(s: Snapshot) -> Any:
+    """ODOMETRY, pose in the local frame and velocity in the same, as PX4 sends it."""
+    if not s.has(layout.ATTITUDE | layout.POSITION | layout.HEIGHT):
+        return None
+    estimate = s.source.estimate
+    pose, twist = [NAN] * 21, [NAN] * 21
+    variances = [
+        *estimate["position_deviation"].tolist(),
+        *estimate["attitude_deviation"].tolist(),
+    ]
+    for at, deviation in zip((0, 6, 11, 15, 18, 20), variances, strict=True):
+        pose[at] = deviation * deviation
+    for at, deviation in zip((0, 6, 11), estimate["velocity_deviation"].tolist(), strict=True):
+        twist[at] = deviation * deviation
+    return mavlink.MAVLink_odometry_message(
+        s.now,
+        mavlink.MAV_FRAME_LOCAL_NED,
+        mavlink.MAV_FRAME_LOCAL_NED,
+        *s.position,
+        s.attitude,
+        *s.velocity,
+        *s.rates,
+        pose,
+        twist,
+        int(estimate["resets"]) & 0xFF,
+        mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT,
+    )
+
+
+def estimator_status(s: Snapshot) -> Any:
+    """ESTIMATOR_STATUS; the ratios are innovations over their gates, the greatest of a source's."""
+    estimate = s.source.estimate
+    squared = estimate["test_ratio"].tolist()
+    ratio = [math.sqrt(value) if value > 0.0 else 0.0 for value in squared]
+    flags = 0
+    for bits, flag in _ESTIMATOR_FLAGS:
+        if s.has(bits):
+            flags |= flag
+    deviation = estimate["position_deviation"].tolist()
+    return mavlink.MAVLink_estimator_status_message(
+        s.now,
+        flags,
+        max(ratio[layout.GPS_VELOCITY], ratio[layout.FLOW_VELOCITY]),
+        ratio[layout.GPS_POSITION],
+        ratio[layout.BARO_HEIGHT],
+        ratio[layout.MAGNETIC_HEADING],
+        ratio[layout.RANGE_HEIGHT],
+        0.0,
+        math.hypot(deviation[0], deviation[1]),
+        deviation[2],
+    )
+
+
+_ESTIMATOR_FLAGS = (
+    (layout.ATTITUDE, mavlink.ESTIMATOR_ATTITUDE),
+    (layout.VELOCITY, mavlink.ESTIMATOR_VELOCITY_HORIZ),
+    (layout.HEIGHT, mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_POS_VERT_ABS),
+    (layout.POSITION, mavlink.ESTIMATOR_POS_HORIZ_REL | mavlink.ESTIMATOR_PRED_POS_HORIZ_REL),
+    (
+        layout.POSITION | layout.GLOBAL,
+        mavlink.ESTIMATOR_POS_HORIZ_ABS | mavlink.ESTIMATOR_PRED_POS_HORIZ_ABS,
+    ),
+    (layout.ABOVE_GROUND, mavlink.ESTIMATOR_POS_VERT_AGL),
+)
+
+
+def gps_global_origin(s: Snapshot) -> Any:
+    """GPS_GLOBAL_ORIGIN of the local frame."""
+    if not s.has(layout.GLOBAL):
+        return None
+    latitude, longitude, height = s.origin
+    return mavlink.MAVLink_gps_global_origin_message(
+        _int32(math.degrees(latitude) * 1e7),
+        _int32(math.degrees(longitude) * 1e7),
+        _int32(height * 1e3),
+        s.now,
+    )
+
+
+def home_position(s: Snapshot) -> Any:
+    """HOME_POSITION; None while there is no home."""
+    home = s.commander.home
+    if home is None or s.home is None:
+        return None
+    latitude, longitude, height = home
+    return mavlink.MAVLink_home_position_message(
+        _int32(latitude * 1e7),
+        _int32(longitude * 1e7),
+        _int32(height * 1e3),
+        *s.home,
+        [1.0, 0.0, 0.0, 0.0],
+        0.0,
+        0.0,
+        0.0,
+        s.now,
+    )
+
+
+# ------------------------------------------------------------------ what it measures
+
+
+def gps_raw_int(s: Snapshot) -> Any:
+    """GPS_RAW_INT; as HIL_GPS carries no dilution of precision, eph and epv are unknown."""
+    m = s.source.measurement
+    north, east, _ = m["gps_velocity"].tolist()
+    height = _int32(float(m["altitude"]) * 1e3)
+    return mavlink.MAVLink_gps_raw_int_message(
+        s.now,
+        int(m["fix"]),
+        _int32(math.degrees(float(m["latitude"])) * 1e7),
+        _int32(math.degrees(float(m["longitude"])) * 1e7),
+        height,
+        UNKNOWN,
+        UNKNOWN,
+        _uint16(math.hypot(north, east) * 1e2),
+        _uint16(math.degrees(math.atan2(east, north)) % 360.0 * 1e2 % 36000),
+        whole(float(m["satellites"]), 0, 254, 255),
+        height,
+        whole(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
+        whole(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
+    )
+
+
+def highres_imu(s: Snapshot) -> Any:
+    """HIGHRES_IMU: accelerometer, gyroscope, magnetometer in gauss, pressure in hPa."""
+    m = s.source.measurement
+    pressure = float(m["pressure"])
+    return mavlink.MAVLink_highres_imu_message(
+        s.now,
+        *m["accelerometer"].tolist(),
+        *m["gyroscope"].tolist(),
+        *(value * 1e4 for value in m["magnetometer"].tolist()),
+        pressure * 1e-2,
+        0.0,
+        pressure_altitude(pressure),
+        NAN,
+        0x3F | 0x1C0 | 0xA00,
+    )
+
+
+def scaled_pressure(s: Snapshot) -> Any:
+    """SCALED_PRESSURE."""
+    pressure = float(s.source.measurement["pressure"])
+    return mavlink.MAVLink_scaled_pressure_message(s.boot_ms, pressure * 1e-2, 0.0, 0)
+
+
+def distance_sensor(s: Snapshot) -> Any:
+    """DISTANCE_SENSOR looking down; None where nothing is in range."""
+    distance = float(s.source.measurement["range"])
+    if not distance > 0.0:
+        return None
+    return mavlink.MAVLink_distance_sensor_message(
+        s.boot_ms,
+        0,
+        0xFFFE,
+        _uint16(distance * 1e2),
+        mavlink.MAV_DISTANCE_SENSOR_LASER,
+        0,
+        mavlink.MAV_SENSOR_ROTATION_PITCH_270,
+        255,
+    )
+
+
+def vibration(s: Snapshot) -> Any:
+    """VIBRATION: none is measured, so it is zero."""
+    return mavlink.MAVLink_vibration_message(s.now, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
+# ------------------------------------------------------------------ what it wants
+
+
+def attitude_target(s: Snapshot) -> Any:
+    """ATTITUDE_TARGET; without attitude where a trajectory is followed, for the controller keeps its own."""
+    setpoint = s.source.setpoint
+    level = int(setpoint["level"])
+    mask = 0 if level == layout.LEVEL_RATES else 7
+    mask |= 0 if level == layout.LEVEL_ATTITUDE else mavlink.ATTITUDE_TARGET_TYPEMASK_ATTITUDE_IGNORE
+    if level not in (layout.LEVEL_ATTITUDE, layout.LEVEL_RATES):
+        mask |= mavlink.ATTITUDE_TARGET_TYPEMASK_THROTTLE_IGNORE
+    thrust = float(setpoint["thrust"])
+    return mavlink.MAVLink_attitude_target_message(
+        s.boot_ms,
+        mask,
+        setpoint["attitude"].tolist(),
+        *setpoint["angular_velocity"].tolist(),
+        thrust,
+    )
+
+
+def position_target_local_ned(s: Snapshot) -> Any:
+    """POSITION_TARGET_LOCAL_NED; what is not controlled is nan and marked in the mask, as in PX4."""
+    setpoint = s.source.setpoint
+    if int(setpoint["level"]) != layout.TRAJECTORY:
+        return None
+    values = [
+        *setpoint["position"].tolist(),
+        *setpoint["velocity"].tolist(),
+        *setpoint["acceleration"].tolist(),
+        float(setpoint["yaw"]),
+        float(setpoint["yaw_rate"]),
+    ]
+    # bits 0 to 8 position, velocity, acceleration; 9 is "force"; 10 yaw, 11 yaw rate
+    bits = [*range(9), 10, 11]
+    mask = sum(1 << bit for bit, value in zip(bits, values, strict=True) if not math.isfinite(value))
+    return mavlink.MAVLink_position_target_local_ned_message(
+        s.boot_ms, mavlink.MAV_FRAME_LOCAL_NED, mask, *values
+    )
+
+
+def servo_output_raw(s: Snapshot) -> Any:
+    """SERVO_OUTPUT_RAW: motor commands as pulses; 0 where there is no motor."""
+    count = s.source.rotor_count
+    controls = s.source.controls.tolist()[:16]
+    pulses = [_uint16(PULSE_AT_REST + PULSE_RANGE * value, 0) for value in controls[:count]]
+    pulses += [0] * (16 - len(pulses))
+    return mavlink.MAVLink_servo_output_raw_message(s.now & 0xFFFFFFFF, 0, *pulses)
+
+
+MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
+    mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
+    mavlink.MAVLINK_MSG_ID_SYS_STATUS: sys_status,
+    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: battery_status,
+    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: extended_sys_state,
+    mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: autopilot_version,
+    wire.PROTOCOL_VERSION.number: protocol_version,
+    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: system_time,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE: attitude,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: attitude_quaternion,
+    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: local_position_ned,
+    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: global_position_int,
+    mavlink.MAVLINK_MSG_ID_VFR_HUD: vfr_hud,
+    mavlink.MAVLINK_MSG_ID_ALTITUDE: altitude,
+    mavlink.MAVLINK_MSG_ID_ODOMETRY: odometry,
+    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: estimator_status,
+    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: gps_global_origin,
+    mavlink.MAVLINK_MSG_ID_HOME_POSITION: home_position,
+    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: gps_raw_int,
+    mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: highres_imu,
+    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: scaled_pressure,
+    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: distance_sensor,
+    mavlink.MAVLINK_MSG_ID_VIBRATION: vibration,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: attitude_target,
+    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: position_target_local_ned,
+    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: servo_output_raw,
+}
+"""Messages by id; a function gives None while the vehicle has nothing to say."""
