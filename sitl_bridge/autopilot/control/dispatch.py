@@ -48,11 +48,37 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
         lee(controller, estimate, setpoint, dt, wrench)
     else:
         hector_pid(controller, estimate, setpoint, dt, wrench)
+    hasten_rotors(controller, estimate, dt, wrench)
+
+
+@compiled
+def hasten_rotors(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
+    """Make the rotors' answer to moments what the laws are designed for.
+
+    The derivative D: rotors with a lag T turn the vehicle by (T s + 1) dOmega/dt = M/J; with
+    (1 + D) M - D J dOmega/dt in place of M the lag is T/(1 + D).  The yaw lead: speeding up a rotor turns
+    the vehicle before its drag does, by (1 + lead s), which a filter 1/(1 + lead s) takes back.
+
+    Args:
+        controller: CONTROLLER record.
+        estimate: ESTIMATE record.
+        dt: s.
+        wrench: WRENCH record with the law's moment, changed in place.
+    """
+    D = controller.derivative
+    if D > 0.0:
+        W, W_dot = estimate.angular_velocity, controller.Omega_dot
+        blend = dt / (dt + controller.derivative_filter)
+        for i in range(3):
+            W_dot[i] += blend * ((W[i] - controller.Omega_last[i]) / dt - W_dot[i])
+            controller.Omega_last[i] = W[i]
+        for i in range(3):
+            J = controller.inertia[i]
+            felt = J[0] * W_dot[0] + J[1] * W_dot[1] + J[2] * W_dot[2]
+            wrench.moment[i] = (1.0 + D) * wrench.moment[i] - D * felt
     if controller.yaw_lead > 0.0:
-        # Speeding up a rotor turns the vehicle before its drag does, by (1 + lead s); this takes it back.
-        controller.yaw_moment += (wrench.moment[2] - controller.yaw_moment) * -math.expm1(
-            -dt / controller.yaw_lead
-        )
+        blend = -math.expm1(-dt / controller.yaw_lead)
+        controller.yaw_moment += (wrench.moment[2] - controller.yaw_moment) * blend
         wrench.moment[2] = controller.yaw_moment
 
 
@@ -76,8 +102,11 @@ def given_attitude(controller: Any, setpoint: Any, wrench: Any) -> None:
     wrench.thrust = share * controller.thrust_max
     if setpoint.level == LEVEL_ATTITUDE:
         controller.yaw_rate_d = setpoint.yaw_rate if math.isfinite(setpoint.yaw_rate) else 0.0
-        for i in range(4):
-            controller.q_d[i] = setpoint.attitude[i]
+        q = setpoint.attitude
+        norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+        if norm > 0.0:
+            for i in range(4):
+                controller.q_d[i] = q[i] / norm
     if setpoint.level == LEVEL_RATES:
         for i in range(3):
             rate = setpoint.angular_velocity[i]

@@ -29,10 +29,18 @@ CASCADE = 3.0
 """Gain of a loop over the gain of the one around it.  Loops k and k/3 nested, s^2 + k s + k^2/3, have a
 damping of sqrt(3)/2 = 0.87 and a phase margin of 70 deg; an integral with k/9 keeps 0.76."""
 LINEAR_TILT = 0.35
-"""rad, attitude error that takes half of the angular acceleration there is; smaller ones never saturate."""
+"""rad, attitude error that takes all of the angular acceleration there is; smaller ones do not saturate."""
+FAST_LAG = 0.02
+"""s, lag of the motors of small multirotors (RotorS's and PX4's models).  Slower rotors are brought there by
+a derivative of the rate, as far as MOST_DERIVATIVE goes."""
+MOST_DERIVATIVE = 2.0
+"""Of that derivative; beyond it the noise of gyroscopes takes more than a tenth of the moments there are."""
+DERIVATIVE_FILTER = 0.1
+"""Time constant of its filter over the rotors' lag."""
 VERTICAL_LIMIT = 4.0
 """1/s, greatest gain of the vertical velocity: PX4's MPC_Z_VEL_P_ACC, what barometer and GPS bear."""
 HORIZONTAL_LIMIT = 3.0
+"""1/s, the same horizontally: MPC_XY_VEL_P_ACC is 1.8 by default, and may be up to 5."""
 RATE_LIMIT = math.radians(220.0)
 """rad/s, greatest rate of roll and pitch asked for: PX4's MC_ROLLRATE_MAX."""
 
@@ -42,7 +50,9 @@ class Design:
     """The loops of an airframe, by axis.
 
     Attributes:
-        lag: s, of the rotors' answer and half a step.
+        lag: s, of the rotors' answer and half a step, as the derivative leaves it.
+        derivative: gain of the derivative of the rate, 1.
+        derivative_filter: s.
         yaw_lead: s, moment of a rotor's acceleration over that of its drag.
         angular_acceleration: (3,) rad/s^2, the most the rotors give in hover, roll, pitch, yaw.
         rate: (3,) 1/s.
@@ -52,6 +62,8 @@ class Design:
     """
 
     lag: float
+    derivative: float
+    derivative_filter: float
     yaw_lead: float
     angular_acceleration: Floats
     rate: Floats
@@ -65,7 +77,7 @@ def design(airframe: Airframe, world: World) -> Design:
 
     Rates: a rotor answers with a lag T, so K_rate = 1/(2 T) gives the rate loop s^2 + s/T + K/T a damping
     of 0.71.  Each outer gain is a third of the one within it.  Where an attitude error of LINEAR_TILT would
-    take more than half of the angular acceleration there is, rate and attitude gains are lowered together
+    take more than the angular acceleration there is, rate and attitude gains are lowered together
     until it does not.
 
     Args:
@@ -80,15 +92,18 @@ def design(airframe: Airframe, world: World) -> Design:
     if trim is None:
         raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
     answer = response(airframe, geometry(airframe), trim, density, thrust_curve_factor(airframe))
-    lag = answer.motor_lag + answer.delay
+    smoothing = DERIVATIVE_FILTER * answer.motor_lag
+    share = min(max(answer.motor_lag / FAST_LAG - 1.0, 0.0), MOST_DERIVATIVE)
+    # T s + 1 becomes T s + 1 + D/(1 + smoothing s), whose lag at low frequency this is.
+    lag = (answer.motor_lag - share * smoothing) / (1.0 + share) + answer.delay
     most = greatest_acceleration(airframe, world, trim.rotor_thrust)
-    rate = np.minimum(0.5 / lag, np.sqrt(CASCADE * 0.5 * most / LINEAR_TILT))
+    rate = np.minimum(0.5 / lag, np.sqrt(CASCADE * most / LINEAR_TILT))
     attitude = rate / CASCADE
     tilt = float(min(attitude[0], attitude[1]))
     velocity = np.array(
         [min(tilt / CASCADE, HORIZONTAL_LIMIT)] * 2 + [min(0.5 / lag / CASCADE, VERTICAL_LIMIT)]
     )
-    return Design(lag, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE)
+    return Design(lag, share, smoothing, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE)
 
 
 def greatest_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> Floats:
@@ -119,10 +134,11 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     kinds = {"hector_pid": HECTOR_PID, "lee": LEE}
     if choice is not None and choice not in kinds:
         raise UserError(f"no controller is called {choice!r}; there are {', '.join(kinds)}")
+    law = choice or "hector_pid"
     loops = design(airframe, world)
     record, allocation = airframe.record, allocation_record(airframe, world)
     controller = np.zeros((), CONTROLLER)
-    controller["kind"] = kinds[choice or "hector_pid"]
+    controller["kind"] = kinds[law]
     mass = float(record["mass"])
     gravity = float(world.environment[0]["gravity"])
     controller["mass"], controller["gravity"], controller["inertia"] = mass, gravity, record["inertia"]
@@ -131,6 +147,8 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     controller["thrust_max"] = upward @ allocation["thrust_max"]
     # Braking from a rate at the attitude's gain takes gain times rate; half of what there is.
     controller["rate_limit"] = np.minimum(RATE_LIMIT, 0.5 * loops.angular_acceleration / loops.attitude)
+    controller["drag"] = (*[_rotor_drag(airframe, world)] * 2, 0.0)
+    controller["derivative"], controller["derivative_filter"] = loops.derivative, loops.derivative_filter
     controller["yaw_lead"] = loops.yaw_lead
     controller["vertical_integral_limit"] = 0.5 * gravity
     controller["reference_used"] = 1
@@ -144,6 +162,23 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     _fill_hector(controller["hector"], loops)
     _fill_lee(controller["lee"], loops, mass, gravity, np.array(record["inertia"]))
     return controller
+
+
+def _rotor_drag(airframe: Airframe, world: World) -> float:
+    """Deceleration of the hovering rotors' in-plane drag over velocity, 1/s: sum(lambda w)/m (RotorS eq. 2).
+
+    Fed forward as in Faessler, Franchi, Scaramuzza, "Differential flatness of quadrotor dynamics subject to
+    rotor drag", RA-L 2018.
+    """
+    record, density = airframe.record, density_at(world)
+    trim = hover(record, density, float(world.environment[0]["gravity"]))
+    if trim is None:
+        return 0.0
+    n = len(trim.rotor_speed)
+    share = density / np.array(record["rotor_density"][:n])
+    return float(np.sum(np.array(record["rotor_drag"][:n]) * trim.rotor_speed * share)) / float(
+        record["mass"]
+    )
 
 
 def _fill_hector(gains: NDArray[np.void], loops: Design) -> None:

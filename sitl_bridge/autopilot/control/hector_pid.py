@@ -1,7 +1,7 @@
 """hector_quadrotor's cascade of PID controllers (its paper, section 3.5, fig. 3).
 
 Position P gives a velocity, velocity PI an acceleration and with it roll, pitch and vertical thrust;
-attitude P gives angular rates, rate PID the moments.  Axes are taken as independent, as the paper does.
+attitude P gives angular rates, rate PI(D) the moments.  Axes are taken as independent, as the paper does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.control.trajectory import FREE, POSITION, integrate_errors, limit_acceleration
+from sitl_bridge.autopilot.control.trajectory import (
+    FREE,
+    LEAST_ALOFT,
+    POSITION,
+    integrate_errors,
+    limit_acceleration,
+)
 from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.compiled import compiled
 
@@ -39,7 +45,7 @@ def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench:
 def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
     """Position P and velocity PI with feed-forward; roll and pitch into q_d, thrust into the wrench.
 
-    v_c = v_d + K_x (x_d - x), a_c = a_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
+    v_c = v_d + K_x (x_d - x), a_c = a_d + D v_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
     tan(theta) = -a_x/(g - a_z), tan(phi) = a_y cos(theta)/(g - a_z), T = m (g - a_z)/(cos phi cos theta),
     this one at the present roll and pitch.
     """
@@ -52,7 +58,8 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
         if controller.follows[i] == POSITION:
             error += gains.position_p[i] * (controller.x_d[i] - estimate.position[i])
         controller.e_i[i] = error
-        a_c[i] = controller.a_d[i] + gains.velocity_p[i] * error + controller.integral[i]
+        a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
+        a_c[i] += gains.velocity_p[i] * error + controller.integral[i]
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, gains.velocity_i, dt)
     lift = controller.gravity - a_c[2]
@@ -103,24 +110,22 @@ def attitude_loop(controller: Any, estimate: Any) -> None:
 
 @compiled
 def rate_loop(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
-    """Rate PID, alpha = K_p e + integral - K_d dOmega/dt, and the moment J alpha + Omega x J Omega.
+    """Rate PI, alpha = K_p e + integral, and the moment J alpha + Omega x J Omega.
 
-    An integrator rests while the allocation could not give what it pushes for.
+    The derivative of the cascade's PID is the one that both laws share (dispatch.py).
+    An integrator rests while the allocation could not give what it pushes for, and all do while thrust is
+    too low for flight: on the ground moments turn nothing.
     """
     gains = controller.hector
     J, alpha, W = controller.inertia, controller.e_i, estimate.angular_velocity
-    blend = dt / (dt + gains.rate_filter)
+    aloft = wrench.thrust > LEAST_ALOFT * controller.mass * controller.gravity
     for i in range(3):
         error = controller.Omega_d[i] - W[i]
-        slope = (W[i] - controller.Omega_last[i]) / dt
-        controller.Omega_dot[i] += blend * (slope - controller.Omega_dot[i])
-        controller.Omega_last[i] = W[i]
-        if not wrench.unmet_moment[i] * error > 0.0:
+        if aloft and not wrench.unmet_moment[i] * error > 0.0:
             limit = controller.moment_integral_limit[i]
             integral = controller.moment_integral[i] + gains.rate_i[i] * error * dt
             controller.moment_integral[i] = min(max(integral, -limit), limit)
         alpha[i] = gains.rate_p[i] * error + controller.moment_integral[i]
-        alpha[i] -= gains.rate_d[i] * controller.Omega_dot[i]
     h0 = J[0, 0] * W[0] + J[0, 1] * W[1] + J[0, 2] * W[2]
     h1 = J[1, 0] * W[0] + J[1, 1] * W[1] + J[1, 2] * W[2]
     h2 = J[2, 0] * W[0] + J[2, 1] * W[1] + J[2, 2] * W[2]

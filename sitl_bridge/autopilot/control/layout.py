@@ -21,8 +21,6 @@ HECTOR_GAINS = np.dtype(
         ("attitude_p", "f8", 3),  # 1/s
         ("rate_p", "f8", 3),  # 1/s
         ("rate_i", "f8", 3),  # 1/s^2
-        ("rate_d", "f8", 3),  # 1
-        ("rate_filter", "f8"),  # s, of the derivative
     ],
     align=True,
 )
@@ -54,6 +52,9 @@ CONTROLLER = np.dtype(
         ("thrust_min", "f8"),  # N along body up, all rotors at their least
         ("thrust_max", "f8"),  # N along body up, all rotors at full command
         ("rate_limit", "f8", 3),  # rad/s asked for at most
+        ("drag", "f8", 3),  # 1/s, deceleration over velocity NED that the law feeds forward
+        ("derivative", "f8"),  # 1, of the rate, on the angular acceleration
+        ("derivative_filter", "f8"),  # s
         ("yaw_lead", "f8"),  # s, moment of a rotor's acceleration over that of its drag
         # --- the laws
         ("hector", HECTOR_GAINS),

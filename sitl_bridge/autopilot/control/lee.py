@@ -10,7 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.control.trajectory import FREE, POSITION, integrate_errors, limit_acceleration
+from sitl_bridge.autopilot.control.trajectory import (
+    FREE,
+    LEAST_ALOFT,
+    POSITION,
+    integrate_errors,
+    limit_acceleration,
+)
 from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.compiled import compiled
 
@@ -47,7 +53,7 @@ def rotation_matrix(q: Any, R: Any) -> None:
 def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
     """Force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
 
-    A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m x_d'', b_3d = -A/|A|, f = -A . R e_3, with
+    A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m (x_d'' + D x_d'), b_3d = -A/|A|, f = -A . R e_3, with
     e_i' = e_v + c_1 e_x (Goodarzi).  A is limited as ``limit_acceleration`` tells.
     """
     law = controller.lee
@@ -60,7 +66,8 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
         if controller.follows[i] != FREE:
             e_v = estimate.velocity[i] - controller.v_d[i]
         controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
-        a_c[i] = controller.a_d[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass + controller.integral[i]
+        a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
+        a_c[i] += controller.integral[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
     A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], law.mass * (a_c[2] - law.gravity)
@@ -90,6 +97,7 @@ def attitude_moment(controller: Any, estimate: Any, setpoint: Any, dt: float, wr
     W, W_d, R, R_d = estimate.angular_velocity, controller.Omega_d, controller.R, controller.R_d
     J = law.inertia
     rates_only = setpoint.level == LEVEL_RATES
+    aloft = wrench.thrust > LEAST_ALOFT * controller.mass * controller.gravity
     if not rates_only:
         W_d[0], W_d[1], W_d[2] = 0.0, 0.0, controller.yaw_rate_d
     for i in range(3):
@@ -104,7 +112,7 @@ def attitude_moment(controller: Any, estimate: Any, setpoint: Any, dt: float, wr
                 turned += R[m, i] * (R_d[m, 0] * W_d[0] + R_d[m, 1] * W_d[1] + R_d[m, 2] * W_d[2])
             e_W = W[i] - turned
         step = -law.k_I[i] * (e_W + law.c_2[i] * e_R) * dt
-        if not wrench.unmet_moment[i] * step > 0.0:
+        if aloft and not wrench.unmet_moment[i] * step > 0.0:
             limit = controller.moment_integral_limit[i]
             integral = controller.moment_integral[i] + step
             controller.moment_integral[i] = min(max(integral, -limit), limit)

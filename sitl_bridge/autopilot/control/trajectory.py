@@ -22,6 +22,8 @@ DEFAULT_TILT = math.radians(45.0)
 """Where a setpoint has no tilt limit; PX4's MPC_TILTMAX_AIR."""
 LEAST_LIFT = 0.1
 """Of the weight; less upward thrust is not asked for: a vehicle without thrust cannot steer by its tilt."""
+LEAST_ALOFT = 0.3
+"""Of the weight; with less thrust the vehicle is on the ground or about to be."""
 # --- CONTROLLER.follows
 FREE = 0
 VELOCITY = 1
