@@ -1,0 +1,153 @@
+"""Correction: how a scalar measurement changes state and covariance, and whether it is believed.
+
+What a measurement says of the state is in sources.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.autopilot.estimation.inertial import turn
+from sitl_bridge.autopilot.estimation.layout import (
+    BAROMETER,
+    GROUND,
+    POSITION,
+    STATES,
+    TILT,
+    VELOCITY,
+)
+from sitl_bridge.compiled import compiled
+
+PATIENCE = 7.0
+"""s for which a source may be refused before the state is reset to it (PX4 EKF2, reset_timeout_max)."""
+ANYWHERE = 1e6
+"""m^2, variance of a position that nothing is known of."""
+REFUSED, BELIEVED, RESET = 0, 1, 2
+"""What ``judge`` says."""
+
+
+@compiled
+def term(estimator: Any, index: int, value: float) -> None:
+    """Say that the measurement at hand changes by ``value`` with the error ``index``."""
+    count = estimator.term_count
+    estimator.term_index[count] = index
+    estimator.term_value[count] = value
+    estimator.term_count = count + 1
+
+
+@compiled
+def project(estimator: Any) -> float:
+    """Variance H P H^T of the terms at hand; leaves P H^T in ``gain``."""
+    gain = estimator.gain
+    index, value = estimator.term_index, estimator.term_value
+    for i in range(STATES):
+        gain[i] = 0.0
+    for k in range(estimator.term_count):
+        row = estimator.covariance[index[k]]
+        for i in range(STATES):
+            gain[i] += value[k] * row[i]
+    variance = 0.0
+    for k in range(estimator.term_count):
+        variance += value[k] * gain[index[k]]
+    return variance
+
+
+@compiled
+def fuse(estimator: Any, residual: float, variance: float, coupled: int, coupling: float) -> None:
+    """Kalman update by the terms at hand, into ``correction`` and covariance.
+
+    Args:
+        estimator: ESTIMATOR record with ``term_*`` set.
+        residual: measured less predicted value, without the corrections not yet injected.
+        variance: of the measurement's noise.
+        coupled: an error whose last step was driven by this same noise, outside of the terms; -1: none.
+        coupling: covariance of that error with the noise (Simon, "Optimal State Estimation", eq. 7.11).
+    """
+    spread = project(estimator) + variance
+    gain, correction = estimator.gain, estimator.correction
+    if coupled >= 0:
+        gain[coupled] += coupling
+    for k in range(estimator.term_count):
+        residual -= estimator.term_value[k] * correction[estimator.term_index[k]]
+    step = residual / spread
+    scale = 1.0 / math.sqrt(spread)
+    for i in range(STATES):
+        correction[i] += gain[i] * step
+        gain[i] *= scale
+    for i in range(STATES):
+        row = estimator.covariance[i]
+        for j in range(STATES):
+            row[j] -= gain[i] * gain[j]
+
+
+@compiled
+def inject(estimator: Any) -> None:
+    """Move the nominal state by the corrections gathered, and keep their sums for states of the past."""
+    c = estimator.correction
+    turn(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], False)
+    for i in range(VELOCITY, STATES):
+        estimator.nominal[i] += c[i]
+    for i in range(3):
+        push = c[VELOCITY + i]
+        estimator.turned[i] += c[TILT + i]
+        estimator.pushed[i] += push
+        estimator.shifted[i] += c[POSITION + i] - estimator.clock * push
+    for i in range(STATES):
+        c[i] = 0.0
+
+
+@compiled
+def judge(estimator: Any, estimate: Any, source: int, axes: int) -> int:
+    """Hold ``residual`` against ``spread`` (variances), axis by axis; note how it went.
+
+    Returns:
+        REFUSED, BELIEVED, or RESET where the source was refused for so long that the state is to follow it.
+    """
+    gate = estimator.gate[source]
+    ratio = 0.0
+    for i in range(axes):
+        residual, spread = estimator.residual[i], estimator.spread[i]
+        estimate.innovation[source, i] = residual
+        estimate.innovation_variance[source, i] = spread
+        ratio = max(ratio, residual * residual / (gate * gate * spread))
+    estimate.test_ratio[source] = ratio
+    verdict = REFUSED
+    if ratio <= 1.0:
+        verdict = BELIEVED
+    elif math.isinf(estimator.refused_since[source]):
+        estimator.refused_since[source] = estimator.clock
+    elif estimator.clock - estimator.refused_since[source] >= PATIENCE:
+        verdict = RESET
+        estimate.resets += 1
+    if verdict == REFUSED:
+        estimate.rejected[source] += 1
+        return verdict
+    estimate.fused[source] += 1
+    estimator.fused_at[source] = estimator.clock
+    estimator.refused_since[source] = math.inf
+    return verdict
+
+
+@compiled
+def forget(estimator: Any, first: int, count: int, variance: float) -> None:
+    """Cut errors off from all others and give them a variance."""
+    p = estimator.covariance
+    for i in range(first, first + count):
+        for j in range(STATES):
+            p[i, j] = 0.0
+            p[j, i] = 0.0
+        p[i, i] = variance
+
+
+@compiled
+def cast_off(estimator: Any) -> None:
+    """Let the local frame lie anywhere on Earth: all that is measured from its origin moves with it."""
+    p = estimator.covariance
+    p[POSITION, POSITION] += ANYWHERE
+    p[POSITION + 1, POSITION + 1] += ANYWHERE
+    for i in range(3):
+        first = POSITION + 2 if i == 0 else (BAROMETER if i == 1 else GROUND)
+        for j in range(3):
+            second = POSITION + 2 if j == 0 else (BAROMETER if j == 1 else GROUND)
+            p[first, second] += ANYWHERE

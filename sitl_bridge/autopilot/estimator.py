@@ -1,0 +1,245 @@
+"""The estimator of the built-in flight stack: an error-state Kalman filter over all sensors of a vehicle.
+
+Here is its step: predict by the inertial samples, correct by what is fresh, tell what is believed.  Settings,
+prediction, measurements and correction are modules of ``estimation``.  (hector section 3.4; RotorS section
+2.3; Solà, "Quaternion kinematics for the error-state Kalman filter", arXiv 1711.02508.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.autopilot.estimation.alignment import align, resting
+from sitl_bridge.autopilot.estimation.correction import inject
+from sitl_bridge.autopilot.estimation.inertial import (
+    FADING_PERIOD,
+    LONGEST_LAG,
+    fade,
+    integrate,
+    remember,
+    rotated,
+    spread,
+)
+from sitl_bridge.autopilot.estimation.layout import (
+    ACCELEROMETER,
+    ESTIMATOR,
+    GROUND,
+    GYROSCOPE,
+    TILT,
+)
+from sitl_bridge.autopilot.estimation.layout import POSITION as POSITION_ERROR
+from sitl_bridge.autopilot.estimation.layout import VELOCITY as VELOCITY_ERROR
+from sitl_bridge.autopilot.estimation.settings import estimator_record
+from sitl_bridge.autopilot.estimation.sources import (
+    assume_level_flight,
+    assume_rest,
+    take_field,
+    take_fix,
+    take_flow,
+    take_pressure,
+    take_range,
+)
+from sitl_bridge.autopilot.layout import (
+    ABOVE_GROUND,
+    ATTITUDE,
+    BARO_HEIGHT,
+    FLOW_VELOCITY,
+    GLOBAL,
+    GPS_POSITION,
+    GPS_VELOCITY,
+    HEADING,
+    HEIGHT,
+    MAGNETIC_HEADING,
+    POSITION,
+    RANGE_HEIGHT,
+    VELOCITY,
+)
+from sitl_bridge.compiled import compiled
+
+__all__ = ["ESTIMATOR", "estimator_record", "update"]
+
+ASSUMPTION_PERIOD = 0.2
+"""s between assumptions of rest or level flight (PX4 EKF2, ZeroVelocityUpdate)."""
+REST_VARIANCE = 1e-4
+"""(m/s)^2 of the assumed rest."""
+SILENCE = 1.0
+"""s without a source of horizontal velocity after which one is assumed (PX4 EKF2, no_aid_timeout_max)."""
+DEAD_RECKONING = 5.0
+"""s without a source after which what it told is no longer valid (PX4 EKF2, valid_timeout_max)."""
+WORST_TILT = math.radians(3.0) ** 2
+"""rad^2, variance at which the attitude counts as aligned (PX4 EKF2, tilt alignment)."""
+WORST_HEADING = math.radians(15.0) ** 2
+"""rad^2; a position controller still converges well with four times the deviation."""
+WORST_VELOCITY = 1.0
+"""(m/s)^2, COM_VEL_FS_EVH (PX4)."""
+WORST_POSITION = 25.0
+"""m^2, COM_POS_FS_EPH (PX4)."""
+WORST_HEIGHT = 25.0
+"""m^2, EKF2_REQ_EPV (PX4)."""
+
+
+@compiled
+def _correct(estimator: Any, estimate: Any, measurement: Any, dt: float) -> None:
+    """Take in what is fresh, each at the age with which it is delivered: its latency in whole steps."""
+    for source in range(5):
+        fresh = (
+            (source == 0 and measurement.magnetometer_fresh)
+            or (source == 1 and measurement.barometer_fresh)
+            or (source == 2 and measurement.gps_fresh)
+            or (source == 3 and measurement.range_fresh)
+            or (source == 4 and measurement.flow_fresh)
+        )
+        if not fresh:
+            continue
+        which = MAGNETIC_HEADING
+        if source == 1:
+            which = BARO_HEIGHT
+        elif source == 2:
+            which = GPS_POSITION
+        elif source == 3:
+            which = RANGE_HEIGHT
+        elif source == 4:
+            which = FLOW_VELOCITY
+        if estimator.fitted[which] == 0:
+            continue
+        spread(estimator)
+        age = math.ceil(estimator.latency[which] / dt - 1e-6) * dt
+        if source == 0:
+            take_field(estimator, estimate, measurement, age)
+        elif source == 1:
+            take_pressure(estimator, estimate, measurement, age)
+        elif source == 2:
+            take_fix(estimator, estimate, measurement, age)
+        elif source == 3:
+            take_range(estimator, estimate, measurement, age)
+        else:
+            take_flow(estimator, estimate, measurement, age)
+        inject(estimator)
+
+
+@compiled
+def _aided(estimator: Any) -> float:
+    """When a source of horizontal motion was last fused, s of ``clock``."""
+    fused = estimator.fused_at
+    return max(max(fused[GPS_POSITION], fused[GPS_VELOCITY]), fused[FLOW_VELOCITY])
+
+
+@compiled
+def _assume(estimator: Any) -> None:
+    """While nothing tells the velocity: rest where the vehicle stands still, else level flight on average.
+
+    It keeps the tilt bounded; the validity bits do not count it.
+    """
+    now = estimator.clock
+    if now - _aided(estimator) < SILENCE or now - estimator.assumed_at < ASSUMPTION_PERIOD:
+        return
+    estimator.assumed_at = now
+    f = estimator.force_before
+    strength = math.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
+    if now - estimator.still_since >= SILENCE:
+        spread(estimator)
+        assume_rest(estimator, REST_VARIANCE)
+        inject(estimator)
+    elif now - _aided(estimator) > DEAD_RECKONING and abs(strength - estimator.gravity) < 0.1 * strength:
+        spread(estimator)
+        assume_level_flight(estimator)
+        inject(estimator)
+
+
+@compiled
+def _validity(estimator: Any) -> int:
+    """Bits of what may be relied upon, by the covariance and by how long ago it was measured."""
+    p, now, fused = estimator.covariance, estimator.clock, estimator.fused_at
+    bits = 0
+    if max(p[TILT, TILT], p[TILT + 1, TILT + 1]) < WORST_TILT:
+        bits |= ATTITUDE
+    if p[TILT + 2, TILT + 2] < WORST_HEADING:
+        bits |= HEADING
+    measured = max(max(fused[BARO_HEIGHT], fused[GPS_POSITION]), fused[RANGE_HEIGHT])
+    if now - measured <= DEAD_RECKONING and p[POSITION_ERROR + 2, POSITION_ERROR + 2] < WORST_HEIGHT:
+        bits |= HEIGHT
+    if now - _aided(estimator) <= DEAD_RECKONING:
+        if max(p[VELOCITY_ERROR, VELOCITY_ERROR], p[VELOCITY_ERROR + 1, VELOCITY_ERROR + 1]) < WORST_VELOCITY:
+            bits |= VELOCITY
+        if max(p[POSITION_ERROR, POSITION_ERROR], p[POSITION_ERROR + 1, POSITION_ERROR + 1]) < WORST_POSITION:
+            bits |= POSITION
+    if estimator.origin_known:
+        bits |= GLOBAL
+    if now - estimator.range_at <= DEAD_RECKONING:
+        bits |= ABOVE_GROUND
+    return bits
+
+
+@compiled
+def _tell_deviations(estimator: Any, estimate: Any) -> None:
+    """Standard deviations, those of the attitude about body axes, and the bits that follow."""
+    p, q = estimator.covariance, estimator.attitude
+    for i in range(3):
+        estimate.velocity_deviation[i] = math.sqrt(p[VELOCITY_ERROR + i, VELOCITY_ERROR + i])
+        estimate.position_deviation[i] = math.sqrt(p[POSITION_ERROR + i, POSITION_ERROR + i])
+        n, e, d = rotated(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
+        variance = n * n * p[0, 0] + e * e * p[1, 1] + d * d * p[2, 2]
+        variance += 2.0 * (n * e * p[0, 1] + n * d * p[0, 2] + e * d * p[1, 2])
+        estimate.attitude_deviation[i] = math.sqrt(max(variance, 0.0))
+    estimate.valid = _validity(estimator)
+
+
+@compiled
+def _tell(estimator: Any, estimate: Any) -> None:
+    """Fill in the estimate; position and velocity are those of the centre of gravity."""
+    x, q, r = estimator.nominal, estimator.attitude, estimator.imu_position
+    w = estimate.angular_velocity
+    for i in range(3):
+        w[i] = estimator.rate_before[i] - x[GYROSCOPE + i]
+    place = rotated(q, r[0], r[1], r[2])
+    motion = rotated(q, w[1] * r[2] - w[2] * r[1], w[2] * r[0] - w[0] * r[2], w[0] * r[1] - w[1] * r[0])
+    for i in range(3):
+        estimate.velocity[i] = x[VELOCITY_ERROR + i] - motion[i]
+        estimate.position[i] = x[POSITION_ERROR + i] - place[i]
+        estimate.acceleration[i] = estimator.force_before[i] + (estimator.gravity if i == 2 else 0.0)
+        estimate.gyroscope_bias[i] = x[GYROSCOPE + i]
+        estimate.accelerometer_bias[i] = x[ACCELEROMETER + i]
+        estimate.origin[i] = estimator.origin[i]
+    for i in range(4):
+        estimate.attitude[i] = q[i]
+    estimate.height_above_ground = math.nan
+    if estimate.valid & ABOVE_GROUND:
+        estimate.height_above_ground = x[GROUND] - estimate.position[2]
+
+
+@compiled
+def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
+    """Take in one step's measurements.
+
+    Args:
+        measurement: MEASUREMENT record; its inertial samples count whether fresh or held.
+        estimator: ESTIMATOR record.
+        estimate: ESTIMATE record, filled in; its innovations, counts and resets are those since the start.
+        dt: s since the last call, the same in every call.
+    """
+    estimate.time = measurement.time
+    if estimator.aligned == 0:
+        estimator.clock += dt
+        align(estimator, measurement, dt)
+        estimate.valid = 0
+        estimate.height_above_ground = math.nan
+        for i in range(4):
+            estimate.attitude[i] = estimator.attitude[i]
+        if estimator.aligned == 0:
+            return
+    else:
+        integrate(estimator, measurement, dt)
+    remember(estimator)
+    if not resting(estimator, measurement):
+        estimator.still_since = estimator.clock
+    _correct(estimator, estimate, measurement, dt)
+    _assume(estimator)
+    if estimator.slow_time >= FADING_PERIOD - 0.5 * dt:
+        spread(estimator)
+        fade(estimator)
+    if estimator.pending_time >= LONGEST_LAG - 0.5 * dt:
+        spread(estimator)
+    if estimator.pending_time == 0.0:
+        _tell_deviations(estimator, estimate)
+    _tell(estimator, estimate)
