@@ -130,6 +130,7 @@ class Station:
         address: its own, one for each station.
         system: MAVLink system id of the station.
         losses: says of each frame, in both directions, how often it arrives: 0, 1, 2.
+        rates: Hz by message id of what the vehicle sends by itself.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class Station:
         address: int = 50000,
         system: int = 255,
         losses: Callable[[], int] = lambda: 1,
+        rates: dict[int, float] = NORMAL,
     ) -> None:
         self.services = services
         self.key: Key = (18570, ("127.0.0.1", address))
@@ -147,7 +149,7 @@ class Station:
         self.reader = Reader()
         self.parser = mavlink.MAVLink(None)
         self.heard: list[Any] = []
-        services.link(self.key, NORMAL)
+        services.link(self.key, rates)
 
     def send(self, message: Any, now: int, wall: int) -> None:
         """Send a message and take the answers in."""
