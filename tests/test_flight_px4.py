@@ -92,8 +92,8 @@ def test_a_px4_that_is_killed_in_flight_is_reported_with_its_log(tmp_path: Path)
     with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
 
         def kill_in_the_air(progress: Any) -> None:
-            if progress.server.position[0, 2] < -3.0 and session.px4.poll() is None:
-                os.kill(session.px4.pid, signal.SIGKILL)
+            if progress.server.position[0, 2] < -3.0 and session.flight_stack.poll() is None:
+                os.kill(session.flight_stack.pid, signal.SIGKILL)
 
         outcome = session.fly(kill_in_the_air)
         assert not outcome.succeeded

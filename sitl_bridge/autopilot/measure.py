@@ -23,6 +23,7 @@ from sitl_bridge.hil.frames import (
     HIL_GPS,
     HIL_OPTICAL_FLOW,
     HIL_SENSOR,
+    HIL_STATE_QUATERNION,
     MAGIC,
     PAYLOADS,
     SIGNATURE,
@@ -43,18 +44,18 @@ RANGE_FAILURE = 5
 FLOW_FAILURE = 6
 FAILURES = 7
 
-SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT = 0, 1, 2, 3
+SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT, TRUTH_AT = 0, 1, 2, 3, 4
 
 
 def _places() -> np.ndarray[Any, np.dtype[np.int64]]:
     fields = PAYLOADS.fields
     assert fields is not None
-    rows = [fields[name][:2] for name in ("sensor", "gps", "distance", "flow")]
+    rows = [fields[name][:2] for name in ("sensor", "gps", "distance", "flow", "truth")]
     return np.array([[offset, dtype.itemsize] for dtype, offset in rows], np.int64)
 
 
 _PLACES = _places()
-"""(4, 2) offset and length of each payload within the scratch record."""
+"""(5, 2) offset and length of each payload within the scratch record."""
 
 READER = np.dtype(
     [
@@ -62,6 +63,10 @@ READER = np.dtype(
         ("measurement", MEASUREMENT),
         ("held", MEASUREMENT),  # of each sensor the last sample before it got stuck
         ("failure", "i8", FAILURES),  # FAULT_* by sensor
+        # --- the last HIL_STATE_QUATERNION, for the log only
+        ("truth_time", "i8"),  # us, 0 before the first
+        ("truth_place", "f8", 3),  # latitude deg, longitude deg, altitude m
+        ("truth_velocity", "f8", 3),  # m/s NED
         ("garbage", "i8"),  # bytes that belong to no frame
     ],
     align=True,
@@ -94,6 +99,8 @@ def frame_size(data: Any, at: int, end: int) -> int:
         extra = 85
     elif message == HIL_OPTICAL_FLOW:
         extra = 237
+    elif message == HIL_STATE_QUATERNION:
+        extra = 4
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
         if checksum(data, at + 1, last, extra) != data[last] | (np.int64(data[last + 1]) << 8):
@@ -175,6 +182,15 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
             m.flow_gyroscope[axis] = f.integrated_gyro[axis]
         m.flow_interval = f.integration_time_us * 1e-6
         m.flow_quality = np.float64(f.quality)
+    elif message == HIL_STATE_QUATERNION:
+        _unpack(data, at, raw, _PLACES[TRUTH_AT])
+        q = reader.payloads.truth
+        reader.truth_time = np.int64(q.time_usec)
+        reader.truth_place[0] = q.lat * 1e-7
+        reader.truth_place[1] = q.lon * 1e-7
+        reader.truth_place[2] = q.alt * 1e-3
+        for axis in range(3):
+            reader.truth_velocity[axis] = q.vel[axis] * 1e-2
     return OTHER
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.config.world import load_world
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.flown_by import Choice
 from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
 from sitl_bridge.flight.summary import show
 from sitl_bridge.world.wind import parse_wind
@@ -65,10 +66,12 @@ def live_line(progress: Progress) -> Text:
     line.append(f"{server.time:7.1f} s", "bold")
     line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
     if not server.links[0].connected:
-        line.append("  waiting for PX4 to connect" if server.steps == 0 else "  PX4 is gone", "yellow")
+        line.append(
+            "  waiting for the flight stack" if server.steps == 0 else "  the flight stack is gone", "yellow"
+        )
         return line
     if vehicle.silent:
-        line.append("  PX4 is silent", "red")
+        line.append("  no telemetry", "red")
     line.append(f"  {vehicle.mode or 'starting'}", "bold green" if vehicle.armed else "green")
     line.append("  armed" if vehicle.armed else "  disarmed")
     north, east, down = (float(value) for value in server.position[0])
@@ -77,7 +80,7 @@ def live_line(progress: Progress) -> Text:
     voltage, current, left = (float(value) for value in server.battery[0])
     line.append(f"  {voltage:.1f} V {current:.0f} A {left:.0%}")
     if server.links[0].stalled:
-        line.append("  PX4 does not answer", "red")
+        line.append("  the flight stack does not answer", "red")
     if vehicle.waits_for and not vehicle.armed:
         line.append(f"  waits for: {'; '.join(vehicle.waits_for)}", "yellow")
     return line
@@ -96,17 +99,24 @@ def fly(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 0,
     speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
+    autopilot: Annotated[
+        Choice, typer.Option(help="who flies; auto: PX4 where it is found, else the built-in stack")
+    ] = "auto",
     px4: Annotated[
         Path | None, typer.Option(help="PX4 checkout or build (else PX4_DIR, ~/PX4-Autopilot)")
     ] = None,
-    instance: Annotated[int, typer.Option(min=0, max=254, help="of PX4; decides all ports")] = 0,
+    controller: Annotated[
+        str | None,
+        typer.Option(help="of the built-in stack: hector_pid, lee, or FILE.py:CLASS of your own"),
+    ] = None,
+    instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; decides all ports")] = 0,
     time_limit: Annotated[
         float | None, typer.Option(help="s of simulated time after which the flight counts as failed")
     ] = None,
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
-    """Fly a mission with real PX4 in a simulated vehicle.
+    """Fly a mission with real PX4, or with the built-in flight stack, in a simulated vehicle.
 
     QGroundControl on this machine sees the vehicle by itself.  Exit code 0 only when the mission succeeded.
     """
@@ -116,7 +126,9 @@ def fly(
         world=load_settings_world(world, wind),
         seed=seed,
         speed=parse_speed(speed),
+        autopilot=autopilot,
         px4=px4,
+        controller=controller,
         instance=instance,
         runs=runs_dir,
         arguments=tuple(arguments or ()),
@@ -139,6 +151,7 @@ def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
     interrupted = False
     try:
         with session:
+            console.print(Text(session.flown_by.description))
             console.print(Text(f"run directory {session.directory.path}"))
             if live and console.is_terminal:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:
@@ -148,7 +161,7 @@ def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
     except KeyboardInterrupt:
         interrupted = True
         console.print(Text("interrupted: everything was stopped", "yellow"))
-    if interrupted and not hasattr(session, "px4"):
+    if interrupted and not hasattr(session, "flight_stack"):
         return INTERRUPTED
     outcome, record = session.conclude()
     show(console, outcome, record, session.messages)

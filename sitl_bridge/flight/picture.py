@@ -41,7 +41,7 @@ def draw(record: FlightRecord, path: Path, title: str) -> None:
     time, estimate = _thin(record.time[air], record.estimate[air])
     start = record.take_off
 
-    curves = [(time, estimate, "estimated by PX4", "tab:blue", 1.2)]
+    curves = [(time, estimate, "estimated", "tab:blue", 1.2)]
     if len(record.true_time):
         true_air = (record.true_time >= record.take_off - 3.0) & (record.true_time <= record.landing + 3.0)
         true_time, truth = _thin(record.true_time[true_air], record.truth[true_air])
@@ -58,7 +58,7 @@ def draw(record: FlightRecord, path: Path, title: str) -> None:
     above.set(xlabel="east, m", ylabel="north, m", title="from above")
     above.set_aspect("equal", adjustable="datalim")
     above.legend(loc="best", fontsize="small")
-    height.set(ylabel="height, m", title="height over PX4's origin")
+    height.set(ylabel="height, m", title="height over the estimator's origin")
     if len(record.error_time):
         moments, values = _thin(record.error_time, record.error)
         gaps = np.concatenate([[0.0], np.diff(moments)]) > 1.0

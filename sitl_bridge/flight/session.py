@@ -22,10 +22,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from sitl_bridge.autopilot.process import Configuration, StackProcess
+from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.events import EventCatalogue
+from sitl_bridge.flight.flown_by import Choice, FlownBy, who_flies
 from sitl_bridge.flight.monitor import BatterySample, Message, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
 from sitl_bridge.flight.picture import draw
@@ -35,7 +38,6 @@ from sitl_bridge.flight.summary import Outcome, summarise, write_json
 from sitl_bridge.flight.ulog import FlightRecord, read_flight
 from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall
 from sitl_bridge.hil.server import Status as ServerStatus
-from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.process import Px4Process
 from sitl_bridge.record.run_directory import RunDirectory
@@ -75,8 +77,10 @@ class FlightSettings:
         world: where it flies.
         seed: of all random streams.
         speed: simulated over wall time; inf for as fast as it goes.
+        autopilot: who flies.
         px4: PX4 to fly with; None looks for it.
-        instance: of PX4, decides all ports.
+        controller: of the built-in stack, None for the airframe's.
+        instance: of the flight stack, decides all ports.
         runs: where run directories are made.
         arguments: handed to a mission script.
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
@@ -88,22 +92,23 @@ class FlightSettings:
     world: WorldSpecification = field(default_factory=WorldSpecification)
     seed: int = 0
     speed: float = 1.0
+    autopilot: Choice = "auto"
     px4: Path | None = None
+    controller: str | None = None
     instance: int = 0
     runs: Path = Path("runs")
     arguments: tuple[str, ...] = ()
     time_limit: float = math.inf
     on_stall: OnStall = "continue"
 
-    def check(self) -> tuple[Px4Build, Plan | None]:
+    def check(self) -> tuple[FlownBy, Plan | None]:
         """Look for everything that would go wrong later.
 
         Returns:
-            the PX4 found, and the plan where one is flown.
+            who flies, and the plan where one is flown.
 
         Raises:
             ConfigurationError: with all faults of the settings.
-            UserError: when PX4 is not found.
         """
         faults = []
         if not 0 <= self.instance <= LAST_INSTANCE:
@@ -121,14 +126,16 @@ class FlightSettings:
             faults += [f"{error.source}: {fault}" for fault in error.faults]
         except UserError as error:
             faults.append(str(error))
-        build: Px4Build | None = None
+        flown_by: FlownBy | None = None
         try:
-            build = find_px4(self.px4)
+            flown_by = who_flies(self.autopilot, self.px4)
         except UserError as error:
             faults.append(str(error))
-        if faults or build is None:
+        if flown_by is not None and flown_by.px4 is not None and self.controller is not None:
+            faults.append("--controller: is for the built-in stack, and PX4 flies; add --autopilot builtin")
+        if faults or flown_by is None:
             raise ConfigurationError("cannot fly", faults)
-        return build, plan
+        return flown_by, plan
 
     def _check_mission(self) -> Plan | None:
         path = self.mission
@@ -187,7 +194,7 @@ class FlightSession:
 
     def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         self.settings = settings
-        self.build, self.plan = settings.check()
+        self.flown_by, self.plan = settings.check()
         self._notify = notify
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
@@ -227,19 +234,35 @@ class FlightSession:
         )
         self._stack.callback(self.monitor.stop)
         self.monitor.start()
-        parameters = parameters_for(settings.airframe, self.world, settings.speed)
-        self._describe(parameters)
         self.server.start()
-        self.px4 = Px4Process(
-            self.build,
+        self.flight_stack = self._start_flight_stack()
+        self._stack.callback(self.flight_stack.stop)
+        self._begun = time.monotonic()
+
+    def _start_flight_stack(self) -> ChildProcess:
+        settings = self.settings
+        build = self.flown_by.px4
+        self.directory.autopilot.mkdir()
+        if build is None:
+            configuration = Configuration(
+                airframe=settings.airframe,
+                world=settings.world,
+                instance=settings.instance,
+                step=self.simulation.step,
+                controller=settings.controller,
+            )
+            self._describe({"name": self.flown_by.name})
+            return StackProcess(configuration, self.directory.autopilot, self._flight_stack_line)
+        parameters = parameters_for(settings.airframe, self.world, settings.speed)
+        self._describe({"root": str(build.root), "version": build.version, "parameters": parameters})
+        return Px4Process(
+            build,
             settings.instance,
-            self.directory.px4,
+            self.directory.autopilot,
             parameters,
-            self._px4_line,
+            self._flight_stack_line,
             given=settings.airframe.px4.parameters,
         )
-        self._stack.callback(self.px4.stop)
-        self._begun = time.monotonic()
 
     def _build_simulation(self) -> None:
         settings = self.settings
@@ -263,10 +286,12 @@ class FlightSession:
         self.server.prepare()
 
     def _catalogue(self) -> EventCatalogue | None:
-        path = self.build.etc / "extras" / "all_events.json.xz"
+        if self.flown_by.px4 is None:
+            return None
+        path = self.flown_by.px4.etc / "extras" / "all_events.json.xz"
         return EventCatalogue(path) if path.is_file() else None
 
-    def _describe(self, parameters: dict[str, int | float]) -> None:
+    def _describe(self, autopilot: dict[str, Any]) -> None:
         settings = self.settings
         self.directory.describe(
             mission=str(settings.mission),
@@ -276,7 +301,7 @@ class FlightSession:
             seed=settings.seed,
             speed=str(settings.speed),
             instance=settings.instance,
-            px4={"root": str(self.build.root), "version": self.build.version, "parameters": parameters},
+            autopilot=autopilot,
         )
 
     def stop(self) -> None:
@@ -316,14 +341,14 @@ class FlightSession:
         if not self._stopped:  # that PX4 leaves when it is told to is no news
             self.say(line)
 
-    def _px4_line(self, line: str) -> None:
+    def _flight_stack_line(self, line: str) -> None:
         with self._lock:
-            self.directory.say(f"px4: {line}")
+            self.directory.say(f"autopilot: {line}")
 
     def _hear(self, message: Message) -> None:
         self.messages.append(message)
         with self._lock:
-            self.directory.say(f"[{message.time:9.2f} s] px4 says: {message.text}")
+            self.directory.say(f"[{message.time:9.2f} s] autopilot says: {message.text}")
 
     def _battery(self) -> BatterySample | None:
         """Latest sample of the battery sensor, or the true state where the airframe has no such sensor."""
@@ -379,6 +404,7 @@ class FlightSession:
         self._outcome = Outcome(
             mission=str(self.settings.mission),
             airframe=self.settings.airframe.name,
+            flown_by=self.flown_by.name,
             succeeded=succeeded,
             reason=reason,
             seed=self.settings.seed,
@@ -433,7 +459,7 @@ class FlightSession:
 
     def _trouble(self, progress: Progress, standing: float) -> str:
         """What makes going on pointless; empty when nothing does."""
-        ended = self.px4.ended()
+        ended = self.flight_stack.ended()
         if ended:
             return ended
         if self.server.failure is not None:
@@ -443,10 +469,13 @@ class FlightSession:
         if self.monitor.failure is not None:
             return f"the monitor stopped: {self.monitor.failure!r}"
         if standing > STANDSTILL:
-            return f"simulated time has stood still for {STANDSTILL:.0f} s: PX4 does not answer"
+            return (
+                f"simulated time has stood still for {STANDSTILL:.0f} s: {self.flown_by.name} does not answer"
+            )
         waited = time.monotonic() - self._begun
         if not progress.server.links[0].connected and progress.server.steps == 0 and waited > READY_LIMIT:
-            return f"PX4 has not connected to port {self.server.ports[0]} within {READY_LIMIT:.0f} s"
+            port = self.server.ports[0]
+            return f"{self.flown_by.name} has not connected to port {port} within {READY_LIMIT:.0f} s"
         if progress.server.time > self.settings.time_limit:
             return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""
@@ -461,13 +490,17 @@ class FlightSession:
         """
         self.stop()
         outcome = self._outcome or Outcome(
-            str(self.settings.mission), self.settings.airframe.name, False, "the flight was interrupted"
+            str(self.settings.mission),
+            self.settings.airframe.name,
+            False,
+            "the flight was interrupted",
+            flown_by=self.flown_by.name,
         )
         logs = {"run directory": self.directory.path}
         record: FlightRecord | None = None
-        ulogs = self.px4.ulogs()
+        ulogs = self.flight_stack.ulogs()
         if ulogs:
-            logs["PX4's log"] = ulogs[-1]
+            logs["flight log"] = ulogs[-1]
             try:
                 record = read_flight(ulogs[-1])
             except UserError as error:

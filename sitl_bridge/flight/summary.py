@@ -43,6 +43,7 @@ class Outcome:
         airframe: its name.
         succeeded: whether the mission did what it was to do.
         reason: why it did not; empty when it did.
+        flown_by: which flight stack.
         seed: of the run.
         simulated_seconds, wall_seconds: how long it took.
         impact_speed: greatest closing speed of a new ground contact, m/s; nan when unknown.
@@ -54,6 +55,7 @@ class Outcome:
     airframe: str
     succeeded: bool
     reason: str = ""
+    flown_by: str = "PX4"
     seed: int = 0
     simulated_seconds: float = math.nan
     wall_seconds: float = math.nan
@@ -85,7 +87,7 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
     """What went wrong, in words, worst first; empty when nothing did."""
     problems = [outcome.reason] if outcome.reason else []
     if record is None:
-        problems.append("PX4 left no log (it logs from arming on)")
+        problems.append(f"{outcome.flown_by} left no log (PX4 logs from arming on)")
     else:
         problems += [f"failsafe: {cause}" for cause in record.failsafes]
         for estimator in record.estimators:
@@ -102,6 +104,7 @@ def summarise(outcome: Outcome, record: FlightRecord | None, messages: Iterable[
     summary: dict[str, Any] = {
         "mission": outcome.mission,
         "airframe": outcome.airframe,
+        "flown_by": outcome.flown_by,
         "succeeded": outcome.succeeded,
         "problems": problems_of(outcome, record),
         "seed": outcome.seed,
@@ -157,14 +160,14 @@ def show(
 ) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
-    title = Text.assemble(f"{outcome.mission} with {outcome.airframe}: ", verdict)
+    title = Text.assemble(f"{outcome.mission} with {outcome.airframe}, {outcome.flown_by}: ", verdict)
     parts: list[Any] = [_figures(outcome, record)]
     problems = problems_of(outcome, record)
     warnings = warnings_of(record, messages)
     if problems:
         parts += [Text("What went wrong", "bold"), *(Text(f"  {problem}", "red") for problem in problems)]
     if warnings:
-        parts.append(Text("PX4 warned", "bold"))
+        parts.append(Text(f"{outcome.flown_by[0].upper()}{outcome.flown_by[1:]} warned", "bold"))
         parts += [Text(f"  {time:8.1f} s  {level}: {text}", "yellow") for time, level, text in warnings[:12]]
         if len(warnings) > 12:
             parts.append(Text(f"  and {len(warnings) - 12} more, in the logs", "yellow"))

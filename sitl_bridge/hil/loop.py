@@ -10,24 +10,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.hil.frames import parse, write_step
+from sitl_bridge.hil.system_calls import (
+    CLOCK_MONOTONIC,
+    MSG_DONTWAIT,
+    MSG_NOSIGNAL,
+    POLLIN,
+    POLLOUT,
+    clock_gettime,
+    nanosleep,
+    ppoll,
+    recv,
+    send,
+)
 from sitl_bridge.simulation import advance_fleet
 
-_recv = types.ExternalFunction("recv", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
-_send = types.ExternalFunction("send", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
-# The last argument is a signal mask, always NULL here, for which numba has no pointer literal.
-_ppoll = types.ExternalFunction("ppoll", types.intc(types.voidptr, types.uintp, types.voidptr, types.uintp))
-_clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.voidptr))
-_nanosleep = types.ExternalFunction("nanosleep", types.intc(types.voidptr, types.voidptr))
-
-_MSG_DONTWAIT = 0x40
-_MSG_NOSIGNAL = 0x4000
-_POLLIN = 0x1
-_POLLOUT = 0x4
-_CLOCK_MONOTONIC = 1
 ARMED = 128
 """Bit of ``mode`` (MAV_MODE_FLAG_SAFETY_ARMED)."""
 
@@ -37,8 +36,6 @@ LOG_FULL = 1
 LOST = 2  # a peer closed its connection
 STALLED = 3  # a peer's answer is overdue
 REQUEST = 4  # the request flag was raised
-
-POLL = np.dtype([("fd", "i4"), ("events", "i2"), ("revents", "i2")])
 
 LOOP = np.dtype(
     [
@@ -74,7 +71,7 @@ keep the flight stack a frame behind for good."""
 @compiled
 def monotonic(clock: Any) -> int:
     """ns of CLOCK_MONOTONIC; ``clock`` is (2,) int64 scratch."""
-    _clock_gettime(_CLOCK_MONOTONIC, clock.ctypes)
+    clock_gettime(CLOCK_MONOTONIC, clock.ctypes)
     return clock[0] * 1_000_000_000 + clock[1]
 
 
@@ -82,7 +79,7 @@ def monotonic(clock: Any) -> int:
 def _sleep(nanoseconds: int, clock: Any) -> None:
     clock[0] = nanoseconds // 1_000_000_000
     clock[1] = nanoseconds % 1_000_000_000
-    _nanosleep(clock.ctypes, clock.ctypes)
+    nanosleep(clock.ctypes, clock.ctypes)
 
 
 @compiled
@@ -124,7 +121,7 @@ def _flush(link: Any, out: Any) -> None:
     """
     while link.out_start < link.out_end:
         rest = out[link.out_start :]
-        count = _send(link.fd, rest.ctypes, link.out_end - link.out_start, _MSG_NOSIGNAL | _MSG_DONTWAIT)
+        count = send(link.fd, rest.ctypes, link.out_end - link.out_start, MSG_NOSIGNAL | MSG_DONTWAIT)
         if count <= 0:
             return
         link.out_start += count
@@ -174,7 +171,7 @@ def _send_step(
 def _receive(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any, now: int) -> None:
     """Read what has arrived and take the frames out of it."""
     room = buffer.shape[0] - link.have
-    count = _recv(link.fd, buffer[link.have :].ctypes, room, _MSG_DONTWAIT)
+    count = recv(link.fd, buffer[link.have :].ctypes, room, MSG_DONTWAIT)
     if count == 0:
         link.lost = 1
         return
@@ -265,7 +262,7 @@ def _await(
                 limit = _limit(loop, link)
             shortest = min(shortest, limit)
             polls[i].fd = link.fd
-            polls[i].events = _POLLIN | _POLLOUT if link.out_end > 0 else _POLLIN
+            polls[i].events = POLLIN | POLLOUT if link.out_end > 0 else POLLIN
             polls[i].revents = 0
             pending += 1
         if pending == 0:
@@ -277,7 +274,7 @@ def _await(
         wait = max(shortest - now, 0)
         clock[0] = wait // 1_000_000_000
         clock[1] = wait % 1_000_000_000
-        if _ppoll(polls.ctypes, links.shape[0], clock.ctypes, 0) <= 0:
+        if ppoll(polls.ctypes, links.shape[0], clock.ctypes, 0) <= 0:
             continue
         now = monotonic(clock)
         for i in range(links.shape[0]):

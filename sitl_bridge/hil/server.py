@@ -29,6 +29,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil import loop as kernel
 from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
+from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
@@ -191,7 +192,7 @@ class LockstepServer:
         self._payloads = np.zeros((n, 1), PAYLOADS)
         self._raw = self._payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
         self._outs = np.zeros((n, SEND_BUFFER), np.uint8)
-        self._polls = np.zeros(n, kernel.POLL)
+        self._polls = np.zeros(n, POLL)
         self._buffers = np.zeros((n, RECEIVE_BUFFER), np.uint8)
         self._payload = np.zeros(255, np.uint8)
         self._scratch = np.zeros(1, np.float32)

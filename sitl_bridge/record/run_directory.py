@@ -18,7 +18,8 @@ from sitl_bridge.errors import UserError
 class RunDirectory:
     """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it.
 
-    Holds run.json (what it was), console.log (what was said), truth.npy, px4/ and, at the end, summary.json.
+    Holds run.json (what it was), console.log (what was said), truth.npy, autopilot/ (the flight stack's
+    own) and, at the end, summary.json.
 
     Args:
         parent: where runs are kept.
@@ -62,9 +63,9 @@ class RunDirectory:
         return self.path / "truth.npy"
 
     @property
-    def px4(self) -> Path:
-        """PX4's working directory."""
-        return self.path / "px4"
+    def autopilot(self) -> Path:
+        """The flight stack's working directory."""
+        return self.path / "autopilot"
 
     def say(self, line: str) -> None:
         """Append a line to the console log."""

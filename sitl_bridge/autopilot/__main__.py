@@ -1,0 +1,7 @@
+"""``python -m sitl_bridge.autopilot``: the built-in flight stack on the simulator link."""
+
+import sys
+
+from sitl_bridge.autopilot.process import main
+
+sys.exit(main())

@@ -1,0 +1,125 @@
+"""One vehicle's flight stack around the compiled step: its commander, injected failures, its log.
+
+The same object steers a vehicle of a fleet in this process and one at the far end of the simulator link.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot import measure
+from sitl_bridge.autopilot.commander import Commander, VehicleFacts
+from sitl_bridge.autopilot.log import StackLog
+from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.stack import StackArrays
+from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.sensors.layout import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.world import World
+
+_SENSOR_FAILURES = {
+    "gyroscope": measure.GYROSCOPE_FAILURE,
+    "accelerometer": measure.ACCELEROMETER_FAILURE,
+    "magnetometer": measure.MAGNETOMETER_FAILURE,
+    "barometer": measure.BAROMETER_FAILURE,
+    "gps": measure.GPS_FAILURE,
+    "range_finder": measure.RANGE_FAILURE,
+    "optical_flow": measure.FLOW_FAILURE,
+}
+_FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
+
+
+def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
+    """What the commander must know of an airframe."""
+    environment = world.environment[0]
+    _, _, density = air(environment, 0.0)
+    found = performance(airframe.record, density, float(environment["gravity"]))
+    kinds = {sensor.kind for sensor in airframe.sensors}
+    return VehicleFacts(
+        name=airframe.name,
+        hover_thrust=1.0 / found.thrust_to_weight,
+        mass=airframe.mass,
+        thrust_to_weight=found.thrust_to_weight,
+        motors=len(airframe.rotors),
+        has_gps="gps" in kinds,
+        has_magnetometer="magnetometer" in kinds,
+        has_barometer="barometer" in kinds,
+        has_range_finder="range_finder" in kinds,
+        has_optical_flow="optical_flow" in kinds,
+    )
+
+
+class Pilot:
+    """Steers vehicle ``index`` of a set of stacks.
+
+    Args:
+        stacks: the compiled stacks' memory.
+        index: of the vehicle in it.
+        controls: (16,) its motor commands.
+        airframe: the vehicle.
+        world: where it flies.
+        start: us.
+        parameters: changed from their defaults, by name.
+        log: file of its log, None for none.
+    """
+
+    def __init__(
+        self,
+        stacks: StackArrays,
+        index: int,
+        controls: NDArray[np.float64],
+        airframe: Airframe,
+        world: World,
+        start: int,
+        parameters: dict[str, int | float] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self.parameters = Parameters()
+        for name, value in (parameters or {}).items():
+            self.parameters.set(name, value)
+        self.commander = Commander(facts_of(airframe, world), self.parameters)
+        self.estimate: Any = stacks.estimates[index]
+        self.setpoint: Any = stacks.setpoints[index]
+        self.reader: Any = stacks.readers[index]
+        self.allocation: Any = stacks.allocations[index]
+        self.wrench: Any = stacks.wrenches[index]
+        self.controls = controls
+        rotors = int(self.allocation["rotor_count"])
+        axis_up = self.allocation["effectiveness"][0, :rotors]
+        self._full_thrust = float(axis_up @ self.allocation["thrust_max"][:rotors])
+        self._applied: dict[str, dict[int, str]] = {}
+        self.log: StackLog | None = None
+        if log is not None:
+            values = {name: self.parameters.get(name) for name in self.parameters}
+            self.log = StackLog(log, start, airframe.name, values)
+
+    def update(self, now: int) -> None:
+        """Let the commander decide, apply failures it was told of, log."""
+        thrust = float(self.wrench["thrust"]) / self._full_thrust
+        self.commander.update(now, self.estimate, self.setpoint, thrust)
+        if self.commander.failures != self._applied:
+            self._apply_failures()
+        if self.log is not None:
+            self.log.write(now, self.commander, self.estimate, self.setpoint, self.reader, self.controls)
+
+    def _apply_failures(self) -> None:
+        """Of sensors the first instance counts, as the stack reads no other; instance 0 means all."""
+        failures = self.commander.failures
+        self._applied = {kind: dict(instances) for kind, instances in failures.items()}
+        for kind, row in _SENSOR_FAILURES.items():
+            faults = failures.get(kind, {})
+            fault = faults.get(0) or faults.get(1)
+            self.reader["failure"][row] = _FAULTS[fault] if fault else FAULT_NONE
+        motors = failures.get("motor", {})
+        for rotor in range(int(self.allocation["rotor_count"])):
+            self.allocation["failed"][rotor] = int(0 in motors or rotor + 1 in motors)
+
+    def close(self) -> None:
+        """Finish the log."""
+        if self.log is not None:
+            self.log.close()

@@ -1,0 +1,253 @@
+"""The built-in flight stack as a process on the simulator link, where PX4 would be.
+
+``python -m sitl_bridge.autopilot FILE`` flies one vehicle: it connects to the simulator as PX4 does, answers
+every inertial frame, and serves MAVLink on PX4's ports.  ``StackProcess`` starts and stops such a process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pymavlink.dialects.v20 import common as mavlink
+
+import sitl_bridge
+from sitl_bridge.autopilot import link
+from sitl_bridge.autopilot.log import NAME
+from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
+from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.autopilot.mavlink.telemetry import Source
+from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.stack import TICK, StackArrays
+from sitl_bridge.child_process import ChildProcess
+from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
+from sitl_bridge.hil.system_calls import POLL
+from sitl_bridge.world.world import World, WorldSpecification
+
+FIRST_PORT = 4560
+CONNECT_LIMIT = 30.0
+"""s of wall time within which the simulator must listen."""
+PATIENCE = 20_000_000
+"""ns without a frame after which the MAVLink ports are looked after; time stands still meanwhile."""
+LOG = Path("log", "flight.ulg")
+AUTOPILOT = 1
+"""MAV_COMP_ID_AUTOPILOT1"""
+
+
+class Configuration(BaseModel):
+    """What a flight stack process is told, in a JSON file.
+
+    Attributes:
+        airframe: the vehicle.
+        world: where it flies; of it the stack knows the magnetic field and gravity, as PX4 does.
+        instance: decides the ports and the system id, as PX4's ``-i``.
+        simulator: address of the simulator.
+        step: us between inertial samples.
+        controller: choice, None for the airframe's.
+        parameters: changed from their defaults.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    airframe: Airframe
+    world: WorldSpecification = Field(default_factory=WorldSpecification)
+    instance: int = Field(0, ge=0, le=254)
+    simulator: str = "127.0.0.1"
+    step: int = Field(4000, gt=0)
+    controller: str | None = None
+    parameters: dict[str, int | float] = Field(default_factory=dict)
+
+
+class StackProcess(ChildProcess):
+    """A running built-in flight stack.
+
+    Args:
+        configuration: what it is told.
+        directory: its working directory, which is there and holds no other run.
+        on_line: called with each line it prints, from a thread.
+
+    Raises:
+        UserError: when it cannot be started.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        directory: Path,
+        on_line: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        file = directory / "configuration.json"
+        file.write_text(configuration.model_dump_json(by_alias=True, exclude_unset=True), encoding="utf-8")
+        command = [sys.executable, "-u", "-m", "sitl_bridge.autopilot", file.name]
+        name = "the built-in flight stack"
+        super().__init__(name, command, directory.absolute(), dict(os.environ), on_line)
+
+
+class LinkedStack:
+    """One vehicle's stack at the end of a connection to a simulator.
+
+    Args:
+        configuration: what it is.
+        connection: to the simulator.
+        log: file of its log.
+
+    Raises:
+        UserError: when a MAVLink port is taken.
+    """
+
+    def __init__(self, configuration: Configuration, connection: socket.socket, log: Path) -> None:
+        world = World(configuration.world)
+        airframe = configuration.airframe
+        self._connection = connection
+        self._endpoint: Endpoint | None = None
+        self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
+        self.controls = np.zeros(16)
+        self.pilot = Pilot(self.stacks, 0, self.controls, airframe, world, 0, configuration.parameters, log)
+        self.peer: Any = np.zeros(1, link.PEER)[0]
+        self.peer["fd"] = connection.fileno()
+        self.peer["system_id"] = configuration.instance + 1
+        self.peer["component_id"] = AUTOPILOT
+        self.peer["tick"] = max(1, round(TICK / configuration.step))
+        self._buffer = np.zeros(link.BUFFER, np.uint8)
+        payload = np.zeros(1, link.ANSWER_PAYLOAD)
+        self._payload = payload[0]
+        self._payload_raw = payload.view(np.uint8)
+        self._out = np.zeros(link.ANSWER, np.uint8)
+        self._poll = np.zeros(1, POLL)
+        self._clock = np.zeros(2, np.int64)
+        self._instance = configuration.instance
+
+    def open_ports(self) -> None:
+        """Begin to speak MAVLink.
+
+        Raises:
+            UserError: when a port is taken.
+        """
+        major, minor, patch = (int(part) for part in sitl_bridge.__version__.split("."))
+        source = Source(
+            system_id=self._instance + 1,
+            version=(major, minor, patch),
+            rotor_count=int(self.pilot.allocation["rotor_count"]),
+            commander=self.pilot.commander,
+            estimate=self.pilot.estimate,
+            setpoint=self.pilot.setpoint,
+            measurement=self.pilot.reader["measurement"],
+            controls=self.controls,
+            unix_time=0,
+        )
+        self._endpoint = Endpoint(Services(source), self._instance)
+
+    def introduce(self) -> None:
+        """What PX4 says to a simulator at first: a heartbeat, and how often it wants ground truth."""
+        encoder = mavlink.MAVLink(None, srcSystem=int(self.peer["system_id"]), srcComponent=AUTOPILOT)
+        beat = encoder.heartbeat_encode(
+            mavlink.MAV_TYPE_GENERIC, mavlink.MAV_AUTOPILOT_GENERIC, 0, 0, mavlink.MAV_STATE_STANDBY
+        )
+        wish = encoder.command_long_encode(
+            0, 0, mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, HIL_STATE_QUATERNION, TICK, 0, 0, 0, 0, 0
+        )
+        for message in (beat, wish):
+            self._connection.sendall(message.pack(encoder))
+            encoder.seq = (encoder.seq + 1) % 256
+        self.peer["sequence"] = encoder.seq
+
+    def run(self) -> None:
+        """Fly until the simulator closes the connection."""
+        s = self.stacks
+        while True:
+            reason = link.serve(
+                self.peer,
+                self._buffer,
+                s.raw[0],
+                s.readers[0],
+                s.estimators[0],
+                s.estimates[0],
+                s.setpoints[0],
+                s.controllers[0],
+                s.allocations[0],
+                s.wrenches[0],
+                self.controls,
+                self._payload,
+                self._payload_raw,
+                self._out,
+                self._poll,
+                self._clock,
+                PATIENCE,
+            )
+            if reason == link.LOST:
+                return
+            now = int(s.readers[0]["measurement"]["time"])
+            if reason == link.TICKED:
+                self.pilot.update(now)
+                self.peer["armed"] = int(self.pilot.commander.armed)
+            if self._endpoint is not None:
+                self._endpoint.poll(now, time.monotonic_ns() // 1000)
+
+    def close(self) -> None:
+        """Close ports and log."""
+        if self._endpoint is not None:
+            self._endpoint.close()
+        self.pilot.close()
+
+
+def connect(host: str, port: int, limit: float = CONNECT_LIMIT) -> socket.socket:
+    """Connect to a simulator, waiting for it as PX4 does.
+
+    Raises:
+        UserError: when nobody listens within ``limit`` s.
+    """
+    end = time.monotonic() + limit
+    while True:
+        try:
+            connection = socket.create_connection((host, port), timeout=1.0)
+        except OSError as error:
+            if time.monotonic() > end:
+                raise UserError(f"no simulator listens on {host}, port {port}: {error}") from error
+            time.sleep(0.05)
+            continue
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(None)
+        return connection
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fly one vehicle as the configuration file says; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if len(arguments) != 1:
+        print("usage: python -m sitl_bridge.autopilot CONFIGURATION.json", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, _interrupt)
+    print(f"{NAME}, not PX4", flush=True)
+    try:
+        configuration = Configuration.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+        LOG.parent.mkdir(exist_ok=True)
+        with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
+            stack = LinkedStack(configuration, connection, LOG)
+            try:
+                stack.open_ports()
+                stack.introduce()
+                stack.run()
+            finally:
+                stack.close()
+    except (OSError, UserError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print("the simulator closed the connection")
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

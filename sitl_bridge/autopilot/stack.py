@@ -1,0 +1,158 @@
+"""One step of the flight stack in compiled code: measure, estimate, control, allocate.
+
+Who feeds it frames is in fleet.py (in one process with the simulation) and link.py (over the simulator
+link); the commander, which writes the setpoint between steps, is plain Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.allocation import allocate, allocation_record
+from sitl_bridge.autopilot.control.dispatch import control
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.estimator import estimator_record, update
+from sitl_bridge.autopilot.layout import ESTIMATE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.autopilot.measure import READER, STEP, done, fail_sensors, frame_size, read_frame
+from sitl_bridge.compiled import compiled
+
+if TYPE_CHECKING:
+    from sitl_bridge.config.airframe import Airframe
+    from sitl_bridge.world.world import World
+
+TICK = 48_000
+"""us of simulated time between updates of the commander: 12 steps of 4 ms, the 20 Hz of PX4's navigator."""
+
+
+@compiled
+def _move_on(setpoint: Any, seconds: float) -> None:
+    """Between updates of the commander, a setpoint that is whole to its acceleration moves on along it."""
+    if setpoint.level != TRAJECTORY:
+        return
+    for axis in range(3):
+        acceleration = setpoint.acceleration[axis]
+        velocity = setpoint.velocity[axis]
+        if math.isfinite(acceleration) and math.isfinite(velocity):
+            setpoint.position[axis] += (velocity + 0.5 * acceleration * seconds) * seconds
+            setpoint.velocity[axis] = velocity + acceleration * seconds
+
+
+@compiled
+def advance_stack(
+    reader: Any,
+    estimator: Any,
+    estimate: Any,
+    setpoint: Any,
+    controller: Any,
+    allocation: Any,
+    wrench: Any,
+    controls: Any,
+) -> None:
+    """From what was measured to the motors' commands, for one vehicle.
+
+    Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope stops.
+    """
+    m = reader.measurement
+    fail_sensors(reader)
+    if m.imu_fresh == 1:
+        seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
+        update(m, estimator, estimate, seconds)
+        estimate.time = m.time
+        _move_on(setpoint, seconds)
+        control(controller, estimate, setpoint, seconds, wrench)
+        allocate(allocation, wrench, setpoint.level, controls)
+    done(m)
+
+
+@compiled
+def read_frames(
+    data: Any,
+    start: int,
+    end: int,
+    raw: Any,
+    reader: Any,
+    estimator: Any,
+    estimate: Any,
+    setpoint: Any,
+    controller: Any,
+    allocation: Any,
+    wrench: Any,
+    controls: Any,
+) -> tuple[int, int]:
+    """Take whole frames out of ``data[start:end]`` up to and with the next step of the stack.
+
+    Returns:
+        where the next frame begins, and whether the stack ran (STEP).
+    """
+    at: Any = start
+    while at < end:
+        size = frame_size(data, at, end)
+        if size == 0:
+            break
+        if size < 0:
+            reader.garbage += 1
+            at += 1
+            continue
+        kind = read_frame(data, at, raw, reader)
+        at += size
+        if kind == STEP:
+            advance_stack(reader, estimator, estimate, setpoint, controller, allocation, wrench, controls)
+            return at, STEP
+    return at, 0
+
+
+@dataclass(frozen=True)
+class StackArrays:
+    """The memory of n vehicles' flight stacks.
+
+    Attributes:
+        readers: (n,) READER; ``raw`` is the same memory as (n, bytes) uint8.
+        estimators: (n,) ESTIMATOR.
+        estimates: (n,) ESTIMATE.
+        setpoints: (n,) SETPOINT.
+        controllers: (n,) CONTROLLER.
+        allocations: (n,) ALLOCATION.
+        wrenches: (n,) WRENCH.
+    """
+
+    readers: NDArray[np.void]
+    raw: NDArray[np.uint8]
+    estimators: NDArray[np.void]
+    estimates: NDArray[np.void]
+    setpoints: NDArray[np.void]
+    controllers: NDArray[np.void]
+    allocations: NDArray[np.void]
+    wrenches: NDArray[np.void]
+
+    @staticmethod
+    def of(
+        airframes: Sequence[Airframe], world: World, start: int, controllers: Sequence[str | None]
+    ) -> StackArrays:
+        """What follows from the airframes.
+
+        Args:
+            airframes: one a vehicle.
+            world: where they fly.
+            start: us of simulated time.
+            controllers: choice of each vehicle, None for its airframe's.
+        """
+        n = len(airframes)
+        readers = np.zeros(n, READER)
+        return StackArrays(
+            readers=readers,
+            raw=readers.view(np.uint8).reshape(n, READER.itemsize),
+            estimators=np.array([estimator_record(a, world, start) for a in airframes]),
+            estimates=np.zeros(n, ESTIMATE),
+            setpoints=np.zeros(n, SETPOINT),
+            controllers=np.array(
+                [controller_record(a, world, c) for a, c in zip(airframes, controllers, strict=True)]
+            ),
+            allocations=np.array([allocation_record(a, world) for a in airframes]),
+            wrenches=np.zeros(n, WRENCH),
+        )
