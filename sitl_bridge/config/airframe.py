@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from sitl_bridge.config.controller import ControllerSection, beside
 from sitl_bridge.config.figures import figure_paths, source_of, unsourced, useless_sources
 from sitl_bridge.config.vehicle_record import pack
 from sitl_bridge.config.yaml_file import Document, Fault, FieldPath, field_names, read, validate
@@ -293,6 +294,7 @@ class Airframe(BaseModel):
     payload: Payload | None = None
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
     px4: Px4Section = Px4Section()
+    controller: ControllerSection = ControllerSection()
 
     _carried: Payload | None = PrivateAttr(None)
 
@@ -461,14 +463,24 @@ def load_airframe(name: str | Path) -> Airframe:
         UserError: when there is no such airframe.
     """
     path = find_airframe(str(name))
-    airframe = validate(Airframe, _with_base(read(path), path, (path.resolve(),)))
+    airframe = validate(Airframe, _with_base(_document(path), path, (path.resolve(),)))
     placed = tuple(
         sensor.model_copy(update={"file": path.parent / sensor.file})
         if isinstance(sensor, CustomSpecification)
         else sensor
         for sensor in airframe.sensors
     )
-    return airframe.model_copy(update={"sensors": placed}).loaded()
+    kind = beside(airframe.controller.kind, path.parent)
+    controller = airframe.controller.model_copy(update={"kind": kind})
+    return airframe.model_copy(update={"sensors": placed, "controller": controller}).loaded()
+
+
+def _document(path: Path) -> Document:
+    """An airframe file; a controller given by its bare name is spelt out."""
+    document = read(path)
+    if isinstance(document.data.get("controller"), str):
+        document.data["controller"] = {"kind": document.data["controller"]}
+    return document
 
 
 _OWN = ("name", "description")
@@ -493,19 +505,22 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
         faults = document.faults if ("base",) in {f.path for f in document.faults} else (fault,)
         raise ConfigurationError(document.source, [str(f) for f in faults])
     try:
-        beside = path.parent / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
-        source = beside if beside.is_file() else find_airframe(name)
+        near = path.parent / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+        source = near if near.is_file() else find_airframe(name)
     except ConfigurationError:
         raise
     except UserError as error:
         raise ConfigurationError(document.source, [f"line {line}: base: {error}"]) from error
     if source.resolve() in chain:
         raise ConfigurationError(document.source, [f"line {line}: base: {name} is based on this file"])
-    base = _with_base(read(source), source, (*chain, source.resolve()))
+    base = _with_base(_document(source), source, (*chain, source.resolve()))
     validate(Airframe, base)
     taken = {key: value for key, value in base.data.items() if key not in (*own, *_OWN)}
     if "sensors" in taken:
         taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
+    if "kind" in taken.get("controller", {}):
+        kind = beside(taken["controller"]["kind"], source.parent.resolve())
+        taken["controller"] = taken["controller"] | {"kind": kind}
     merged = taken | own
     given = own.get("sources", {})
     if isinstance(given, dict):

@@ -12,8 +12,9 @@ from typing import Any
 from sitl_bridge.config.yaml_file import FieldPath, suggestion
 
 _SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
-_LABELS = {"kind", "instance", "parameters"}
-"""Numbers that name or choose rather than measure: a sensor's instance, the parameters PX4 is given."""
+_LABELS = {"kind", "instance", "parameters", "options"}
+"""Numbers that name or choose rather than measure: a sensor's instance, the parameters PX4 is given, the
+options of a class of the user's own."""
 DERIVED = "derived:"
 _SHORTEST_REASON = 10
 

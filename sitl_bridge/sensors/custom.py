@@ -6,10 +6,6 @@ measures goes to a table of the run and, if it makes messages, to the flight sta
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +18,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.error_model import STRICT
+from sitl_bridge.user_file import load_class
 
 Sample = dict[str, float]
 
@@ -94,30 +91,12 @@ class CustomSpecification(BaseModel):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        found = getattr(_module(self.file), self.class_name, None)
-        if not (inspect.isclass(found) and issubclass(found, CustomSensor)):
-            raise UserError(f"{self.file}: has no class {self.class_name} derived from CustomSensor")
+        found = load_class(self.file, self.class_name, CustomSensor, "custom sensor")
         try:
-            sensor: CustomSensor = found(**self.options)
+            sensor = found(**self.options)
         except (TypeError, ValueError) as error:
             raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
         return sensor
-
-
-def _module(file: Path) -> Any:
-    # Known to the interpreter under a name of its own: dataclasses, for one, look their module up.
-    name = f"custom_sensor_{file.stem}_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
-    specification = importlib.util.spec_from_file_location(name, file)
-    if specification is None or specification.loader is None or not file.is_file():
-        raise UserError(f"{file}: no such Python file for a custom sensor")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module
-    try:
-        specification.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise UserError(f"{file}: a custom sensor's file failed: {error!r}") from error
-    return module
 
 
 def _figures(sample: Any) -> Sample:

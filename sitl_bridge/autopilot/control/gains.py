@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.allocation import allocation_record, density_at
-from sitl_bridge.autopilot.control.layout import CONTROLLER, HECTOR_PID, LEE
+from sitl_bridge.autopilot.control.layout import CONTROLLER, HECTOR_PID, LEE, USER
+from sitl_bridge.config.controller import BUILT_IN, RotorsGains, own_controller
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.allocation import geometry, response, thrust_curve_factor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+KINDS = {"hector_pid": HECTOR_PID, "lee": LEE, "rotors": LEE}
 CASCADE = 3.0
 """Gain of a loop over the gain of the one around it.  Loops k and k/3 nested, s^2 + k s + k^2/3, have a
 damping of sqrt(3)/2 = 0.87 and a phase margin of 70 deg; an integral with k/9 keeps 0.76."""
@@ -126,19 +128,22 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     Args:
         airframe: the airframe.
         world: gives air and gravity.
-        choice: ``hector_pid`` or ``lee``; None takes hector_pid.
+        choice: ``hector_pid``, ``lee``, ``rotors`` or a user's own as FILE.py:CLASS (user.py makes that one
+            and calls it); None takes what the airframe says.
 
     Raises:
         UserError: for a choice there is not, and for an airframe that cannot hover.
     """
-    kinds = {"hector_pid": HECTOR_PID, "lee": LEE}
-    if choice is not None and choice not in kinds:
-        raise UserError(f"no controller is called {choice!r}; there are {', '.join(kinds)}")
-    law = choice or "hector_pid"
+    law = choice or airframe.controller.kind
+    if law not in BUILT_IN and own_controller(law) is None:
+        raise UserError(f"no controller is called {law!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
+    published = airframe.controller.rotors
+    if law == "rotors" and published is None:
+        raise UserError(f"{airframe.name}: RotorS publishes no gains for it; `lee` flies it by Lee's law")
     loops = design(airframe, world)
     record, allocation = airframe.record, allocation_record(airframe, world)
     controller = np.zeros((), CONTROLLER)
-    controller["kind"] = kinds[law]
+    controller["kind"] = KINDS.get(law, USER)
     mass = float(record["mass"])
     gravity = float(world.environment[0]["gravity"])
     controller["mass"], controller["gravity"], controller["inertia"] = mass, gravity, record["inertia"]
@@ -161,6 +166,8 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
         controller["moment_integral_limit"] = 0.5 * loops.angular_acceleration * np.diag(record["inertia"])
     _fill_hector(controller["hector"], loops)
     _fill_lee(controller["lee"], loops, mass, gravity, np.array(record["inertia"]))
+    if law == "rotors" and published is not None:
+        _publish(controller, published)
     return controller
 
 
@@ -197,3 +204,17 @@ def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: floa
     gains["k_R"], gains["k_Omega"] = axes * loops.rate * loops.attitude, axes * loops.rate
     gains["c_2"] = loops.attitude
     gains["k_I"] = axes * loops.rate * loops.attitude / CASCADE
+
+
+def _publish(controller: NDArray[np.void], published: RotorsGains) -> None:
+    """Lee's plain law as RotorS flies it: bare setpoints, no integral, nothing done about rotors or drag."""
+    gains = controller["lee"]
+    gains["mass"], gains["gravity"], gains["inertia"] = published.mass, published.gravity, 0.0
+    gains["k_x"], gains["k_v"] = published.position_gain, published.velocity_gain
+    gains["k_R"], gains["k_Omega"] = published.attitude_gain, published.angular_rate_gain
+    for name in ("k_i", "c_1", "k_I", "c_2"):
+        gains[name] = 0.0
+    controller["reference_used"] = 0
+    controller["reference_position_p"] = gains["k_x"] / gains["k_v"]
+    for name in ("drag", "derivative", "yaw_lead"):
+        controller[name] = 0.0
