@@ -1,0 +1,201 @@
+"""One vehicle's controller: what it hears and believes goes in, one command a tick comes out.
+
+No clock, no socket, no flight stack: the caller brings the time and carries the command.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.flight.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
+from sitl_bridge.flight.avoidance.observer import Observer, ObserverNoise
+from sitl_bridge.flight.avoidance.references import Reference
+from sitl_bridge.flight.avoidance.settings import ControllerSettings
+from sitl_bridge.flight.avoidance.solver import Solver, Status
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OwnState:
+    """What a vehicle believes of itself.
+
+    Attributes:
+        position: m NED.
+        velocity: m/s NED.
+        attitude: roll, pitch, yaw in rad.
+        position_deviation, velocity_deviation: standard deviations NED, m and m/s; they widen distances.
+        attitude_deviation: rad, of roll and pitch.
+    """
+
+    position: Vector
+    velocity: Vector
+    attitude: Vector
+    position_deviation: Vector = (0.02, 0.02, 0.02)
+    velocity_deviation: Vector = (0.02, 0.02, 0.02)
+    attitude_deviation: float = 0.005
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a vehicle is to do until the next tick.
+
+    Attributes:
+        roll, pitch: rad.
+        yaw: rad, where the heading should be.
+        yaw_rate: rad/s that leads there.
+        thrust: m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g.
+        position, velocity: m and m/s NED of the plan one grid step ahead.
+        acceleration: m/s^2 NED of the plan, mean of the first grid step.  With position
+            and velocity, for a flight stack that is commanded in velocity with feed-forward.
+        status: how the plan came about.
+    """
+
+    roll: float
+    pitch: float
+    yaw: float
+    yaw_rate: float
+    thrust: float
+    position: Vector
+    velocity: Vector
+    acceleration: Vector
+    status: Status
+
+
+def wrapped(angle: float) -> float:
+    """The same angle within -pi..pi rad."""
+    return math.remainder(angle, math.tau)
+
+
+def _vector(values: Floats) -> Vector:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+class Agent:
+    """The predictive controller of one vehicle.
+
+    Args:
+        name: by which others know it.
+        reference: to follow.
+        settings: of the controller.
+        avoids: names of the vehicles it avoids.
+        obstacles: it avoids.
+        start: us at which the reference starts.
+        noise: of the disturbance observer.
+
+    Attributes:
+        solver: with the plan, the counters of every status and the use of slack.
+        observer: with the estimated state and disturbances.
+        neighbourhood: what it knows of others.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reference: Reference,
+        settings: ControllerSettings | None = None,
+        *,
+        avoids: Iterable[str] = (),
+        obstacles: Sequence[Obstacle] = (),
+        start: int = 0,
+        noise: ObserverNoise | None = None,
+    ) -> None:
+        self.name = name
+        self.reference = reference
+        self.settings = settings or ControllerSettings()
+        self.neighbourhood = Neighbourhood(avoids, obstacles, self.settings)
+        record = self.settings.record()
+        self.observer = Observer(record, noise)
+        self.solver = Solver(
+            record, self.settings.horizon, self.neighbourhood.capacity, self.settings.iterations
+        )
+        self._start = start
+        self._ahead: Floats = np.arange(self.settings.horizon + 1, dtype=np.float64) * self.settings.step
+        self._last: int | None = None
+        self._input: Floats | None = None
+        self._own: OwnState | None = None
+
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+        """Command for the time from ``now`` on.
+
+        Args:
+            now: us; later than at the last call.
+            own: state of the vehicle now.
+            neighbours: what arrived since the last call, in any order.
+        """
+        seconds = 0.0 if self._last is None else (now - self._last) * 1e-6
+        first = self._last is None or seconds > self.settings.step
+        self._last, self._own = now, own
+        variance = np.square(
+            [*own.position_deviation, *own.velocity_deviation, own.attitude_deviation, own.attitude_deviation]
+        )
+        measured = np.array([*own.position, *own.velocity, own.attitude[0], own.attitude[1]])
+        self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
+        self.neighbourhood.hear(neighbours)
+        reference = self.reference.sample(self._ahead + (now - self._start) * 1e-6)
+        yaw, yaw_rate = self._course(own.attitude[2], reference)
+        if first:
+            self.solver.restart(self.observer.state)
+        status = self.solver.step(
+            self.observer.state,
+            np.diag(variance),
+            yaw,
+            self.observer.disturbance,
+            np.ascontiguousarray(reference[:, :9]),
+            self.neighbourhood.entities(now),
+            min(seconds / self.settings.step, 1.0),
+        )
+        return self._command(status, float(reference[0, 9]), yaw_rate)
+
+    def broadcast(self) -> Broadcast:
+        """What to tell others after a tick: the estimate, as uncertain as its source says it is.
+
+        Raises:
+            ValueError: before the first tick.
+        """
+        if self._last is None or self._own is None:
+            raise ValueError(f"{self.name} has nothing to tell before its first tick")
+        state = self.observer.state
+        return Broadcast(
+            self.name,
+            self._last,
+            _vector(state[:3]),
+            _vector(state[3:6]),
+            self._own.position_deviation,
+            self._own.velocity_deviation,
+        )
+
+    def _course(self, yaw: float, reference: Floats) -> tuple[Floats, float]:
+        """Yaw along the horizon under the yaw loop, and its first rate."""
+        settings = self.settings
+        course = np.empty(len(reference))
+        first_rate = 0.0
+        for k, row in enumerate(reference):
+            course[k] = yaw
+            rate = settings.yaw_gain * wrapped(row[9] - yaw) + row[10]
+            rate = min(max(rate, -settings.limits.yaw_rate), settings.limits.yaw_rate)
+            first_rate = rate if k == 0 else first_rate
+            yaw += rate * settings.step
+        return course, first_rate
+
+    def _command(self, status: Status, yaw_reference: float, yaw_rate: float) -> Command:
+        solver = self.solver
+        u = solver.plan_u[0].copy()
+        self._input = u
+        x = solver.plan_x
+        return Command(
+            roll=float(u[0]),
+            pitch=float(u[1]),
+            yaw=wrapped(yaw_reference),
+            yaw_rate=yaw_rate,
+            thrust=float(u[2]),
+            position=_vector(x[1, :3]),
+            velocity=_vector(x[1, 3:6]),
+            acceleration=_vector((x[1, 3:6] - x[0, 3:6]) / self.settings.step),
+            status=status,
+        )

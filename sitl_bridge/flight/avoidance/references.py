@@ -1,0 +1,130 @@
+"""References to follow: where a vehicle should be, at any time.  None of them knows of the others.
+
+Every one is sampled into rows of REFERENCE_WIDTH columns: position, velocity, acceleration (NED), yaw and
+yaw rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicSpline
+
+from sitl_bridge.errors import UserError
+
+Floats = NDArray[np.float64]
+REFERENCE_WIDTH = 11
+
+
+class Reference(Protocol):
+    """What an agent follows."""
+
+    duration: float
+
+    def sample(self, seconds: Floats) -> Floats:
+        """(k, 11) at (k,) s since the start; held beyond either end."""
+        ...
+
+
+class Route:
+    """Straight legs between points, each from rest to rest with bounded acceleration and speed.
+
+    A single point is hover.
+
+    Args:
+        points: (p, 3) m NED.
+        speed: m/s.
+        acceleration: m/s^2.
+        yaw: rad.
+        depart: s to wait at the first point.
+
+    Attributes:
+        duration: s until the last point is reached.
+    """
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        *,
+        speed: float = 2.0,
+        acceleration: float = 1.5,
+        yaw: float = 0.0,
+        depart: float = 0.0,
+    ) -> None:
+        if not (speed > 0.0 and acceleration > 0.0 and depart >= 0.0):
+            raise UserError("a route needs a speed and an acceleration above zero and no negative departure")
+        self._points = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        legs = np.diff(self._points, axis=0)
+        self._lengths = np.linalg.norm(legs, axis=1)
+        self._directions = legs / np.maximum(self._lengths, 1e-12)[:, None]
+        self._acceleration = acceleration
+        self._peaks = np.minimum(speed, np.sqrt(acceleration * self._lengths))
+        safe = np.maximum(self._peaks, 1e-12)
+        times = np.where(self._lengths > 0.0, self._lengths / safe + self._peaks / acceleration, 0.0)
+        self._starts = depart + np.concatenate([[0.0], np.cumsum(times)])
+        self._yaw = yaw
+        self.duration = float(self._starts[-1])
+
+    def sample(self, seconds: Floats) -> Floats:
+        """(k, 11) at (k,) s since the start."""
+        out = np.zeros((len(seconds), REFERENCE_WIDTH))
+        out[:, 9] = self._yaw
+        if len(self._lengths) == 0:
+            out[:, :3] = self._points[0]
+            return out
+        leg = np.clip(np.searchsorted(self._starts, seconds, side="right") - 1, 0, len(self._lengths) - 1)
+        length, peak, a = self._lengths[leg], self._peaks[leg], self._acceleration
+        total = self._starts[leg + 1] - self._starts[leg]
+        t = np.clip(seconds - self._starts[leg], 0.0, total)
+        rise = peak / a
+        left = total - t
+        going, slowing = t < rise, left < rise
+        travelled = np.where(
+            going, 0.5 * a * t**2, np.where(slowing, length - 0.5 * a * left**2, peak * (t - 0.5 * rise))
+        )
+        speed = np.where(going, a * t, np.where(slowing, a * left, peak))
+        underway = (t > 0.0) & (left > 0.0)
+        push = np.where(underway, np.where(going, a, np.where(slowing, -a, 0.0)), 0.0)
+        direction = self._directions[leg]
+        out[:, :3] = self._points[leg] + travelled[:, None] * direction
+        out[:, 3:6] = speed[:, None] * direction
+        out[:, 6:9] = push[:, None] * direction
+        return out
+
+
+class Table:
+    """A user's own reference: a smooth course through points at given times, at rest at both ends.
+
+    Args:
+        times: (p,) s, rising, p >= 2.
+        points: (p, 3) m NED.
+        yaw: rad.
+
+    Raises:
+        UserError: for times that do not rise, or tables that do not fit.
+    """
+
+    def __init__(self, times: Sequence[float], points: ArrayLike, *, yaw: float = 0.0) -> None:
+        t, p = np.asarray(times, dtype=np.float64), np.asarray(points, dtype=np.float64)
+        if p.ndim != 2 or p.shape[1] != 3 or len(t) != len(p) or len(t) < 2:
+            raise UserError("a reference table needs at least two rows of time, north, east, down")
+        if t[0] < 0.0 or (np.diff(t) <= 0.0).any():
+            raise UserError("a reference table needs rising times, from 0 s on")
+        self._splines = [CubicSpline(t, p, bc_type="clamped")]
+        self._splines += [self._splines[0].derivative(1), self._splines[0].derivative(2)]
+        self._start, self.duration = float(t[0]), float(t[-1])
+        self._yaw = yaw
+
+    def sample(self, seconds: Floats) -> Floats:
+        """(k, 11) at (k,) s since the start."""
+        t = np.clip(seconds, self._start, self.duration)
+        underway = (seconds > self._start) & (seconds < self.duration)
+        out = np.zeros((len(seconds), REFERENCE_WIDTH))
+        out[:, :3] = self._splines[0](t)
+        out[:, 3:6] = np.where(underway[:, None], self._splines[1](t), 0.0)
+        out[:, 6:9] = np.where(underway[:, None], self._splines[2](t), 0.0)
+        out[:, 9] = self._yaw
+        return out

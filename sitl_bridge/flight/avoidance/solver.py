@@ -1,0 +1,220 @@
+"""The real-time iteration: one Gauss-Newton step a tick on a plan that is kept, shifted and never lost.
+
+Quadratic programs go to DAQP (Arnstroem, Bemporad and Axehill 2022, IEEE TAC 67(8)), a dual active-set method
+for small dense problems.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.flight.avoidance import ocp
+from sitl_bridge.flight.avoidance.layout import INPUTS, STATES
+from sitl_bridge.flight.avoidance.model import GRAVITY
+
+Floats = NDArray[np.float64]
+
+ROW_MARGIN = 1.0
+"""m beyond the minimum distance within which a constraint is part of the first program.  Others are checked
+afterwards and join where they are violated, so the figure decides on speed alone."""
+SLACK_WEIGHT = 1e5
+"""Cost of a metre of slack.  Above every multiplier met in the scenarios, so that slack is used only where
+there is no solution without (exact penalty)."""
+SLACK_CURVATURE = 1e4
+"""Cost of a square metre of slack, twice."""
+SLACK_TOLERANCE = 1e-4
+"""m of slack below which constraints count as kept."""
+ACTIVE_TOLERANCE = 1e-6
+_SOFT = 8
+_LIMIT_REACHED = -4
+_ROUNDS = 3
+
+
+class Status(enum.Enum):
+    """How a tick's plan came about."""
+
+    SOLVED = "solved"
+    SLACK = "slack"
+    """Solved, but some distance cannot be kept within the horizon."""
+    SHIFTED = "shifted"
+    """The program could not be solved; the last plan goes on."""
+    TIMED_OUT = "timed out"
+    """The program took too many iterations; the last plan goes on."""
+    EXHAUSTED = "exhausted"
+    """No program could be solved for a whole horizon; level at hover thrust."""
+
+
+class Solver:
+    """The plan of one vehicle and the memory its steps are computed in.
+
+    Args:
+        settings: (1,) SETTINGS.
+        horizon: grid points after the present.
+        entities: most things kept away from at a time.
+        iterations: of the active-set method, after which the program counts as timed out.
+
+    Attributes:
+        plan_x, plan_u: (n + 1, 8), (n, 3).
+        distances: (m, n + 1, 5) of the last call: distance, normal, minimum distance, along the plan before.
+        slack: m, the largest of the last call.
+        active: distance constraints that the last plan rests on.
+        counts: of each status so far.
+        failures: of DAQP by its exit flag.
+        iterations: of the active-set method in the last call.
+        cost: of the plan before the last step.
+        change: rad or m/s^2, the largest change of an input by the last step.
+    """
+
+    def __init__(
+        self, settings: NDArray[np.void], horizon: int, entities: int, iterations: int = 400
+    ) -> None:
+        self.settings = settings
+        n, size = horizon, INPUTS * horizon
+        self.horizon, self._size = n, size
+        self.plan_x, self.plan_u = np.zeros((n + 1, STATES)), np.zeros((n, INPUTS))
+        self.counts: Counter[Status] = Counter()
+        self.failures: Counter[int] = Counter()
+        self.slack = self.cost = self.change = 0.0
+        self.active = self.iterations = 0
+        self._limit = iterations
+        self._unsolved = n + 1.0  # grid steps since the plan was made by a solution
+        capacity = entities * n
+        self._by_state, self._by_input = np.zeros((n, STATES, STATES)), np.zeros((n, STATES, INPUTS))
+        self._deviation, self._spread = np.zeros((n + 1, STATES)), np.zeros(n + 1)
+        self._state_hessian = np.zeros((n + 1, STATES, STATES))
+        self._state_gradient, self._input_gradient = np.zeros((n + 1, STATES)), np.zeros((n, INPUTS))
+        self._condensed, self._work = np.zeros((n + 1, STATES, size)), np.zeros((2, STATES, size))
+        self.hessian, self.gradient = np.zeros((size, size)), np.zeros(size)
+        self._distances = np.zeros((entities, n + 1, 5))
+        self._row_of = np.full((entities, n + 1), -1, np.int64)
+        self.rows = np.zeros((capacity, size))
+        self.lower, self.upper = np.zeros(size + capacity), np.zeros(size + capacity)
+        self._sense = np.zeros(size + capacity, np.int32)
+        self._sense[size:] = _SOFT
+        self.distances = self._distances[:0]
+        self.row_count = 0
+
+    def restart(self, state: Floats) -> None:
+        """Plan to stay where ``state`` (8,) is."""
+        self.plan_x[:] = state
+        self.plan_x[1:, 3:] = 0.0
+        self.plan_u[:] = (0.0, 0.0, GRAVITY)
+        self._unsolved = 0.0
+
+    def linearise(
+        self,
+        state: Floats,
+        covariance: Floats,
+        yaw: Floats,
+        disturbance: Floats,
+        reference: Floats,
+        entities: NDArray[np.void],
+        share: float,
+    ) -> None:
+        """Shift the plan and make the quadratic program about it.
+
+        Args:
+            state: (8,) present state.
+            covariance: (8, 8) of it.
+            yaw: (n + 1,) rad along the horizon.
+            disturbance: (5,).
+            reference: (n + 1, 9) position, velocity, acceleration NED.
+            entities: (m,) ENTITY.
+            share: of a grid step since the last call.
+        """
+        s = self.settings
+        self.distances = self._distances[: len(entities)]
+        ocp.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
+        ocp.linearise(
+            s, self.plan_x, self.plan_u, yaw, disturbance, state, covariance,
+            self._by_state, self._by_input, self._deviation, self._spread,
+        )  # fmt: skip
+        self.cost = ocp.weigh(
+            s, self.plan_x, self.plan_u, yaw, disturbance, reference, entities, self._spread,
+            self._state_hessian, self._state_gradient, self._input_gradient, self.distances,
+        )  # fmt: skip
+        ocp.condense(
+            s, self._by_state, self._by_input, self._deviation,
+            self._state_hessian, self._state_gradient, self._input_gradient,
+            self._condensed, self._work, self.hessian, self.gradient,
+        )  # fmt: skip
+
+    def step(
+        self,
+        state: Floats,
+        covariance: Floats,
+        yaw: Floats,
+        disturbance: Floats,
+        reference: Floats,
+        entities: NDArray[np.void],
+        share: float,
+    ) -> Status:
+        """One real-time iteration; arguments as ``linearise``.
+
+        Where the program cannot be solved the shifted plan stays as it is.
+        """
+        self.linearise(state, covariance, yaw, disturbance, reference, entities, share)
+        self._unsolved += share
+        solution = self._solve()
+        if isinstance(solution, Status):
+            status = Status.EXHAUSTED if self._unsolved > self.horizon else solution
+            if status is Status.EXHAUSTED:
+                unsolved = self._unsolved
+                self.restart(state)
+                self._unsolved = unsolved
+        else:
+            self._unsolved = 0.0
+            ocp.move(self._by_state, self._by_input, self._deviation, solution, self.plan_x, self.plan_u, 1.0)
+            self.change = float(np.abs(solution).max())
+            status = Status.SLACK if self.slack > SLACK_TOLERANCE else Status.SOLVED
+        self.counts[status] += 1
+        return status
+
+    def _solve(self) -> Floats | Status:
+        """Solve with the rows in reach, then with those that the solution violates."""
+        solution = np.zeros(self._size)
+        self.row_count = self.active = self.iterations = 0
+        self.slack = 0.0
+        for attempt in range(_ROUNDS):
+            count = ocp.constrain(
+                self.settings, self.plan_u, self._deviation, self._condensed, self.distances,
+                solution, ROW_MARGIN if attempt == 0 else 0.0, self.row_count,
+                self._row_of[: len(self.distances)], self.rows, self.lower, self.upper,
+            )  # fmt: skip
+            if attempt > 0 and count == self.row_count:
+                break
+            self.row_count = count
+            solved = self._quadratic_program()
+            if isinstance(solved, Status):
+                return solved
+            solution = solved
+        return solution
+
+    def _quadratic_program(self) -> Floats | Status:
+        total = self._size + self.row_count
+        model = daqp.Model()
+        model.settings = {
+            "iter_limit": self._limit, "rho_soft": 1.0 / SLACK_CURVATURE, "w_soft": SLACK_WEIGHT
+        }  # fmt: skip
+        flag, _ = model.setup(
+            self.hessian, self.gradient, self.rows[: self.row_count],
+            self.upper[:total], self.lower[:total], self._sense[:total],
+        )  # fmt: skip
+        if flag < 0:
+            self.failures[int(flag)] += 1
+            return Status.SHIFTED
+        solution, _, flag, info = model.solve()
+        self.iterations += int(info["iterations"])
+        if flag < 1 or not np.isfinite(solution).all():
+            self.failures[int(flag)] += 1
+            return Status.TIMED_OUT if flag == _LIMIT_REACHED else Status.SHIFTED
+        if self.row_count:
+            missing = self.lower[self._size : total] - self.rows[: self.row_count] @ solution
+            self.slack = max(0.0, float(missing.max()))
+            self.active = int((missing > -ACTIVE_TOLERANCE).sum())
+        return np.ascontiguousarray(solution)
