@@ -156,8 +156,8 @@ def test_the_live_line_tells_what_a_pilot_wants_to_know() -> None:
 
 def test_the_live_line_tells_what_px4_waits_for_and_when_it_is_gone() -> None:
     assert "waits for: GPS fix too low" in live_line(progress(waits_for=("GPS fix too low",))).plain
-    assert "PX4 is gone" in live_line(progress(connected=False)).plain
-    assert "PX4 is silent" in live_line(progress(silent=True)).plain
+    assert "the flight stack is gone" in live_line(progress(connected=False)).plain
+    assert "no telemetry" in live_line(progress(silent=True)).plain
 
 
 # ------------------------------------------------------------------ waiting for a vehicle
