@@ -169,10 +169,11 @@ class Fleet:
         airframes = [m.airframe for m in members]
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
         self.pilots = tuple(
-            Pilot(self.stacks, i, s.controls[i], m.airframe, world, s.time, m.parameters, m.log)
+            Pilot(self.stacks, i, s.controls[i], m.airframe, world, s.time, m.controller, m.parameters, m.log)
             for i, m in enumerate(members)
         )
         self._steps = max(1, round(TICK / step))
+        self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
         self._links = np.zeros(n, LINK)
         self._links["truth_interval"] = truth_interval
         self._slots = np.array([sensor_slots(row) for row in s.sensors])
@@ -194,7 +195,13 @@ class Fleet:
     def advance(self, ticks: int = 1) -> None:
         """Fly on by ``ticks`` updates of the commanders."""
         for _ in range(ticks):
-            self._advance_steps(self._steps)
+            if self._own:
+                for _ in range(self._steps):
+                    self._advance_steps(1)
+                    for pilot in self._own:
+                        pilot.run_own_controller()
+            else:
+                self._advance_steps(self._steps)
             for i, pilot in enumerate(self.pilots):
                 self._feed_battery(i, pilot)
                 pilot.update(self.simulation.time)

@@ -23,6 +23,8 @@ IDLE = 1
 """Nothing came for a while."""
 LOST = 2
 """The peer closed the connection."""
+STEPPED = 3
+"""A step was taken that is not answered yet, and ``each_step`` is set."""
 
 BUFFER = 4 * MAX_STEP_BYTES
 ANSWER = HEADER + 81 + CHECKSUM
@@ -43,6 +45,7 @@ PEER = np.dtype(
         ("answer_due", "i8"),  # 1: the last step is not answered
         ("armed", "i8"),
         ("tick", "i8"),  # steps between updates of the commander
+        ("each_step", "i8"),  # 1: return before every answer, for a controller in Python
     ],
     align=True,
 )
@@ -125,7 +128,7 @@ def serve(
         patience: ns.
 
     Returns:
-        TICKED, IDLE or LOST.
+        TICKED, IDLE, LOST or STEPPED.
     """
     until = monotonic(clock) + patience
     while True:
@@ -154,6 +157,8 @@ def serve(
             peer.answer_due = 1
             if peer.steps % peer.tick == 0:
                 return TICKED
+            if peer.each_step == 1:
+                return STEPPED
             continue
         for k in range(peer.end - peer.begin):
             buffer[k] = buffer[peer.begin + k]

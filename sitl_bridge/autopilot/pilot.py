@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot import measure
+from sitl_bridge.autopilot.allocation import allocate
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
+from sitl_bridge.autopilot.control.user import user_controller
 from sitl_bridge.autopilot.log import StackLog
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
@@ -60,12 +62,19 @@ class Pilot:
     Args:
         stacks: the compiled stacks' memory.
         index: of the vehicle in it.
-        controls: (16,) its motor commands.
+        controls: (16,) its motor commands, written where the controller is the user's own.
         airframe: the vehicle.
         world: where it flies.
         start: us.
+        controller: choice, None for the airframe's.
         parameters: changed from their defaults, by name.
         log: file of its log, None for none.
+
+    Attributes:
+        own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
+
+    Raises:
+        UserError: for a parameter or a controller that does not exist.
     """
 
     def __init__(
@@ -76,6 +85,7 @@ class Pilot:
         airframe: Airframe,
         world: World,
         start: int,
+        controller: str | None = None,
         parameters: dict[str, int | float] | None = None,
         log: Path | None = None,
     ) -> None:
@@ -89,6 +99,8 @@ class Pilot:
         self.allocation: Any = stacks.allocations[index]
         self.wrench: Any = stacks.wrenches[index]
         self.controls = controls
+        self.own_controller = user_controller(airframe, world, controller)
+        self._stepped = 0
         rotors = int(self.allocation["rotor_count"])
         axis_up = self.allocation["effectiveness"][0, :rotors]
         self._full_thrust = float(axis_up @ self.allocation["thrust_max"][:rotors])
@@ -106,6 +118,20 @@ class Pilot:
             self._apply_failures()
         if self.log is not None:
             self.log.write(now, self.commander, self.estimate, self.setpoint, self.reader, self.controls)
+
+    def run_own_controller(self) -> None:
+        """Let the user's controller ask for what the rotors are to do after a step.
+
+        Raises:
+            UserError: when it fails.
+        """
+        now = int(self.estimate["time"])
+        if self.own_controller is None or now == self._stepped:
+            return
+        seconds = (now - self._stepped) * 1e-6 if self._stepped else 0.0
+        self._stepped = now
+        self.own_controller.run(self.estimate, self.setpoint, seconds, self.wrench)
+        allocate(self.allocation, self.wrench, int(self.setpoint["level"]), self.controls)
 
     def _apply_failures(self) -> None:
         """Of sensors the first instance counts, as the stack reads no other; instance 0 means all."""

@@ -113,12 +113,23 @@ class LinkedStack:
         self._endpoint: Endpoint | None = None
         self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
         self.controls = np.zeros(16)
-        self.pilot = Pilot(self.stacks, 0, self.controls, airframe, world, 0, configuration.parameters, log)
+        self.pilot = Pilot(
+            self.stacks,
+            0,
+            self.controls,
+            airframe,
+            world,
+            0,
+            configuration.controller,
+            configuration.parameters,
+            log,
+        )
         self.peer: Any = np.zeros(1, link.PEER)[0]
         self.peer["fd"] = connection.fileno()
         self.peer["system_id"] = configuration.instance + 1
         self.peer["component_id"] = AUTOPILOT
         self.peer["tick"] = max(1, round(TICK / configuration.step))
+        self.peer["each_step"] = int(self.pilot.own_controller is not None)
         self._buffer = np.zeros(link.BUFFER, np.uint8)
         payload = np.zeros(1, link.ANSWER_PAYLOAD)
         self._payload = payload[0]
@@ -187,6 +198,9 @@ class LinkedStack:
             )
             if reason == link.LOST:
                 return
+            self.pilot.run_own_controller()
+            if reason == link.STEPPED:
+                continue
             now = int(s.readers[0]["measurement"]["time"])
             if reason == link.TICKED:
                 self.pilot.update(now)
