@@ -1,0 +1,138 @@
+"""Who flies to which slot: the assignment of least total squared travel, and how close the paths come.
+
+With squared distances and straight paths flown in step, no two vehicles of an optimal assignment meet
+(Turpin, Michael and Kumar, "CAPT: Concurrent assignment and planning of trajectories for multiple robots",
+Int. J. Robotics Research 33(1), 2014): for any two of them (s_i - s_j).(g_i - g_j) >= 0, or swapping the two
+goals would be shorter; so their distance never falls below 1/sqrt(2) of the least of starts and goals.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
+
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+
+CROSSING = 1.0 / math.sqrt(2.0)
+"""Least distance on the way over least distance at its ends, in an optimal assignment (CAPT, theorem 4.1)."""
+
+
+def assign(
+    positions: Array,
+    slots: Array,
+    *,
+    current: Index | None = None,
+    hysteresis: float = 0.0,
+    priority: Array | None = None,
+    fixed: dict[int, int] | None = None,
+    clearance: float = 0.0,
+) -> Index:
+    """Slot of each vehicle, by the Hungarian method (Kuhn-Munkres, scipy's linear_sum_assignment).
+
+    Args:
+        positions: (n, 3) m where the vehicles are.
+        slots: (m, 3) m in the same frame, m >= n.
+        current: (n,) slots they fly now, -1 for none.
+        hysteresis: m; a vehicle leaves its current slot only where that saves the fleet more than the square
+            of this.
+        priority: (n,) weights of the vehicles' squared travel, 1 by default; a heavy one gets a short way.
+        fixed: slots that are not for choice, by vehicle.
+        clearance: m; ways that come closer to a vehicle with a fixed slot are taken only where there is no
+            other choice.
+
+    Returns:
+        (n,) indices of slots.  The paths do not come close (see the module) where there is no hysteresis, no
+        priority and nothing fixed; otherwise ``closest_approach`` tells.
+
+    Raises:
+        ValueError: for fewer slots than vehicles.
+    """
+    if len(slots) < len(positions):
+        raise ValueError(f"{len(positions)} vehicles do not fit {len(slots)} slots")
+    fixed = fixed or {}
+    cost = np.asarray(cdist(positions, slots, "sqeuclidean"))
+    detour = len(positions) * (float(cost.max()) + 1.0)
+    blocked = np.zeros(cost.shape, dtype=np.bool_)
+    for vehicle, slot in fixed.items():
+        blocked |= _passes(positions - positions[vehicle], slots - slots[slot]) < clearance**2
+    if priority is not None:
+        cost *= np.asarray(priority, dtype=np.float64)[:, None]
+    if current is not None and hysteresis > 0.0:
+        holders = np.flatnonzero(current >= 0)
+        cost[holders, current[holders]] -= hysteresis**2
+    cost[blocked] += detour
+    vehicles = np.array([i for i in range(len(positions)) if i not in fixed], dtype=np.int64)
+    free = np.setdiff1d(np.arange(len(slots)), np.array(sorted(fixed.values()), dtype=np.int64))
+    result = np.full(len(positions), -1, dtype=np.int64)
+    for vehicle, slot in fixed.items():
+        result[vehicle] = slot
+    rows, columns = linear_sum_assignment(cost[np.ix_(vehicles, free)])
+    result[vehicles[rows]] = free[columns]
+    return result
+
+
+def _passes(begin: Array, end: Array) -> Array:
+    """Squared least distance (n, m) to the origin on the way from each of ``begin`` to each of ``end``.
+
+    Where an end is the nearest point of the way, infinite: no choice of ways can mend that.
+
+    Args:
+        begin, end: (n, 3), (m, 3) m relative to who is to be passed.
+    """
+    square = (begin**2).sum(axis=1)[:, None]
+    along = begin @ end.T - square
+    length = square + (end**2).sum(axis=1)[None, :] - 2.0 * (along + square)
+    inside = (along < 0.0) & (-along < length)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(inside, square - along**2 / length, np.inf)
+
+
+def closest_approach(begin: Array, end: Array) -> tuple[float, float, int, int]:
+    """How close n vehicles come on straight paths flown in step.
+
+    Args:
+        begin, end: (n, 3) m.
+
+    Returns:
+        least distance in m; the part of the way, 0 to 1, where it is; the pair.  Infinite for one vehicle.
+    """
+    if len(begin) < 2:
+        return math.inf, 0.0, 0, 0
+    i, j = _near(begin, end)
+    apart, change = begin[i] - begin[j], (end[i] - end[j]) - (begin[i] - begin[j])
+    part, square = nearest_part(apart, change)
+    worst = int(np.argmin(square))
+    return math.sqrt(float(square[worst])), float(part[worst]), int(i[worst]), int(j[worst])
+
+
+def nearest_part(apart: Array, change: Array) -> tuple[Array, Array]:
+    """Part of the way (0 to 1) at which ``apart + part * change`` is shortest, and its squared length."""
+    length = (change**2).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(length > 0.0, -(apart * change).sum(axis=-1) / length, 0.0)
+    part = np.clip(part, 0.0, 1.0)
+    return part, ((apart + part[..., None] * change) ** 2).sum(axis=-1)
+
+
+def _near(begin: Array, end: Array) -> tuple[Index, Index]:
+    """Pairs that can be the closest ones: all of a few hundred, else those whose middles are near.
+
+    On its way a vehicle stays within half its travel of its middle, so two whose middles are further apart
+    than the known least distance and both halves cannot come closer than that.
+    """
+    count = len(begin)
+    if count <= 300:
+        i, j = np.triu_indices(count, 1)
+        return i.astype(np.int64), j.astype(np.int64)
+    middle = 0.5 * (begin + end)
+    reach = np.linalg.norm(end - begin, axis=1)
+    known = min(np.asarray(KDTree(p).query(p, k=2)[0])[:, 1].min() for p in (begin, end, middle))
+    pairs = KDTree(middle).query_pairs(known + float(reach.max()) + 1e-9, output_type="ndarray")
+    return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)

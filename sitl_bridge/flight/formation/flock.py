@@ -1,0 +1,131 @@
+"""The one surface between formations and vehicles: states in, setpoints out, as arrays over the fleet.
+
+The quick simulator, a fleet in this process and PX4 behind MAVSDK each have a flock of a few lines; the
+formation code is the same behind all of them and keeps the flock's time, never the wall's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class States:
+    """What the vehicles know of themselves at one moment.
+
+    Attributes:
+        time: us of the flock's own time.
+        position: (n, 3) m NED, of all vehicles from one common origin.
+        velocity: (n, 3) m/s NED.
+        yaw: (n,) rad from north.
+        alive: (n,) False for a vehicle that is gone, stalled, or not heard of.
+    """
+
+    time: int
+    position: Array
+    velocity: Array
+    yaw: Array
+    alive: Mask
+
+
+@dataclass
+class Setpoints:
+    """What the vehicles are told; nan where a figure is not controlled.
+
+    Attributes:
+        position: (n, 3) m NED from the common origin.
+        velocity: (n, 3) m/s NED; beside a position it is fed forward.
+        acceleration: (n, 3) m/s^2 NED, fed forward.
+        yaw: (n,) rad from north.
+    """
+
+    position: Array
+    velocity: Array
+    acceleration: Array
+    yaw: Array
+
+    @classmethod
+    def none(cls, count: int) -> Setpoints:
+        """Setpoints that control nothing."""
+        empty = np.full((count, 3), np.nan)
+        return cls(empty, empty.copy(), empty.copy(), np.full(count, np.nan))
+
+    def put(self, rows: NDArray[np.int64] | Mask, other: Setpoints) -> None:
+        """Take the rows of ``other``, one for each of ``rows``."""
+        self.position[rows] = other.position
+        self.velocity[rows] = other.velocity
+        self.acceleration[rows] = other.acceleration
+        self.yaw[rows] = other.yaw
+
+
+class Steered(Protocol):
+    """What steers a flock: a formation, or whatever else makes setpoints of states."""
+
+    def tick(self, states: States) -> Setpoints:
+        """Setpoints of this moment."""
+        ...
+
+
+class Flock(Protocol):
+    """Vehicles whose time this program advances: the quick simulator, a fleet in this process."""
+
+    def states(self) -> States:
+        """Of this moment."""
+        ...
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Follow these until told otherwise."""
+        ...
+
+    def advance(self, time: int) -> None:
+        """Let the flock's time pass until ``time`` us."""
+        ...
+
+
+class AsyncFlock(Protocol):
+    """Vehicles whose time passes by itself: PX4 behind MAVSDK, real ones."""
+
+    async def next_states(self) -> States:
+        """Wait for the next tick of the vehicles' clock; their states then."""
+        ...
+
+    async def command(self, setpoints: Setpoints) -> None:
+        """Send these to the vehicles."""
+        ...
+
+
+Watch: TypeAlias = Callable[[States, Setpoints], None]
+"""Called every tick with what came in and what went out."""
+
+
+def fly(steered: Steered, flock: Flock, until: int, period: int, watch: Watch | None = None) -> None:
+    """Fly a flock to ``until`` us of its time, with a tick every ``period`` us."""
+    while True:
+        states = flock.states()
+        setpoints = steered.tick(states)
+        if watch is not None:
+            watch(states, setpoints)
+        if states.time >= until:
+            return
+        flock.command(setpoints)
+        flock.advance(min(states.time + period, until))
+
+
+async def fly_async(steered: Steered, flock: AsyncFlock, until: int, watch: Watch | None = None) -> None:
+    """Fly a flock that keeps its own time to ``until`` us of it, a tick with each of its own."""
+    while True:
+        states = await flock.next_states()
+        setpoints = steered.tick(states)
+        if watch is not None:
+            watch(states, setpoints)
+        if states.time >= until:
+            return
+        await flock.command(setpoints)
