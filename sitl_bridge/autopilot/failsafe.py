@@ -1,0 +1,437 @@
+"""What is done when something is lost: PX4's failsafe state machine (commander/failsafe) for a multirotor.
+
+Each trouble asks for an action; the gravest is taken, if its mode can run, or what comes after it.  Before a
+return or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot may take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sitl_bridge.autopilot import modes
+from sitl_bridge.autopilot.facts import CRITICAL, WARNING
+from sitl_bridge.autopilot.modes import Mode
+
+# --- actions; those further down win
+NONE, WARN, TO_POSITION, TO_ALTITUDE, TO_STABILIZED, HOLD, RETURN, LAND, DESCEND, DISARM, TERMINATE = range(
+    11
+)
+
+ACTION_NAMES = (
+    "none",
+    "warn",
+    "Position mode",
+    "Altitude mode",
+    "Stabilized mode",
+    "Hold",
+    "RTL",
+    "Land",
+    "Descend",
+    "Disarm",
+    "Terminate",
+)
+
+# --- when an action ends
+WHEN_CLEARED, ON_MODE_CHANGE, NEVER = range(3)
+
+# --- who may take over
+ALWAYS, BY_MODE_SWITCH, NOBODY = range(3)
+
+DELAYED = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, DESCEND)
+"""Actions that a hold goes before."""
+
+MODES = {
+    TO_POSITION: modes.POSITION_CONTROL,
+    TO_ALTITUDE: modes.ALTITUDE_CONTROL,
+    TO_STABILIZED: modes.STABILIZED,
+    HOLD: modes.AUTO_LOITER,
+    RETURN: modes.AUTO_RTL,
+    LAND: modes.AUTO_LAND,
+    DESCEND: modes.DESCEND,
+    TERMINATE: modes.TERMINATION,
+}
+
+OFFBOARD_LOST = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, HOLD, TERMINATE, DISARM)
+"""COM_OBL_RC_ACT."""
+
+TERMINATION_OFF = 121212
+"""CBRK_FLIGHTTERM."""
+
+UNNEEDED = ~(modes.MANUAL_CONTROL | modes.NO_ARMING)
+"""Needs whose loss is a failsafe of its own."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What is wrong now.
+
+    Attributes:
+        missing: needs of modes (bits of modes.py) that are not met.
+        manual_lost: no sticks for COM_RC_LOSS_T.
+        station_lost: no ground station for COM_DL_LOSS_T.
+        fence: how the fence is broken, in words; None where not.
+        battery: PX4's warning level.
+        attitude: the attitude failure detector's word.
+        motor: a motor is known to have failed.
+        flight_time: longer in the air than COM_FLT_TIME_MAX.
+        mission_failed: the mission cannot be flown on.
+    """
+
+    missing: int = 0
+    manual_lost: bool = True
+    station_lost: bool = True
+    fence: str | None = None
+    battery: int = 0
+    attitude: bool = False
+    motor: bool = False
+    flight_time: bool = False
+    mission_failed: bool = False
+
+
+@dataclass(slots=True)
+class Reaction:
+    """An action that a trouble asks for."""
+
+    action: int
+    cause: str
+    ends: int = WHEN_CLEARED
+    takeover: int = -1  # decided when it begins
+    trouble: bool = True
+    seen: bool = True
+
+
+def can_run(mode: Mode, missing: int) -> bool:
+    """Whether a mode has all it needs, sticks apart."""
+    return not mode.needs & missing & UNNEEDED
+
+
+class Failsafe:
+    """The failsafes of one vehicle.
+
+    Args:
+        values: the parameters' values.
+        say: sends a status text.
+
+    Attributes:
+        action: what is done now.
+        cause: why, in words.
+        takeover: whether a pilot took over from a failsafe.
+    """
+
+    def __init__(self, values: dict[str, float], say: Callable[[int, str], None]) -> None:
+        self._values = values
+        self._say = say
+        self.action = NONE
+        self.cause = ""
+        self.takeover = False
+        self._reactions: dict[str, Reaction] = {}
+        self._delay = 0.0
+        self._start_delay = values["COM_FAIL_ACT_T"]
+        self._configured = self._start_delay
+        self._armed = False
+        self._intended: Mode = modes.AUTO_LOITER
+        self._armed_for = 0.0
+        self._manual_lost_at_arming = True
+        self._battery_at_arming = 0
+        self._news = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it decides the mode."""
+        return self.action > WARN
+
+    def mode(self, intended: Mode) -> Mode:
+        """The mode that is flown when ``intended`` is wanted."""
+        return MODES.get(self.action, intended)
+
+    def update(
+        self,
+        intended: Mode,
+        asked: bool,
+        sticks_moved: bool,
+        armed: bool,
+        mission_finished: bool,
+        troubles: Troubles,
+        dt: float,
+    ) -> Mode:
+        """Decide, and return the mode that is intended from now on.
+
+        Args:
+            intended: by the pilot.
+            asked: the pilot asked for a mode since the last update, maybe the same.
+            sticks_moved: enough to take over.
+            armed: whether the vehicle is.
+            mission_finished: whether the mission is done.
+            troubles: now.
+            dt: s since the last update.
+        """
+        self._follow_parameters()
+        if armed != self._armed:
+            self._forget(ON_MODE_CHANGE)
+            self.takeover = False
+        asked = asked or intended is not self._intended
+        if asked or self.takeover:
+            self._forget(ON_MODE_CHANGE)
+        self._delay = max(0.0, self._delay - dt)
+        self._note_arming(armed, troubles, dt)
+        self._react(intended, mission_finished, troubles)
+        self._drop_unseen()
+        if self.action > HOLD or not can_run(modes.AUTO_LOITER, troubles.missing) or self.takeover:
+            self._delay = 0.0
+        return self._select(intended, asked, sticks_moved, armed, troubles.missing, dt)
+
+    # ------------------------------------------------------------------ troubles
+
+    def _follow_parameters(self) -> None:
+        configured = self._values["COM_FAIL_ACT_T"]
+        if configured != self._configured:
+            self._configured = self._start_delay = configured
+
+    def _note_arming(self, armed: bool, troubles: Troubles, dt: float) -> None:
+        if armed and not self._armed:
+            self._armed_for = 0.0
+            self._battery_at_arming = troubles.battery
+        if not armed:
+            self._manual_lost_at_arming = troubles.manual_lost
+        elif not troubles.manual_lost:
+            self._manual_lost_at_arming = False
+        self._armed_for = self._armed_for + dt if armed else 0.0
+        self._armed = armed
+
+    def _react(self, intended: Mode, mission_finished: bool, troubles: Troubles) -> None:
+        values = self._values
+        exceptions = int(values["COM_RCL_EXCEPT"])
+        excepted = (
+            (intended is modes.AUTO_MISSION and exceptions & 1)
+            or (intended in (modes.AUTO_LOITER, modes.AUTO_TAKEOFF) and exceptions & 2)
+            or (intended is modes.OFFBOARD and exceptions & 4)
+        )
+        sticks_off = values["COM_RC_IN_MODE"] == 4
+        if not sticks_off and not excepted and not self._manual_lost_at_arming:
+            self._check(
+                "manual",
+                troubles.manual_lost,
+                _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"),
+            )
+        station_action = int(values["NAV_DLL_ACT"])
+        if station_action and intended is not modes.AUTO_LAND:
+            self._check("station", troubles.station_lost, _link_action(station_action, "GCS connection loss"))
+        if intended is modes.AUTO_MISSION:
+            self._check("mission", troubles.mission_failed, Reaction(RETURN, "Mission failure"))
+            if (sticks_off or excepted) and not station_action and mission_finished:
+                self._check("all links", troubles.station_lost, Reaction(RETURN, "GCS connection loss"))
+        self._check("time", troubles.flight_time, Reaction(RETURN, "Maximum flight time reached"))
+        self._check("fence", troubles.fence is not None, _fence_action(int(values["GF_ACTION"])))
+        self._react_to_battery(troubles.battery)
+        self._check("attitude", troubles.attitude, self._attitude_action())
+        self._check("motor", troubles.motor, _motor_action(int(values["COM_ACT_FAIL_ACT"])))
+        fallback, cause = self._fallback(intended, troubles.missing)
+        self._check("mode", fallback != NONE, Reaction(fallback, cause, takeover=ALWAYS))
+
+    def _react_to_battery(self, level: int) -> None:
+        action = int(self._values["COM_LOW_BAT_ACT"]) if level > self._battery_at_arming else 0
+        if level == 1:
+            self._check("low battery", True, Reaction(WARN, "Low battery level, return advised"))
+        elif level == 2:
+            chosen = {2: LAND, 1: RETURN, 3: RETURN}.get(action, WARN)
+            self._check("critical battery", True, Reaction(chosen, "Critical battery level"))
+        elif level == 3:
+            chosen = {1: RETURN, 2: LAND, 3: LAND}.get(action, WARN)
+            self._check("empty battery", True, Reaction(chosen, "Emergency battery level"))
+
+    def _attitude_action(self) -> Reaction:
+        values = self._values
+        cause = "Attitude failure detected"
+        if self._armed_for < values["COM_LKDOWN_TKO"] + values["COM_SPOOLUP_TIME"]:
+            return Reaction(DISARM, cause)
+        if values["CBRK_FLIGHTTERM"] != TERMINATION_OFF:
+            return Reaction(TERMINATE, cause)
+        return Reaction(WARN, cause)
+
+    def _fallback(self, intended: Mode, missing: int) -> tuple[int, str]:
+        """What to do when the intended mode cannot go on, and why."""
+        action, cause = NONE, ""
+        mode = intended
+        if intended is modes.OFFBOARD and missing & modes.OFFBOARD_SIGNAL:
+            action = OFFBOARD_LOST[int(self._values["COM_OBL_RC_ACT"])]
+            cause = "Offboard control signal lost"
+            if action == DISARM:
+                return action, cause
+            mode = MODES[action]
+        if mode is modes.POSITION_CONTROL and not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            if self._values["COM_POSCTL_NAVL"] == 0:
+                action, mode = TO_ALTITUDE, modes.ALTITUDE_CONTROL
+            else:
+                action, mode = LAND, modes.AUTO_LAND
+                if not can_run(mode, missing):
+                    action, mode = DESCEND, modes.DESCEND
+        if mode is modes.ALTITUDE_CONTROL and not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            action, mode = TO_STABILIZED, modes.STABILIZED
+        if not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            action = RETURN
+        return action, cause
+
+    def _check(self, name: str, trouble: bool, wanted: Reaction) -> None:
+        present = self._reactions.get(name)
+        if not trouble:
+            if present is not None:
+                self._clear(name, present)
+                present.seen = True
+            return
+        if wanted.action == NONE:
+            return
+        if present is not None:
+            present.action, present.trouble, present.seen = wanted.action, True, True
+            return
+        if wanted.takeover < 0:
+            if self._configured > 0.1:
+                if wanted.action != WARN and self._delay == 0.0:
+                    self._delay = self._start_delay
+                wanted.takeover = ALWAYS
+            else:
+                wanted.takeover = BY_MODE_SWITCH
+        if wanted.action == WARN:
+            self._news = True
+            self._say(WARNING, wanted.cause)
+        if wanted.action >= HOLD:
+            self.takeover = False
+        self._reactions[name] = wanted
+
+    def _clear(self, name: str, reaction: Reaction) -> None:
+        if reaction.ends == WHEN_CLEARED:
+            del self._reactions[name]
+        else:
+            reaction.trouble = False
+
+    def _drop_unseen(self) -> None:
+        """Troubles that were not looked at any more are over."""
+        for name, reaction in list(self._reactions.items()):
+            if not reaction.seen:
+                self._clear(name, reaction)
+            reaction.seen = False
+
+    def _forget(self, ends: int) -> None:
+        for name, reaction in list(self._reactions.items()):
+            if not reaction.trouble and reaction.ends == ends:
+                del self._reactions[name]
+
+    # ------------------------------------------------------------------ choice
+
+    def _select(
+        self, intended: Mode, asked: bool, sticks_moved: bool, armed: bool, missing: int, dt: float
+    ) -> Mode:
+        if self.action == TERMINATE:  # for good
+            return self._settle(TERMINATE, NONE, intended, self.cause, False)
+        if not armed:
+            self._count_start_delay(False, dt)
+            return self._settle(NONE, NONE, intended, "", False)
+        action, cause, takeover = NONE, "", ALWAYS
+        for reaction in self._reactions.values():
+            takeover = max(takeover, reaction.takeover)
+            if reaction.action > action:
+                action, cause = reaction.action, reaction.cause
+        delayed = NONE
+        if (
+            self._delay > 0.0
+            and not self.takeover
+            and takeover <= BY_MODE_SWITCH
+            and action in (RETURN, LAND, DESCEND, *range(2, 5))
+        ):
+            delayed, action, takeover = action, HOLD, BY_MODE_SWITCH
+        switched = asked and self.action == action
+        allowed = (takeover == ALWAYS and (self.takeover or switched or sticks_moved)) or (
+            takeover == BY_MODE_SWITCH and (self.takeover or switched)
+        )
+        taken = False
+        new_intended = intended
+        if allowed and action in (HOLD, RETURN, LAND, DESCEND):
+            if not self.takeover and sticks_moved:
+                new_intended = modes.POSITION_CONTROL
+            taken, delayed = True, NONE
+            fallback, _ = self._fallback(new_intended, missing)
+            action = max(WARN, fallback)
+        chosen = _possible(action, missing)
+        if RETURN in (chosen, delayed) and self._is_on_its_way(new_intended, missing):
+            chosen, delayed = WARN, NONE
+        self._count_start_delay(delayed != NONE, dt)
+        return self._settle(chosen, delayed, new_intended, cause, taken)
+
+    @staticmethod
+    def _is_on_its_way(intended: Mode, missing: int) -> bool:
+        """Whether it lands or returns already: to return would only begin it anew."""
+        return intended in (modes.AUTO_LAND, modes.AUTO_RTL) and can_run(intended, missing)
+
+    def _count_start_delay(self, delaying: bool, dt: float) -> None:
+        # A trouble that comes and goes is acted on at last: the delay shrinks faster than it grows again.
+        if delaying:
+            self._start_delay = max(0.0, self._start_delay - dt)
+        else:
+            self._start_delay = min(self._configured, self._start_delay + 0.25 * dt)
+
+    def _settle(self, action: int, delayed: int, new_intended: Mode, cause: str, taken: bool) -> Mode:
+        if action > self.action and action > WARN:
+            self._tell(action, delayed, cause)
+        if self.action > WARN and action <= WARN and new_intended is modes.ORBIT:
+            new_intended = modes.AUTO_LOITER
+        self._intended = new_intended
+        self.takeover = taken
+        self.action = action
+        self.cause = cause if action > NONE else ""
+        return new_intended
+
+    def _tell(self, action: int, delayed: int, cause: str) -> None:
+        if delayed != NONE:
+            seconds = round(self._delay)
+            self._say(CRITICAL, f"Failsafe activated: entering Hold for {seconds} seconds")
+            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[delayed]} in {seconds} seconds")
+        else:
+            self._say(CRITICAL, "Failsafe activated")
+            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[action]}")
+
+
+def _possible(action: int, missing: int) -> int:
+    """The action, or the next one whose mode can run."""
+    while TO_POSITION <= action <= DESCEND and not can_run(MODES[action], missing):
+        action += 1
+        if action == DISARM:
+            action = TERMINATE
+    return action
+
+
+def _lost(mode: Mode, missing: int) -> str:
+    lacking = mode.needs & missing
+    for bit, words in (
+        (modes.ATTITUDE, "No valid attitude estimate"),
+        (modes.ALTITUDE, "No valid altitude estimate"),
+        (modes.LOCAL_POSITION | modes.RELAXED_POSITION, "No valid position estimate"),
+        (modes.GLOBAL_POSITION, "No valid global position estimate"),
+        (modes.OFFBOARD_SIGNAL, "Offboard control signal lost"),
+        (modes.MISSION, "No valid mission available"),
+        (modes.HOME, "Home position not set"),
+    ):
+        if lacking & bit:
+            return words
+    return "Mode cannot go on"
+
+
+def _link_action(value: int, cause: str) -> Reaction:
+    action = {1: HOLD, 2: RETURN, 3: LAND, 5: TERMINATE, 6: DISARM}.get(value, NONE)
+    ends = {HOLD: WHEN_CLEARED, TERMINATE: NEVER, DISARM: WHEN_CLEARED}.get(action, ON_MODE_CHANGE)
+    return Reaction(action, cause, ends, NOBODY if action in (TERMINATE, DISARM) else -1)
+
+
+def _fence_action(value: int) -> Reaction:
+    action = (NONE, WARN, HOLD, RETURN, TERMINATE, LAND)[value]
+    takeover = {HOLD: BY_MODE_SWITCH, TERMINATE: NOBODY}.get(action, -1)
+    ends = {WARN: WHEN_CLEARED, TERMINATE: NEVER}.get(action, ON_MODE_CHANGE)
+    return Reaction(action, "Geofence violation", ends, takeover)
+
+
+def _motor_action(value: int) -> Reaction:
+    action = (WARN, HOLD, LAND, RETURN, TERMINATE)[value]
+    ends = {LAND: ON_MODE_CHANGE, RETURN: ON_MODE_CHANGE, TERMINATE: NEVER}.get(action, WHEN_CLEARED)
+    return Reaction(action, "Motor failure", ends)

@@ -1,0 +1,62 @@
+"""Offboard: what a program asks for goes to the controller as it is.  And the descent of last resort."""
+
+from __future__ import annotations
+
+import math
+
+from sitl_bridge.autopilot.facts import OffboardTarget
+from sitl_bridge.autopilot.landing import LandDetector
+from sitl_bridge.autopilot.layout import HEIGHT, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.output import Output
+from sitl_bridge.autopilot.state import VehicleState
+
+ABOVE = 0.1
+"""m above the vehicle that a position must lie to ask for a take-off; less is noise of the estimate."""
+
+BLIND_DESCENT = 0.3
+"""m/s^2 of downward acceleration where no height is known (FlightTaskDescend.cpp)."""
+
+
+def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetector, output: Output) -> bool:
+    """Put an offboard target into the output; True where it asks to leave the ground."""
+    if target.attitude is not None:
+        output.clear(LEVEL_ATTITUDE)
+        output.attitude = target.attitude
+        output.yaw_rate = target.yaw_rate
+        output.thrust = max(0.0, min(1.0, target.thrust)) if math.isfinite(target.thrust) else 0.0
+        return False
+    if target.angular_velocity is not None:
+        output.clear(LEVEL_RATES)
+        output.rates = target.angular_velocity
+        output.thrust = max(0.0, min(1.0, target.thrust)) if math.isfinite(target.thrust) else 0.0
+        return False
+    output.clear(TRAJECTORY)
+    output.x, output.y, output.z = target.position
+    output.vx, output.vy, output.vz = target.velocity
+    output.ax, output.ay, output.az = target.acceleration
+    output.yaw, output.yaw_rate = target.yaw, target.yaw_rate
+    if target.body_frame:
+        c, s = math.cos(state.yaw), math.sin(state.yaw)
+        output.vx, output.vy = c * output.vx - s * output.vy, s * output.vx + c * output.vy
+        output.ax, output.ay = c * output.ax - s * output.ay, s * output.ax + c * output.ay
+    if math.isfinite(output.z):
+        return output.z < state.z - ABOVE
+    if math.isfinite(output.vz):
+        climbs = output.vz < 0.0
+        if land.press > 0.0:
+            output.az = land.press + (output.az if math.isfinite(output.az) else 0.0)
+        return climbs
+    return math.isfinite(output.az) and output.az < 0.0
+
+
+def descend(values: dict[str, float], state: VehicleState, land: LandDetector, output: Output) -> None:
+    """Go down level, without a position: the last resort of a flight that has lost it."""
+    yaw = output.yaw if output.level == TRAJECTORY and math.isfinite(output.yaw) else state.yaw
+    output.clear(TRAJECTORY)
+    output.yaw = yaw
+    output.ax = output.ay = 0.0
+    if state.valid & HEIGHT:
+        output.vz = values["MPC_LAND_SPEED"]
+        output.az = land.press
+    else:
+        output.az = BLIND_DESCENT
