@@ -197,5 +197,5 @@ def item(
 def act(seq: int, command: int, *params: float) -> MissionItem:
     """A mission item without a position."""
     names = ("param1", "param2", "param3", "param4", "x", "y", "z")
-    values = dict(zip(names, [*params, *[0.0] * (7 - len(params))], strict=True))
+    values: dict[str, Any] = dict(zip(names, [*params, *[0.0] * (7 - len(params))], strict=True))
     return MissionItem(seq, 2, command, **values)
