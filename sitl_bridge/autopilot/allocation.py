@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 INTERVALS = 32
 """Intervals of ALLOCATION.curve."""
+NEWTON_STEPS = 24
+"""At most; each settles which rotors are at a limit, so about one a rotor is needed."""
 IDLE_SHARE = 0.01
 """Share of a rotor's thrust range at IDLE: a tenth of its speed range, too little to move any vehicle."""
 LEAST_DC_COMMAND = 0.02
@@ -87,15 +89,15 @@ def _effectiveness(
 
 @compiled
 def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
-    """Motor commands for a wrench; attitude first, then thrust, then yaw.
+    """Motor commands for a wrench; roll and pitch first, then thrust, then yaw.
 
-    Sequential desaturation along the columns of the pseudo-inverse B+ of the effectiveness.  Rotor thrusts
-    are f = B+_roll,pitch alpha (L, M) + B+_T T' + B+_yaw beta N:
+    Sequential desaturation, from rotor thrusts f = B+ (T, L, M, N) with the pseudo-inverse B+ of the
+    effectiveness, where one of them is out of its limits:
 
-    1. alpha is the greatest share, up to 1, of roll and pitch moment for which some thrust T' keeps every
-       rotor within its limits; each pair of rotors bounds it linearly.
-    2. T' is the thrust within those bounds that is nearest to the one asked for.
-    3. beta is the greatest share, up to 1, of the yaw moment that then fits.
+    1. Without yaw, the thrust T' nearest to T for which B+ (T', L, M, 0) keeps the limits.
+    2. Where there is none, but some f within the limits has these roll and pitch moments: the one nearest to
+       B+ (T, L, M, 0).  Where not, the greatest share of both moments that some f gives.
+    3. The greatest share of the yaw moment still wanted that then fits.
 
     Args:
         allocation: ALLOCATION record; ``saturated`` becomes bits 0 thrust, 1 roll and pitch, 2 yaw not met.
@@ -131,51 +133,149 @@ def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
 
 @compiled
 def thrusts_within_limits(allocation: Any, wrench: Any) -> None:
-    """Rotor thrusts in N of a wrench, into ``work[1]``: the three steps that ``allocate`` tells."""
+    """Rotor thrusts in N of a wrench, into ``work[1]``: the steps that ``allocate`` tells."""
     n = allocation.rotor_count
-    inverse = allocation.inverse
-    turning = allocation.work[0]
-    thrust = allocation.work[1]
+    inverse, effect = allocation.inverse, allocation.effectiveness
+    turning, thrust = allocation.work[0], allocation.work[1]
     fits = True
-    for k in range(n):
-        turning[k] = inverse[k, 1] * wrench.moment[0] + inverse[k, 2] * wrench.moment[1]
-        thrust[k] = turning[k] + inverse[k, 0] * wrench.thrust + inverse[k, 3] * wrench.moment[2]
-        if not (allocation.thrust_min[k] <= thrust[k] <= allocation.thrust_max[k]):
-            fits = False
-    if fits:
-        return
-    # Rotor k allows the collective thrusts from (min - alpha r)/d to (max - alpha r)/d, d > 0.
-    alpha = 1.0
-    for i in range(n):
-        for j in range(n):
-            di = inverse[i, 0]
-            dj = inverse[j, 0]
-            if di > 0.0 and dj > 0.0:
-                room = allocation.thrust_max[j] / dj - allocation.thrust_min[i] / di
-                need = turning[j] / dj - turning[i] / di
-                if need * alpha > room:
-                    alpha = max(room, 0.0) / need
-    lowest = -math.inf
-    highest = math.inf
+    # Rotor k allows the collective thrusts from (min - r)/d to (max - r)/d with r of roll and pitch.
+    lowest, highest = -math.inf, math.inf
     for k in range(n):
         d = inverse[k, 0]
+        turning[k] = inverse[k, 1] * wrench.moment[0] + inverse[k, 2] * wrench.moment[1]
+        thrust[k] = turning[k] + d * wrench.thrust + inverse[k, 3] * wrench.moment[2]
+        low, high = allocation.thrust_min[k] - turning[k], allocation.thrust_max[k] - turning[k]
+        if not (allocation.thrust_min[k] <= thrust[k] <= allocation.thrust_max[k]):
+            fits = False
         if d > 0.0:
-            lowest = max(lowest, (allocation.thrust_min[k] - alpha * turning[k]) / d)
-            highest = min(highest, (allocation.thrust_max[k] - alpha * turning[k]) / d)
-    total = min(max(wrench.thrust, lowest), highest)
-    beta = 1.0
+            lowest, highest = max(lowest, low / d), min(highest, high / d)
+        elif low > 0.0 or high < 0.0:
+            highest = -math.inf
+    if fits:
+        return
+    if lowest <= highest:
+        total = min(max(wrench.thrust, lowest), highest)
+        for k in range(n):
+            thrust[k] = turning[k] + inverse[k, 0] * total
+    else:
+        for k in range(n):
+            thrust[k] = turning[k] + inverse[k, 0] * wrench.thrust
+        if turn_on_the_edge(allocation, wrench.moment[0], wrench.moment[1]) == 0:
+            turn_within(allocation, wrench.moment[0], wrench.moment[1])
+    missing = wrench.moment[2]
     for k in range(n):
-        thrust[k] = alpha * turning[k] + inverse[k, 0] * total
-        yaw = inverse[k, 3] * wrench.moment[2]
-        limit = allocation.thrust_max[k] if yaw > 0.0 else allocation.thrust_min[k]
-        if abs(yaw) * beta > max((limit - thrust[k]) * (1.0 if yaw > 0.0 else -1.0), 0.0):
-            beta = max((limit - thrust[k]) / yaw, 0.0)
+        missing -= effect[3, k] * thrust[k]
+    share = 1.0
     for k in range(n):
-        thrust[k] += beta * inverse[k, 3] * wrench.moment[2]
-    wrench.unmet_thrust = wrench.thrust - total
-    wrench.unmet_moment[0] = (1.0 - alpha) * wrench.moment[0]
-    wrench.unmet_moment[1] = (1.0 - alpha) * wrench.moment[1]
-    wrench.unmet_moment[2] = (1.0 - beta) * wrench.moment[2]
-    allocation.saturated = (
-        (1 if total != wrench.thrust else 0) + (2 if alpha < 1.0 else 0) + (4 if beta < 1.0 else 0)
-    )
+        yaw = inverse[k, 3] * missing
+        room = (allocation.thrust_max[k] if yaw > 0.0 else allocation.thrust_min[k]) - thrust[k]
+        if abs(yaw) * share > max(room * math.copysign(1.0, yaw), 0.0):
+            share = max(room / yaw, 0.0)
+    wrench.unmet_thrust = wrench.thrust
+    for i in range(3):
+        wrench.unmet_moment[i] = wrench.moment[i]
+    scale = 0.0
+    for k in range(n):
+        thrust[k] += share * inverse[k, 3] * missing
+        scale += allocation.thrust_max[k]
+        wrench.unmet_thrust -= effect[0, k] * thrust[k]
+        for i in range(3):
+            wrench.unmet_moment[i] -= effect[1 + i, k] * thrust[k]
+    # Rounding is no saturation.
+    nothing = 1e-9 * scale
+    turned = max(abs(wrench.unmet_moment[0]), abs(wrench.unmet_moment[1])) > nothing
+    allocation.saturated = (1 if abs(wrench.unmet_thrust) > nothing else 0) + (2 if turned else 0)
+    allocation.saturated += 4 if abs(wrench.unmet_moment[2]) > nothing else 0
+
+
+@compiled
+def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
+    """Thrusts of the greatest share of a roll and pitch moment, where not all of it can be given.
+
+    The moments that rotors can give fill a zonotope, whose edges are each parallel to the moment
+    e_k = (roll, pitch) of some rotor.  On the edge with the outward normal n, rotors with n . e > 0 are at
+    their most, those with n . e < 0 at their least; rotors along the edge lead to the point on it.
+
+    Args:
+        allocation: ALLOCATION record; ``work[1]`` is written where the answer is 1.
+        roll: N m.
+        pitch: N m.
+
+    Returns:
+        0 where the whole moment can be given, else 1.
+    """
+    n = allocation.rotor_count
+    effect, low, high = allocation.effectiveness, allocation.thrust_min, allocation.thrust_max
+    thrust = allocation.work[1]
+    share, edge, side = 1.0, -1, 1.0
+    for k in range(n):
+        x, y = -effect[2, k], effect[1, k]
+        along = x * roll + y * pitch
+        sign = math.copysign(1.0, along)
+        most = 0.0
+        for j in range(n):
+            e = sign * (x * effect[1, j] + y * effect[2, j])
+            most += e * (high[j] if e > 0.0 else low[j])
+        if abs(along) * share > max(most, 0.0):
+            share, edge, side = max(most, 0.0) / abs(along), k, sign
+    if edge < 0:
+        return 0
+    x, y = -effect[2, edge] * side, effect[1, edge] * side
+    wanted = share * (roll * effect[1, edge] + pitch * effect[2, edge])
+    least = 0.0
+    span = 0.0
+    for j in range(n):
+        e = x * effect[1, j] + y * effect[2, j]
+        t = effect[1, edge] * effect[1, j] + effect[2, edge] * effect[2, j]
+        if abs(e) > 1e-9 * abs(t):
+            thrust[j] = high[j] if e > 0.0 else low[j]
+            wanted -= t * thrust[j]
+        else:
+            least += t * (low[j] if t > 0.0 else high[j])
+            span += abs(t) * (high[j] - low[j])
+    part = min(max((wanted - least) / span, 0.0), 1.0)
+    for j in range(n):
+        e = x * effect[1, j] + y * effect[2, j]
+        t = effect[1, edge] * effect[1, j] + effect[2, edge] * effect[2, j]
+        if abs(e) <= 1e-9 * abs(t):
+            rise = part * (high[j] - low[j])
+            thrust[j] = low[j] + rise if t > 0.0 else high[j] - rise
+    return 1
+
+
+@compiled
+def turn_within(allocation: Any, roll: float, pitch: float) -> None:
+    """Thrusts within the limits nearest to those in ``work[1]`` with a roll and pitch moment that some have.
+
+    The nearest are clip(f_0 + E^T y) with the two rows E of roll and pitch; y is found by Newton's method on
+    E clip(f_0 + E^T y) = (roll, pitch), which is piecewise linear and rises with y.
+
+    Args:
+        allocation: ALLOCATION record; ``work[1]`` holds f_0 and gets the result.
+        roll: N m.
+        pitch: N m.
+    """
+    n = allocation.rotor_count
+    effect, start, thrust = allocation.effectiveness, allocation.work[0], allocation.work[1]
+    size = 0.0
+    for k in range(n):
+        start[k] = thrust[k]
+        size += effect[1, k] ** 2 + effect[2, k] ** 2
+    y0, y1 = 0.0, 0.0
+    for _ in range(NEWTON_STEPS):
+        a, b, c = 1e-9 * size, 0.0, 1e-9 * size
+        miss0, miss1 = roll, pitch
+        for k in range(n):
+            f = start[k] + effect[1, k] * y0 + effect[2, k] * y1
+            thrust[k] = min(max(f, allocation.thrust_min[k]), allocation.thrust_max[k])
+            if f == thrust[k]:
+                a += effect[1, k] ** 2
+                b += effect[1, k] * effect[2, k]
+                c += effect[2, k] ** 2
+            miss0 -= effect[1, k] * thrust[k]
+            miss1 -= effect[2, k] * thrust[k]
+        if abs(miss0) + abs(miss1) <= 1e-10 * (abs(roll) + abs(pitch)):
+            return
+        determinant = a * c - b * b
+        y0 += (c * miss0 - b * miss1) / determinant
+        y1 += (a * miss1 - b * miss0) / determinant
