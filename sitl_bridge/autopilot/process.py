@@ -1,23 +1,20 @@
 """The built-in flight stack as a process on the simulator link, where PX4 would be.
 
 ``python -m sitl_bridge.autopilot FILE`` flies one vehicle: it connects to the simulator as PX4 does, answers
-every inertial frame, and serves MAVLink on PX4's ports.  ``StackProcess`` starts and stops such a process.
+every inertial frame, and serves MAVLink on PX4's ports.  Who starts it is stack_process.py.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 from pymavlink.dialects.v20 import common as mavlink
 
 import sitl_bridge
@@ -28,12 +25,11 @@ from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.telemetry import Source
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
-from sitl_bridge.child_process import ChildProcess
-from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
 from sitl_bridge.hil.system_calls import POLL
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.world.world import World
 
 FIRST_PORT = 4560
 CONNECT_LIMIT = 30.0
@@ -43,55 +39,6 @@ PATIENCE = 20_000_000
 LOG = Path("log", "flight.ulg")
 AUTOPILOT = 1
 """MAV_COMP_ID_AUTOPILOT1"""
-
-
-class Configuration(BaseModel):
-    """What a flight stack process is told, in a JSON file.
-
-    Attributes:
-        airframe: the vehicle.
-        world: where it flies; of it the stack knows the magnetic field and gravity, as PX4 does.
-        instance: decides the ports and the system id, as PX4's ``-i``.
-        simulator: address of the simulator.
-        step: us between inertial samples.
-        controller: choice, None for the airframe's.
-        parameters: changed from their defaults.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    airframe: Airframe
-    world: WorldSpecification = Field(default_factory=WorldSpecification)
-    instance: int = Field(0, ge=0, le=254)
-    simulator: str = "127.0.0.1"
-    step: int = Field(4000, gt=0)
-    controller: str | None = None
-    parameters: dict[str, int | float] = Field(default_factory=dict)
-
-
-class StackProcess(ChildProcess):
-    """A running built-in flight stack.
-
-    Args:
-        configuration: what it is told.
-        directory: its working directory, which is there and holds no other run.
-        on_line: called with each line it prints, from a thread.
-
-    Raises:
-        UserError: when it cannot be started.
-    """
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        directory: Path,
-        on_line: Callable[[str], None] = lambda _line: None,
-    ) -> None:
-        file = directory / "configuration.json"
-        file.write_text(configuration.model_dump_json(by_alias=True, exclude_unset=True), encoding="utf-8")
-        command = [sys.executable, "-u", "-m", "sitl_bridge.autopilot", file.name]
-        name = "the built-in flight stack"
-        super().__init__(name, command, directory.absolute(), dict(os.environ), on_line)
 
 
 class LinkedStack:

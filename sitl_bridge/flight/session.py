@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from sitl_bridge.autopilot.process import Configuration, StackProcess
+from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe

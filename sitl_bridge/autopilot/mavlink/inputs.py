@@ -13,7 +13,8 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import layout
-from sitl_bridge.autopilot.commander import NAN3, Commander, OffboardTarget
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.facts import NAN3, OffboardTarget
 from sitl_bridge.autopilot.mavlink.place import local_position
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
 
