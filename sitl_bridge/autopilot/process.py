@@ -26,14 +26,15 @@ from sitl_bridge.autopilot.mavlink.telemetry import Source
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.compiled import announced
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.world.world import World
 
 FIRST_PORT = 4560
-CONNECT_LIMIT = 30.0
-"""s of wall time within which the simulator must listen."""
+CONNECT_LIMIT = 120.0
+"""s of wall time within which the simulator must listen: it may have to be compiled first."""
 PATIENCE = 20_000_000
 """ns without a frame after which the MAVLink ports are looked after; time stands still meanwhile."""
 LOG = Path("log", "flight.ulg")
@@ -46,17 +47,15 @@ class LinkedStack:
 
     Args:
         configuration: what it is.
-        connection: to the simulator.
         log: file of its log.
 
     Raises:
-        UserError: when a MAVLink port is taken.
+        UserError: for a parameter or a controller that does not exist.
     """
 
-    def __init__(self, configuration: Configuration, connection: socket.socket, log: Path) -> None:
+    def __init__(self, configuration: Configuration, log: Path) -> None:
         world = World(configuration.world)
         airframe = configuration.airframe
-        self._connection = connection
         self._endpoint: Endpoint | None = None
         self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
         self.controls = np.zeros(16)
@@ -72,7 +71,7 @@ class LinkedStack:
             log,
         )
         self.peer: Any = np.zeros(1, link.PEER)[0]
-        self.peer["fd"] = connection.fileno()
+        self.peer["fd"] = -1
         self.peer["system_id"] = configuration.instance + 1
         self.peer["component_id"] = AUTOPILOT
         self.peer["tick"] = max(1, round(TICK / configuration.step))
@@ -106,8 +105,16 @@ class LinkedStack:
         )
         self._endpoint = Endpoint(Services(source), self._instance)
 
-    def introduce(self) -> None:
-        """What PX4 says to a simulator at first: a heartbeat, and how often it wants ground truth."""
+    def prepare(self) -> None:
+        """Compile, or load what was compiled, before time runs."""
+        self._serve(0)
+
+    def attach(self, connection: socket.socket) -> None:
+        """Take over a connection to a simulator.
+
+        It says what PX4 says at first: a heartbeat, and how often it wants ground truth.
+        """
+        self.peer["fd"] = connection.fileno()
         encoder = mavlink.MAVLink(None, srcSystem=int(self.peer["system_id"]), srcComponent=AUTOPILOT)
         beat = encoder.heartbeat_encode(
             mavlink.MAV_TYPE_GENERIC, mavlink.MAV_AUTOPILOT_GENERIC, 0, 0, mavlink.MAV_STATE_STANDBY
@@ -116,44 +123,47 @@ class LinkedStack:
             0, 0, mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, HIL_STATE_QUATERNION, TICK, 0, 0, 0, 0, 0
         )
         for message in (beat, wish):
-            self._connection.sendall(message.pack(encoder))
+            connection.sendall(message.pack(encoder))
             encoder.seq = (encoder.seq + 1) % 256
         self.peer["sequence"] = encoder.seq
 
     def run(self) -> None:
         """Fly until the simulator closes the connection."""
-        s = self.stacks
         while True:
-            reason = link.serve(
-                self.peer,
-                self._buffer,
-                s.raw[0],
-                s.readers[0],
-                s.estimators[0],
-                s.estimates[0],
-                s.setpoints[0],
-                s.controllers[0],
-                s.allocations[0],
-                s.wrenches[0],
-                self.controls,
-                self._payload,
-                self._payload_raw,
-                self._out,
-                self._poll,
-                self._clock,
-                PATIENCE,
-            )
+            reason = self._serve(PATIENCE)
             if reason == link.LOST:
                 return
             self.pilot.run_own_controller()
             if reason == link.STEPPED:
                 continue
-            now = int(s.readers[0]["measurement"]["time"])
+            now = int(self.pilot.reader["measurement"]["time"])
             if reason == link.TICKED:
                 self.pilot.update(now)
                 self.peer["armed"] = int(self.pilot.commander.armed)
             if self._endpoint is not None:
                 self._endpoint.poll(now, time.monotonic_ns() // 1000)
+
+    def _serve(self, patience: int) -> int:
+        s = self.stacks
+        return link.serve(
+            self.peer,
+            self._buffer,
+            s.raw[0],
+            s.readers[0],
+            s.estimators[0],
+            s.estimates[0],
+            s.setpoints[0],
+            s.controllers[0],
+            s.allocations[0],
+            s.wrenches[0],
+            self.controls,
+            self._payload,
+            self._payload_raw,
+            self._out,
+            self._poll,
+            self._clock,
+            patience,
+        )
 
     def close(self) -> None:
         """Close ports and log."""
@@ -193,14 +203,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         configuration = Configuration.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
         LOG.parent.mkdir(exist_ok=True)
-        with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
-            stack = LinkedStack(configuration, connection, LOG)
-            try:
-                stack.open_ports()
-                stack.introduce()
+        stack = LinkedStack(configuration, LOG)
+        try:
+            stack.open_ports()
+            with announced(lambda line: print(line, flush=True)):
+                stack.prepare()
+            with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
+                stack.attach(connection)
                 stack.run()
-            finally:
-                stack.close()
+        finally:
+            stack.close()
     except (OSError, UserError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -63,6 +63,12 @@ MISSION_STOP = 4.0
 TICK = 0.05
 """s of wall time between looks at everything."""
 
+COMPILE_LIMIT = 300.0
+"""s of wall time to the first connection of the built-in stack, which may be compiled first."""
+
+STEP = 4000
+"""us between inertial samples, PX4's 250 Hz."""
+
 READY_LIMIT = 30.0
 """s of wall time to the first connection of PX4, which takes well under one."""
 
@@ -227,6 +233,9 @@ class FlightSession:
         _require_free_udp(settings.offboard_port, "on which the mission hears PX4")
         self.directory = RunDirectory(settings.runs, settings.mission.stem)
         self._stack.callback(self.directory.close)
+        self.directory.autopilot.mkdir()
+        self.world = World(settings.world)
+        builtin = self._start_builtin() if self.flown_by.px4 is None else None
         with announced(self.say):
             self._build_simulation()
         self.monitor = Monitor(
@@ -235,27 +244,47 @@ class FlightSession:
         self._stack.callback(self.monitor.stop)
         self.monitor.start()
         self.server.start()
-        self.flight_stack = self._start_flight_stack()
-        self._stack.callback(self.flight_stack.stop)
+        self.flight_stack = builtin or self._start_px4()
         self._begun = time.monotonic()
+        if builtin is not None:
+            self._wait_for(builtin)
 
-    def _start_flight_stack(self) -> ChildProcess:
+    def _start_builtin(self) -> ChildProcess:
+        """First of all, so that what there is to compile is compiled beside the simulation."""
+        settings = self.settings
+        configuration = Configuration(
+            airframe=settings.airframe,
+            world=settings.world,
+            instance=settings.instance,
+            step=STEP,
+            controller=settings.controller,
+        )
+        self._describe({"name": self.flown_by.name})
+        process = StackProcess(configuration, self.directory.autopilot, self._flight_stack_line)
+        self._stack.callback(process.stop)
+        return process
+
+    def _wait_for(self, builtin: ChildProcess) -> None:
+        """Until it has connected: it may have to be compiled first.
+
+        Raises:
+            UserError: when it ends instead, or does not connect.
+        """
+        while not self.server.status().links[0].connected:
+            ended = builtin.ended()
+            if ended:
+                raise UserError(ended)
+            if time.monotonic() - self._begun > COMPILE_LIMIT:
+                raise UserError(f"{self.flown_by.name} has not connected within {COMPILE_LIMIT:.0f} s")
+            time.sleep(TICK)
+
+    def _start_px4(self) -> ChildProcess:
         settings = self.settings
         build = self.flown_by.px4
-        self.directory.autopilot.mkdir()
-        if build is None:
-            configuration = Configuration(
-                airframe=settings.airframe,
-                world=settings.world,
-                instance=settings.instance,
-                step=self.simulation.step,
-                controller=settings.controller,
-            )
-            self._describe({"name": self.flown_by.name})
-            return StackProcess(configuration, self.directory.autopilot, self._flight_stack_line)
+        assert build is not None
         parameters = parameters_for(settings.airframe, self.world, settings.speed)
         self._describe({"root": str(build.root), "version": build.version, "parameters": parameters})
-        return Px4Process(
+        process = Px4Process(
             build,
             settings.instance,
             self.directory.autopilot,
@@ -263,12 +292,13 @@ class FlightSession:
             self._flight_stack_line,
             given=settings.airframe.px4.parameters,
         )
+        self._stack.callback(process.stop)
+        return process
 
     def _build_simulation(self) -> None:
         settings = self.settings
-        self.world = World(settings.world)
         setup = VehicleSetup(settings.airframe.vehicle(), settings.airframe.sensor_records())
-        self.simulation = Simulation(self.world, [setup], seed=settings.seed)
+        self.simulation = Simulation(self.world, [setup], seed=settings.seed, step=STEP)
         self.truth = self._stack.enter_context(TruthLog(self.directory.truth))
         self.server = LockstepServer(
             self.simulation,
