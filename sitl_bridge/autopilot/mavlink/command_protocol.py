@@ -13,7 +13,14 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.commander import ACCEPTED, DENIED, FAILED, UNSUPPORTED, Commander
+from sitl_bridge.autopilot.commander import (
+    ACCEPTED,
+    DENIED,
+    FAILED,
+    TEMPORARILY_REJECTED,
+    UNSUPPORTED,
+    Commander,
+)
 from sitl_bridge.autopilot.mavlink.streams import Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, PROTOCOL_VERSION
@@ -53,6 +60,7 @@ class CommandProtocol:
         streams: of the link.
         snapshot: the vehicle at a time.
         extra: further messages that can be asked for: id to a function giving messages.
+        report: reports health and arming checks anew, at a time.
     """
 
     def __init__(
@@ -61,19 +69,22 @@ class CommandProtocol:
         system_id: int,
         streams: Streams,
         snapshot: Callable[[int], Snapshot],
-        extra: dict[int, Callable[[], list[Any]]],
+        extra: dict[int, Callable[[int], list[Any]]],
+        report: Callable[[int], None],
     ) -> None:
         self._commander = commander
         self._system_id = system_id
         self._streams = streams
         self._snapshot = snapshot
         self._extra = extra
+        self._report = report
         self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=REMEMBERED)
         self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
             mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: self._get_interval,
             mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: self._set_mission_current,
+            mavlink.MAV_CMD_RUN_PREARM_CHECKS: self._run_checks,
         }
 
     def handle(self, message: Any, now: int, wall: int) -> list[Any]:
@@ -112,7 +123,7 @@ class CommandProtocol:
     def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
         number = _message_number(params[0])
         if number in self._extra:
-            messages = self._extra[number]()
+            messages = self._extra[number](now)
             return (ACCEPTED if messages else DENIED), messages
         if number not in MESSAGES:
             return UNSUPPORTED, []
@@ -127,6 +138,12 @@ class CommandProtocol:
         number = _message_number(params[0])
         interval = self._streams.interval(number)
         return ACCEPTED, [mavlink.MAVLink_message_interval_message(number & 0xFFFF, interval)]
+
+    def _run_checks(self, _params: Params, now: int) -> tuple[int, list[Any]]:
+        if self._commander.armed:
+            return TEMPORARILY_REJECTED, []
+        self._report(now)
+        return ACCEPTED, []
 
     def _set_mission_current(self, params: Params, _now: int) -> tuple[int, list[Any]]:
         if not math.isfinite(params[0]) or params[0] < 0:

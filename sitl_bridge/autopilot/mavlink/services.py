@@ -13,18 +13,24 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
+from sitl_bridge.autopilot.mavlink.event_protocol import EventLog, EventProtocol
+from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
+from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, heartbeat
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, MISSION_CURRENT
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, COMPONENT_METADATA, MISSION_CURRENT
 
 TEXT_LENGTH = 50
 """Bytes of text in one STATUSTEXT."""
 
 Key = tuple[int, tuple[str, int]]
 """A link: local port, and the partner's address."""
+
+GREETING_DELAY = 2 * SECOND
+"""us of the partner's time before it is told who flies: MAVSDK hears no text before its user asks to."""
 
 REACHED_REPEATS = 10
 """Times, a second apart, that MISSION_ITEM_REACHED is said again, as PX4 does."""
@@ -45,9 +51,18 @@ class Link:
         self._outbox: deque[Any] = deque()
         self.parameters = ParameterProtocol(source.commander.parameters)
         self.missions = MissionProtocol(services.missions)
-        extra = {MISSION_CURRENT.number: lambda: [self.missions.current()]}
+        self.events = EventProtocol(services.events)
+        self.files = FileProtocol(services.metadata)
         self.commands = CommandProtocol(
-            source.commander, source.system_id, self.streams, services.snapshot, extra
+            source.commander,
+            source.system_id,
+            self.streams,
+            services.snapshot,
+            {
+                MISSION_CURRENT.number: lambda _now: [self.missions.current()],
+                COMPONENT_METADATA.number: services.component_metadata,
+            },
+            services.events.report,
         )
         self._beat = _Beat()
         self._mission_beat = _Beat()
@@ -78,6 +93,10 @@ class Link:
             return self.parameters.handle(message) if ours and not kind.startswith("PARAM_EXT") else []
         if kind.startswith("MISSION_") and hasattr(message, "target_system"):
             return self.missions.handle(message, wall) if is_for(message, system) else []
+        if kind in ("FILE_TRANSFER_PROTOCOL", "REQUEST_EVENT"):
+            if message.target_system != system or message.target_component not in (0, AUTOPILOT):
+                return []
+            return (self.files if kind[0] == "F" else self.events).handle(message)
         if kind == "SET_MODE":
             return self._set_mode(message, now)
         return _time_answers(message, now)
@@ -93,6 +112,7 @@ class Link:
         due += self.missions.poll(wall)
         due += self.parameters.poll()
         due += self._mission_progress(now)
+        due += self.events.poll(now)
         for number in self.streams.due(now):
             message = MESSAGES[number](self._services.snapshot(now))
             if message is not None:
@@ -109,9 +129,9 @@ class Link:
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
     def _greeting(self, wall: int) -> list[Any]:
-        """Say who flies, a little after the partner has come: MAVSDK hears no text before it is asked to."""
+        """Say who flies, a little after the partner has come."""
         if self._greet_at is None:
-            self._greet_at = wall + SECOND
+            self._greet_at = wall + GREETING_DELAY
         if self._greeted or wall < self._greet_at:
             return []
         self._greeted = True
@@ -179,6 +199,8 @@ class Services:
         self.source = source
         self.missions = MissionStore(source.commander, self.say)
         self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.say)
+        self.events = EventLog(source.commander)
+        self.metadata = files(source.commander.parameters)
         self.links: dict[Key, Link] = {}
         self._text_id = 0
         self._snapshot: Snapshot | None = None
@@ -216,7 +238,15 @@ class Services:
             for link in self.links.values():
                 link.reached(seq)
         commander.mode_changes.clear()  # HEARTBEAT tells them
+        if self.links:
+            self.events.update(now)
         return [(key, messages) for key, link in self.links.items() if (messages := link.poll(now, wall))]
+
+    def component_metadata(self, now: int) -> list[Any]:
+        """COMPONENT_METADATA: where the files about this autopilot are."""
+        crc = checksum(self.metadata[GENERAL])
+        uri = f"mftp://{GENERAL}"
+        return [COMPONENT_METADATA(time_boot_ms=now // 1000 & 0xFFFFFFFF, file_crc=crc, uri=uri)]
 
     def say(self, severity: int, text: str) -> None:
         """Send a status text to every partner."""

@@ -242,7 +242,46 @@ MISSION_CURRENT = Definition(
     ),
 )
 
-READ = {definition.number: definition for definition in (PARAM_SET,)}
+COMPONENT_METADATA = Definition(
+    397, "COMPONENT_METADATA", ("uint32_t time_boot_ms", "uint32_t file_crc", "char[100] uri")
+)
+EVENT = Definition(
+    410,
+    "EVENT",
+    (
+        "uint8_t destination_component",
+        "uint8_t destination_system",
+        "uint32_t id",
+        "uint32_t event_time_boot_ms",
+        "uint16_t sequence",
+        "uint8_t log_levels",
+        "uint8_t[40] arguments",
+    ),
+)
+CURRENT_EVENT_SEQUENCE = Definition(411, "CURRENT_EVENT_SEQUENCE", ("uint16_t sequence", "uint8_t flags"))
+REQUEST_EVENT = Definition(
+    412,
+    "REQUEST_EVENT",
+    (
+        "uint8_t target_system",
+        "uint8_t target_component",
+        "uint16_t first_sequence",
+        "uint16_t last_sequence",
+    ),
+)
+RESPONSE_EVENT_ERROR = Definition(
+    413,
+    "RESPONSE_EVENT_ERROR",
+    (
+        "uint8_t target_system",
+        "uint8_t target_component",
+        "uint16_t sequence",
+        "uint16_t sequence_oldest_available",
+        "uint8_t reason",
+    ),
+)
+
+READ = {definition.number: definition for definition in (PARAM_SET, REQUEST_EVENT)}
 """Messages that are read by their definition here."""
 
 

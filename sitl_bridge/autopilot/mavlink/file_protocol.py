@@ -1,0 +1,99 @@
+"""MAVLink's file transfer (MAVFTP), as far as reading a few files needs it.
+
+Each partner has one session, and its number is 0, as MAVSDK takes for granted: the file it opened last.
+Requests that come again are answered again.  Everything that would write is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.mavlink.metadata import checksum
+
+HEADER = struct.Struct("<HBBBBBxI")
+"""Sequence, session, opcode, size, requested opcode, end of burst, offset (MAVLink guide, "FTP Protocol")."""
+
+SIZE = 251
+DATA = SIZE - HEADER.size
+
+NOTHING, TERMINATE, RESET, LIST, OPEN, READ, CHECKSUM, BURST = 0, 1, 2, 3, 4, 5, 14, 15
+WRITERS = frozenset({6, 7, 8, 9, 10, 11, 12, 13})
+ACK, NAK = 128, 129
+"""Opcodes."""
+
+INVALID_SESSION, END_OF_FILE, UNKNOWN_COMMAND, PROTECTED, NOT_FOUND = 4, 6, 7, 9, 10
+"""Errors."""
+
+
+class FileProtocol:
+    """Serves files for reading on one link.
+
+    Args:
+        files: contents by name.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self._files = files
+        self._open: dict[tuple[int, int], bytes] = {}
+
+    def handle(self, message: Any) -> list[Any]:
+        """Answer FILE_TRANSFER_PROTOCOL."""
+        payload = bytes(message.payload)
+        sequence, session, opcode, size, _, _, offset = HEADER.unpack_from(payload)
+        data = payload[HEADER.size : HEADER.size + min(size, DATA)]
+        partner = (message.get_srcSystem(), message.get_srcComponent())
+        if opcode in (NOTHING, TERMINATE, RESET):
+            parts = [(ACK, 0, 0, b"")]
+        elif opcode in (OPEN, CHECKSUM):
+            parts = [self._by_name(partner, opcode, data)]
+        elif opcode in (READ, BURST):
+            parts = self._read(partner if session == 0 else None, opcode, offset, size or DATA)
+        elif opcode == LIST:
+            parts = [self._list(offset)]
+        else:
+            parts = [_refusal(PROTECTED if opcode in WRITERS else UNKNOWN_COMMAND)]
+        return [_message(partner, sequence + 1 + number, opcode, part) for number, part in enumerate(parts)]
+
+    def _by_name(self, partner: tuple[int, int], opcode: int, data: bytes) -> _Part:
+        content = self._files.get(data.split(b"\0")[0].decode("ascii", "replace").lstrip("/"))
+        if content is None:
+            return _refusal(NOT_FOUND)
+        if opcode == CHECKSUM:
+            return (ACK, 0, 0, checksum(content).to_bytes(4, "little"))
+        self._open[partner] = content
+        return (ACK, 0, 0, len(content).to_bytes(4, "little"))
+
+    def _read(self, partner: tuple[int, int] | None, opcode: int, offset: int, size: int) -> list[_Part]:
+        content = self._open.get(partner) if partner is not None else None
+        if content is None:
+            return [_refusal(INVALID_SESSION)]
+        if offset >= len(content):
+            return [_refusal(END_OF_FILE)]
+        step = min(size, DATA)
+        end = len(content) if opcode == BURST else offset + 1
+        starts = range(offset, end, step)
+        return [(ACK, int(at == starts[-1]), at, content[at : at + step]) for at in starts]
+
+    def _list(self, offset: int) -> _Part:
+        rows = [f"F{name}\t{len(data)}".encode() for name, data in self._files.items()]
+        if offset >= len(rows):
+            return _refusal(END_OF_FILE)
+        return (ACK, 0, offset, b"\0".join(rows[offset:])[: DATA - 1] + b"\0")
+
+
+_Part = tuple[int, int, int, bytes]
+"""Opcode, whether a burst ends, offset, data."""
+
+
+def _refusal(error: int) -> _Part:
+    return (NAK, 0, 0, bytes([error]))
+
+
+def _message(partner: tuple[int, int], sequence: int, requested: int, part: _Part) -> Any:
+    opcode, complete, offset, data = part
+    head = HEADER.pack(sequence & 0xFFFF, 0, opcode, len(data), requested, complete, offset)
+    payload = (head + data).ljust(SIZE, b"\0")
+    return mavlink.MAVLink_file_transfer_protocol_message(0, *partner, list(payload))

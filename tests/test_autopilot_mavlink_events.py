@@ -1,0 +1,216 @@
+"""What keeps the vehicle from arming, as events; the files that give events and parameters their words."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mavlink_vehicle import ObedientCommander, Station, source
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot import modes
+from sitl_bridge.autopilot.mavlink import metadata, wire
+from sitl_bridge.autopilot.mavlink.file_protocol import DATA, HEADER
+from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.flight.events import ArmingReport, EventCatalogue
+
+SECOND = 1_000_000
+ACK, NAK = 128, 129
+
+
+@pytest.fixture
+def station() -> Station:
+    return Station(Services(source()), rates={})
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> EventCatalogue:
+    path = tmp_path / "events.json"
+    path.write_bytes(metadata.files(source().commander.parameters)[metadata.EVENTS])
+    return EventCatalogue(path)
+
+
+def commander_of(station: Station) -> ObedientCommander:
+    commander = station.services.source.commander
+    assert isinstance(commander, ObedientCommander)
+    return commander
+
+
+def poll(station: Station, now: int) -> None:
+    for _, messages in station.services.poll(now, now):
+        station.take(messages)
+
+
+def report(station: Station, catalogue: EventCatalogue) -> ArmingReport:
+    got = ArmingReport()
+    for message in station.of("EVENT"):
+        event = catalogue.decode(message.id, message.log_levels, bytes(message.arguments))
+        assert event is not None
+        got.take(event)
+    return got
+
+
+# ------------------------------------------------------------------ events
+
+
+def test_problems_are_reported_in_the_form_this_projects_monitor_reads_of_px4(
+    station: Station, catalogue: EventCatalogue
+) -> None:
+    commander = commander_of(station)
+    commander.arming_problems = ("Home position not set", "Geofence violation: 3 m outside", "Something new")
+    poll(station, 0)
+    got = report(station, catalogue)
+    hold, takeoff = (catalogue.mode_bit(mode.custom_mode) for mode in (modes.AUTO_LOITER, modes.AUTO_TAKEOFF))
+    assert got.reasons(hold) == [
+        "Home position not set",
+        "Geofence violation",
+        "Another check failed; see the messages",
+    ]
+    assert got.reasons(takeoff) == []
+    commander.arming_problems = ()
+    poll(station, SECOND)
+    assert report(station, catalogue).reasons(hold) == []
+
+
+def test_a_report_comes_when_something_changes_and_when_asked_for(station: Station) -> None:
+    for now in range(0, 5 * SECOND, 50_000):
+        poll(station, now)
+    assert len(station.of("EVENT")) == 2  # one report without problems: the two summaries
+    command = mavlink.MAVLink_command_long_message(1, 1, 401, 0, *(0.0,) * 7)
+    assert station.ask(command, "COMMAND_ACK").result == mavlink.MAV_RESULT_ACCEPTED
+    poll(station, 5 * SECOND)
+    assert len(station.of("EVENT")) == 2
+    commander_of(station).armed = True
+    assert station.ask(command, "COMMAND_ACK").result == mavlink.MAV_RESULT_TEMPORARILY_REJECTED
+
+
+def test_a_check_that_flickers_fills_no_link(station: Station) -> None:
+    for k, now in enumerate(range(0, 10 * SECOND, 50_000)):
+        commander_of(station).arming_problems = ("Low battery",) if k % 2 else ()
+        poll(station, now)
+    assert len(station.of("EVENT")) <= 21 * 3  # a report each half second
+
+
+def test_missing_events_are_sent_again_and_those_too_old_refused(station: Station) -> None:
+    poll(station, 0)
+    sequences = [message.sequence for message in station.of("EVENT")]
+    assert sequences == [0, 1]
+    assert station.of("CURRENT_EVENT_SEQUENCE")[0].flags == 1  # reset
+    asked = wire.REQUEST_EVENT(target_system=1, target_component=1, first_sequence=0, last_sequence=1)
+    station.heard.clear()
+    station.send(asked, 0, 0)
+    assert [message.sequence for message in station.of("EVENT")] == [0, 1]
+    asked = wire.REQUEST_EVENT(target_system=1, target_component=1, first_sequence=65530, last_sequence=0)
+    station.heard.clear()
+    station.send(asked, 0, 0)
+    assert len(station.of("RESPONSE_EVENT_ERROR")) == 6
+    assert station.of("RESPONSE_EVENT_ERROR")[0].sequence_oldest_available == 0
+    assert len(station.of("EVENT")) == 1
+    asked = wire.REQUEST_EVENT(target_system=2, target_component=1, first_sequence=0, last_sequence=1)
+    assert station.ask(asked, "EVENT") is None
+
+
+def test_health_tells_present_and_failing_components(station: Station, catalogue: EventCatalogue) -> None:
+    commander_of(station).health_bits.healthy &= ~mavlink.MAV_SYS_STATUS_SENSOR_GPS
+    poll(station, 0)
+    message = station.of("EVENT")[-1]
+    event = catalogue.decode(message.id, message.log_levels, bytes(message.arguments))
+    assert event is not None
+    assert event.group == "health"
+    _, present, error, _ = (int(value) for value in event.values)
+    assert error == 1 << 3  # gps of PX4's health_component_t
+    assert present & 1 << 29  # gyro
+
+
+# ------------------------------------------------------------------ files
+
+
+class Downloader:
+    """Reads files as MAVSDK and QGroundControl do: open, a burst, the missing parts one by one."""
+
+    def __init__(self, station: Station) -> None:
+        self.station = station
+        self.sequence = 40
+
+    def ask(
+        self, opcode: int, offset: int = 0, size: int = 0, data: bytes = b"", session: int = 0
+    ) -> list[Any]:
+        head = HEADER.pack(self.sequence, session, opcode, size or len(data), 0, 0, offset)
+        payload = list((head + data).ljust(251, b"\0"))
+        self.station.heard.clear()
+        self.station.send(mavlink.MAVLink_file_transfer_protocol_message(0, 1, 1, payload), 0, 0)
+        answers = []
+        for message in self.station.of("FILE_TRANSFER_PROTOCOL"):
+            assert (message.target_system, message.target_component) == (255, 190)
+            raw = bytes(message.payload)
+            fields = HEADER.unpack_from(raw)
+            assert fields[4] == opcode
+            answers.append((*fields, raw[HEADER.size : HEADER.size + fields[3]]))
+        self.sequence += 1 + len(answers)
+        return answers
+
+    def download(self, name: str, losses: random.Random | None = None) -> bytes:
+        opened = self.ask(4, data=name.encode() + b"\0")[0]
+        assert opened[2] == ACK
+        content = bytearray(int.from_bytes(opened[-1], "little"))
+        parts = self.ask(15, size=DATA)
+        assert [part[5] for part in parts] == [0] * (len(parts) - 1) + [1]
+        missing = []
+        for part in parts:
+            if losses is not None and losses.random() < 0.3:
+                missing.append(part[6])
+            else:
+                content[part[6] : part[6] + len(part[-1])] = part[-1]
+        for offset in missing:
+            part = self.ask(5, offset, DATA)[0]
+            content[offset : offset + len(part[-1])] = part[-1]
+        assert self.ask(1)[0][2] == ACK
+        return bytes(content)
+
+
+def test_metadata_is_found_and_read_from_its_uri_with_losses(station: Station) -> None:
+    answer = station.ask(
+        mavlink.MAVLink_command_long_message(1, 1, 512, 0, 397.0, *(0.0,) * 6), "COMPONENT_METADATA"
+    )
+    downloader = Downloader(station)
+    general_file = downloader.download(answer.uri.removeprefix("mftp://"))
+    general = json.loads(general_file)
+    assert answer.file_crc == zlib.crc32(general_file, 0xFFFFFFFF) ^ 0xFFFFFFFF
+    uris = {entry["type"]: entry["uri"].removeprefix("mftp://") for entry in general["metadataTypes"]}
+    parameters = json.loads(downloader.download(uris[1], random.Random(1)))
+    infos = commander_of(station).parameters.infos
+    assert [row["name"] for row in parameters["parameters"]] == list(infos)
+    row = next(row for row in parameters["parameters"] if row["name"] == "MPC_XY_CRUISE")
+    assert (row["type"], row["default"], row["units"]) == ("Float", 5.0, "m/s")
+    events = json.loads(downloader.download("/" + uris[4]))
+    assert events["version"] == 2
+    assert events["components"]["1"]["supported_protocols"] == ["health_and_arming_check"]
+
+
+def test_what_is_not_there_not_open_or_not_allowed_is_refused(station: Station) -> None:
+    downloader = Downloader(station)
+
+    def refusal(*args: Any, **more: Any) -> int:
+        answer = downloader.ask(*args, **more)[0]
+        assert answer[2] == NAK
+        return int(answer[-1][0])
+
+    assert refusal(5, 0, 10) == 4  # no session
+    assert refusal(4, data=b"etc/passwd\0") == 10
+    assert refusal(4, data=b"../../etc/passwd") == 10
+    assert refusal(6, data=b"new") == 9
+    assert refusal(99) == 7
+    downloader.ask(4, data=b"general.json")
+    assert refusal(15, offset=10**9, size=DATA) == 6
+    assert refusal(5, offset=0, size=DATA, session=3) == 4
+    listed = downloader.ask(3, data=b"/")[0][-1]
+    assert b"Fgeneral.json\t" in listed
+    assert refusal(3, offset=3, data=b"/") == 6
+    crc = downloader.ask(14, data=b"general.json")[0][-1]
+    expected = metadata.checksum(station.services.metadata["general.json"])
+    assert struct.unpack("<I", crc)[0] == expected
