@@ -6,7 +6,8 @@ Only a gone vehicle is known to all at once, as the neighbours' radios would tel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -352,26 +353,25 @@ class Formation:
     def _lead(self, states: States, offsets: tuple[Array, Array, Array], told: Setpoints) -> None:
         """What those that lead tell themselves and the others."""
         for i in self.leaders:
-            rows = [i]
-            own = self._own(states, i, offsets, self._centre[rows])
+            row = np.array([i])
+            part = (offsets[0][row], offsets[1][row], offsets[2][row])
+            own = self._own(states, i, part, self._centre[row])
             guided = self.leader.guide(own)
-            rate = np.array([float(guided["turn_rate"])])
-            part = (offsets[0][rows], offsets[1][rows], offsets[2][rows])
-            place = in_world(part, np.array([float(guided["heading"])]), rate)
-            self._centre[i] = self.leader.announce(self._own(states, i, offsets, guided[None]), guided)
+            turned = in_world(part, guided["heading"][None], guided["turn_rate"][None])
+            now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
+            self._centre[i] = self.leader.announce(now, guided)
             if not self.leader.steers:
-                told.put(np.array(rows), Setpoints.none(1))
+                told.put(row, Setpoints.none(1))
             elif self._start[i]:
-                told.position[i] = guided["position"] + place[0][0]
-                told.velocity[i] = guided["velocity"] + place[1][0]
-                told.acceleration[i] = guided["acceleration"] + place[2][0]
+                way = (guided["position"], guided["velocity"], guided["acceleration"])
+                _put(told, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
                 told.yaw[i] = self.leader.yaw(own)
 
     def _own(
-        self, states: States, i: int, offsets: tuple[Array, Array, Array], centre: NDArray[np.void]
+        self, states: States, i: int, offset: tuple[Array, Array, Array], centre: NDArray[np.void]
     ) -> Own:
-        part = (offsets[0][[i]], offsets[1][[i]], offsets[2][[i]])
-        place, rate, _ = in_world(part, centre["heading"], centre["turn_rate"])
+        """What vehicle ``i`` knows of itself, by the heading it believed in so far."""
+        place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
         since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
         return Own(
             since * 1e-6, self._time, states.position[i], states.velocity[i], float(states.yaw[i]),
@@ -463,5 +463,5 @@ def _places(line: tuple[int, ...], count: int) -> Index:
     return place
 
 
-def _put(told: Setpoints, vehicle: int, way: tuple[Array, Array, Array]) -> None:
+def _put(told: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
     told.position[vehicle], told.velocity[vehicle], told.acceleration[vehicle] = way

@@ -176,15 +176,17 @@ def algebraic_connectivity(edges: Index, count: int) -> float:
     return float(np.linalg.eigvalsh(laplacian(edges, count))[1])
 
 
-def reached(edges: Index, count: int, source: int) -> Mask:
-    """(n,) whom the word of ``source`` can reach, over any number of links."""
-    found = np.zeros(count, dtype=np.bool_)
-    found[source] = True
+def hops(edges: Index, count: int, source: int) -> Index:
+    """(n,) links that the word of ``source`` takes to each; -1 where it does not get."""
+    found = np.full(count, -1, dtype=np.int64)
+    found[source] = 0
+    far = 0
     while True:
-        more = edges[found[edges[:, 0]] & ~found[edges[:, 1]], 1]
+        far += 1
+        more = edges[(found[edges[:, 0]] >= 0) & (found[edges[:, 1]] < 0), 1]
         if not len(more):
             return found
-        found[more] = True
+        found[more] = far
 
 
 @compiled

@@ -122,11 +122,21 @@ class PointMassFlock:
         self.velocity = np.zeros_like(self.position)
         self.yaw = np.full(len(position), yaw)
         self.alive = np.ones(len(position), dtype=np.bool_)
+        self._back: dict[int, int] = {}
         self._setpoints = Setpoints.none(len(position))
         self._setpoints.position[:] = self.position
 
+    def stop(self, vehicle: int, back: int | None = None) -> None:
+        """Let a vehicle stand still and be silent, until ``back`` us or for good."""
+        self.alive[vehicle] = False
+        if back is not None:
+            self._back[vehicle] = back
+
     def states(self) -> States:
         """Copies, so that they can be kept."""
+        for vehicle in [v for v, back in self._back.items() if self.time >= back]:
+            del self._back[vehicle]
+            self.alive[vehicle] = True
         return States(
             self.time, self.position.copy(), self.velocity.copy(), self.yaw.copy(), self.alive.copy()
         )
