@@ -7,27 +7,29 @@ The vehicle has the commander's surface and no flight: its estimate jumps to whe
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout, modes
+from sitl_bridge.autopilot import layout, mission, modes
 from sitl_bridge.autopilot.commander import (
     ACCEPTED,
     DENIED,
     UNSUPPORTED,
+    BatteryState,
     Commander,
     HealthBits,
     OffboardTarget,
-    VehicleFacts,
 )
 from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
 from sitl_bridge.autopilot.mavlink.telemetry import Source
 from sitl_bridge.autopilot.mavlink.wire import Reader
+from sitl_bridge.autopilot.mission import MissionFault, MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
 
 ZURICH = (47.397742, 8.545594, 488.0)
@@ -40,11 +42,24 @@ SENSORS = (
 )
 
 
-class ObedientCommander(Commander):
-    """Does what it is told and remembers it."""
+class ObedientCommander:
+    """The commander's surface; does what it is told at once and remembers it."""
 
     def __init__(self) -> None:
-        super().__init__(VehicleFacts(), Parameters())
+        self.parameters = Parameters()
+        self.mode = modes.AUTO_LOITER
+        self.armed = False
+        self.landed_state = 2
+        self.system_status = 4
+        self.arming_problems: tuple[str, ...] = ()
+        self.battery_state = BatteryState()
+        self.mission: tuple[MissionItem, ...] = ()
+        self.fence: tuple[MissionItem, ...] = ()
+        self.rally: tuple[MissionItem, ...] = ()
+        self.mission_current = 0
+        self.texts: deque[tuple[int, str]] = deque()
+        self.reached: deque[int] = deque()
+        self.mode_changes: deque[modes.Mode] = deque()
         self.commands: list[tuple[int, tuple[float, ...]]] = []
         self.targets: list[OffboardTarget] = []
         self.sticks: list[tuple[float, float, float, float]] = []
@@ -79,6 +94,26 @@ class ObedientCommander(Commander):
 
     def ground_station_seen(self, now: int) -> None:
         self.stations += 1
+
+    def battery(self, voltage: float, current: float, remaining: float, now: int) -> None:
+        self.battery_state = BatteryState(voltage, current, remaining, now)
+
+    def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
+        return self._set("mission", mission.MISSION, items)
+
+    def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
+        return self._set("fence", mission.FENCE, items)
+
+    def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
+        return self._set("rally", mission.RALLY, items)
+
+    def _set(self, name: str, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
+        fault = mission.check_transfer(items, kind)
+        if fault is None:
+            setattr(self, name, tuple(items))
+        else:
+            self.texts.append((2, fault.reason))  # as the commander does
+        return fault
 
     def set_current(self, seq: int) -> bool:
         if not 0 <= seq < len(self.mission):
@@ -117,9 +152,9 @@ def source(system_id: int = 1) -> Source:
     controls[:4] = (0.5, 0.51, 0.52, 0.53)
     commander = ObedientCommander()
     commander.battery(16.2, 11.5, 0.83, 0)
-    commander.landed_state = 2
-    commander.system_status = 4
-    return Source(system_id, (0, 1, 0), 4, commander, estimate, setpoint, measurement, controls)
+    return Source(
+        system_id, (0, 1, 0), 4, cast("Commander", commander), estimate, setpoint, measurement, controls
+    )
 
 
 class Station:
@@ -150,6 +185,11 @@ class Station:
         self.parser = mavlink.MAVLink(None)
         self.heard: list[Any] = []
         services.link(self.key, rates)
+
+    @property
+    def commander(self) -> ObedientCommander:
+        """Of the vehicle."""
+        return cast(ObedientCommander, self.services.source.commander)
 
     def send(self, message: Any, now: int, wall: int) -> None:
         """Send a message and take the answers in."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mavlink_vehicle import ZURICH, ObedientCommander, Station, source
+from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import layout, modes
@@ -26,12 +26,6 @@ SECOND = 1_000_000
 @pytest.fixture
 def station() -> Station:
     return Station(Services(source()))
-
-
-def commander_of(station: Station) -> ObedientCommander:
-    commander = station.services.source.commander
-    assert isinstance(commander, ObedientCommander)
-    return commander
 
 
 def command(number: int, *params: float, confirmation: int = 0, target: tuple[int, int] = (1, 1)) -> Any:
@@ -53,7 +47,7 @@ def run(station: Station, seconds: float, start: int = 0, step: int = 50_000) ->
 def test_the_heartbeat_is_that_of_px4_with_its_mode_and_the_vehicle_type_of_its_rotors(
     station: Station,
 ) -> None:
-    commander_of(station).armed = True
+    station.commander.armed = True
     run(station, 0.05)
     beat = station.of("HEARTBEAT")[0]
     assert (beat.type, beat.autopilot) == (mavlink.MAV_TYPE_QUADROTOR, mavlink.MAV_AUTOPILOT_PX4)
@@ -139,7 +133,7 @@ def test_what_the_estimator_does_not_know_is_not_sent(station: Station) -> None:
 
 def test_arming_problems_clear_the_prearm_bit_that_mavsdk_calls_armable(station: Station) -> None:
     assert station.ask(command(512, 1), "SYS_STATUS").onboard_control_sensors_health & 1 << 28
-    commander_of(station).arming_problems = ("GPS fix too low",)
+    station.commander.arming_problems = ("GPS fix too low",)
     station.services.poll(2 * SECOND, 2 * SECOND)
     status = station.ask(command(512, 1), "SYS_STATUS")
     assert not status.onboard_control_sensors_health & 1 << 28
@@ -219,9 +213,9 @@ def test_the_heartbeat_comes_once_a_second_of_simulated_time_and_of_wall_time_wh
 def test_commands_that_steer_go_to_the_commander_and_its_result_comes_back(station: Station) -> None:
     ack = station.ask(command(400, 1.0), "COMMAND_ACK")
     assert (ack.command, ack.result, ack.target_system, ack.target_component) == (400, 0, 255, 190)
-    assert commander_of(station).armed
+    assert station.commander.armed
     for result in (1, 2, 4, 5):
-        commander_of(station).refuse[22] = result
+        station.commander.refuse[22] = result
         assert station.ask(command(22), "COMMAND_ACK").result == result
     assert station.ask(command(31999), "COMMAND_ACK").result == mavlink.MAV_RESULT_UNSUPPORTED
 
@@ -232,34 +226,34 @@ def test_command_int_brings_degrees_and_nan_for_what_is_not_given(station: Stati
         return int(station.ask(message, "COMMAND_ACK").result)
 
     send(473977420, -85455940)
-    number, params = commander_of(station).commands[-1]
+    number, params = station.commander.commands[-1]
     assert number == 192
     assert params[4:] == pytest.approx((47.397742, -8.545594, 25.0))
     assert math.isnan(params[3])
     send(2**31 - 1, 2**31 - 1)
-    assert all(math.isnan(value) for value in commander_of(station).commands[-1][1][4:6])
+    assert all(math.isnan(value) for value in station.commander.commands[-1][1][4:6])
     assert send(0x7FF80000, 0x7FF80000) == mavlink.MAV_RESULT_DENIED
-    assert len(commander_of(station).commands) == 2
+    assert len(station.commander.commands) == 2
 
 
 def test_commands_for_others_are_neither_done_nor_answered(station: Station) -> None:
     for target in [(2, 1), (1, 100), (0, 0)]:
         assert station.ask(command(400, 1.0, target=target), "COMMAND_ACK") is None
-    assert not commander_of(station).commands
+    assert not station.commander.commands
     assert station.ask(command(512, 0, target=(0, 0)), "HEARTBEAT") is not None  # as PX4 answers everybody
 
 
 def test_a_command_that_comes_again_is_answered_again_and_not_done_twice(station: Station) -> None:
-    commander_of(station).refuse[22] = mavlink.MAV_RESULT_TEMPORARILY_REJECTED
+    station.commander.refuse[22] = mavlink.MAV_RESULT_TEMPORARILY_REJECTED
     for confirmation in (0, 1, 2):
         ack = station.ask(command(22, 0.0, NAN, confirmation=confirmation), "COMMAND_ACK")
         assert ack.result == mavlink.MAV_RESULT_TEMPORARILY_REJECTED
-    assert len(commander_of(station).commands) == 1
+    assert len(station.commander.commands) == 1
     station.ask(command(22, 0.0, NAN, confirmation=0), "COMMAND_ACK")
     station.ask(command(22, 0.0, 1.0, confirmation=1), "COMMAND_ACK")  # another command
-    assert len(commander_of(station).commands) == 3
+    assert len(station.commander.commands) == 3
     station.ask(command(22, 0.0, NAN, confirmation=1), "COMMAND_ACK", wall=60 * SECOND)  # long after
-    assert len(commander_of(station).commands) == 4
+    assert len(station.commander.commands) == 4
 
 
 def test_legacy_requests_and_set_mode_are_understood(station: Station) -> None:
@@ -267,7 +261,7 @@ def test_legacy_requests_and_set_mode_are_understood(station: Station) -> None:
     assert station.ask(command(410), "HOME_POSITION") is not None
     assert station.ask(command(519, 1), "PROTOCOL_VERSION").max_version == 200
     station.send(mavlink.MAVLink_set_mode_message(1, 1, 4 << 16 | 5 << 24), 0, 0)
-    assert commander_of(station).mode is modes.AUTO_RTL
+    assert station.commander.mode is modes.AUTO_RTL
 
 
 def test_an_unknown_message_is_refused_as_unsupported(station: Station) -> None:
@@ -288,7 +282,7 @@ def local_target(mask: int, frame: int = 1, **values: float) -> Any:
 
 def test_position_setpoints_reach_the_commander_with_nan_for_what_is_masked(station: Station) -> None:
     station.send(local_target(0b1001_1111_1000, x=1, y=2, z=-3, yaw=0.5), 0, 0)
-    target = commander_of(station).targets[-1]
+    target = station.commander.targets[-1]
     assert target.position == (1.0, 2.0, -3.0)
     assert np.isnan([*target.velocity, *target.acceleration, target.yaw_rate]).all()
     assert target.yaw == 0.5
@@ -296,7 +290,7 @@ def test_position_setpoints_reach_the_commander_with_nan_for_what_is_masked(stat
 
 def test_body_velocities_are_marked_as_such(station: Station) -> None:
     station.send(local_target(0b0101_1100_0111, frame=8, vx=1, vy=2, vz=3, x=9, yaw_rate=0.1), 0, 0)
-    target = commander_of(station).targets[-1]
+    target = station.commander.targets[-1]
     assert target.body_frame
     assert target.velocity == (1.0, 2.0, 3.0)
     assert np.isnan(target.position).all()
@@ -309,7 +303,7 @@ def test_malformed_setpoints_are_refused_in_words_now_and_then(station: Station)
         station.send(local_target(0x200), now, now)  # force
         station.send(local_target(0, x=math.inf), now, now)
     run(station, 0.05, start=4 * SECOND)
-    assert not commander_of(station).targets
+    assert not station.commander.targets
     assert len({m.id for m in station.of("STATUSTEXT")}) == 2
     assert "frame 11 is not supported" in "".join(m.text for m in station.of("STATUSTEXT"))
 
@@ -320,16 +314,16 @@ def test_global_setpoints_become_local_ones(station: Station) -> None:
             0, 1, 1, frame, 0xDF8, 473977690, 85456471, alt, *(0.0,) * 8
         )
         station.send(message, 0, 0)
-        return commander_of(station).targets[-1].position
+        return station.commander.targets[-1].position
 
     assert send(6, 10.0) == pytest.approx((3.0, 4.0, -10.0), abs=0.02)
     assert send(5, 498.0) == pytest.approx((3.0, 4.0, -10.0), abs=0.02)
     station.services.source.estimate["valid"] = layout.ATTITUDE
-    sent = len(commander_of(station).targets)
+    sent = len(station.commander.targets)
     station.send(
         mavlink.MAVLink_set_position_target_global_int_message(0, 1, 1, 5, 0xDF8, 1, 1, 1, *(0.0,) * 8), 0, 0
     )
-    assert len(commander_of(station).targets) == sent
+    assert len(station.commander.targets) == sent
 
 
 def test_attitude_and_rate_setpoints_reach_the_commander(station: Station) -> None:
@@ -339,31 +333,31 @@ def test_attitude_and_rate_setpoints_reach_the_commander(station: Station) -> No
         )
 
     send(7, [0.0, 0.0, 0.0, 0.0])
-    assert not commander_of(station).targets
+    assert not station.commander.targets
     send(7, [1.0, 0.0, 0.0, 0.0])
-    target = commander_of(station).targets[-1]
+    target = station.commander.targets[-1]
     assert target.attitude == (1.0, 0.0, 0.0, 0.0)
     assert target.angular_velocity is None
     assert target.thrust == pytest.approx(0.6)
     send(128, [NAN] * 4, 1.5)
-    target = commander_of(station).targets[-1]
+    target = station.commander.targets[-1]
     assert target.attitude is None
     assert target.angular_velocity == pytest.approx((0.1, 0.2, 0.3))
     assert target.thrust == 1.0
     send(128, [0.0] * 4, NAN)
     send(0, [0.0] * 4)
-    assert len(commander_of(station).targets) == 2
+    assert len(station.commander.targets) == 2
 
 
 def test_sticks_come_by_manual_control_and_by_channels(station: Station) -> None:
     station.send(mavlink.MAVLink_manual_control_message(1, 500, -250, 750, 1000, 0), 0, 0)
-    assert commander_of(station).sticks[-1] == (0.5, -0.25, 0.75, 1.0)
+    assert station.commander.sticks[-1] == (0.5, -0.25, 0.75, 1.0)
     channels = [1250, 1250, 1750, 2000] + [0] * 4
     station.send(mavlink.MAVLink_rc_channels_override_message(1, 1, *channels), 0, 0)
-    assert commander_of(station).sticks[-1] == (0.5, -0.5, 0.75, 1.0)
+    assert station.commander.sticks[-1] == (0.5, -0.5, 0.75, 1.0)
     station.send(mavlink.MAVLink_rc_channels_override_message(1, 1, 0xFFFF, *channels[1:]), 0, 0)
     station.send(mavlink.MAVLink_manual_control_message(2, 0, 0, 0, 0, 0), 0, 0)
-    assert len(commander_of(station).sticks) == 2
+    assert len(station.commander.sticks) == 2
 
 
 def test_the_battery_comes_from_the_vehicles_own_system_only(station: Station) -> None:
@@ -372,17 +366,17 @@ def test_the_battery_comes_from_the_vehicles_own_system_only(station: Station) -
         return mavlink.MAVLink_battery_status_message(0, 0, 1, 0x7FFF, voltages, 950, 10, -1, 64)
 
     station.send(sample(3), 0, 0)  # of system 255
-    assert commander_of(station).battery_state.voltage == 16.2
+    assert station.commander.battery_state.voltage == 16.2
     own = Station(station.services, 50009, system=1)
     own.send(sample(3), 5, 5)
-    state = commander_of(station).battery_state
+    state = station.commander.battery_state
     assert (state.voltage, state.current, state.remaining, state.time) == pytest.approx((12.0, 9.5, 0.64, 5))
 
 
 def test_only_ground_stations_count_as_seen(station: Station) -> None:
     station.send(mavlink.MAVLink_heartbeat_message(6, 8, 0, 0, 0, 3), 0, 0)
     station.send(mavlink.MAVLink_heartbeat_message(18, 8, 0, 0, 0, 3), 0, 0)  # an onboard computer
-    assert commander_of(station).stations == 1
+    assert station.commander.stations == 1
 
 
 # ------------------------------------------------------------------ words, time
@@ -390,7 +384,7 @@ def test_only_ground_stations_count_as_seen(station: Station) -> None:
 
 def test_long_texts_come_in_chunks_that_join_to_the_whole(station: Station) -> None:
     texts = ["short", "x" * 50, "y" * 100, "Geofence refused: " + "z" * 90]
-    commander_of(station).texts.extend((4, text) for text in texts)
+    station.commander.texts.extend((4, text) for text in texts)
     run(station, 0.05)
     whole: dict[int, str] = {}
     singles = []

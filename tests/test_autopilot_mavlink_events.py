@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mavlink_vehicle import ObedientCommander, Station, source
+from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import modes
@@ -35,12 +35,6 @@ def catalogue(tmp_path: Path) -> EventCatalogue:
     return EventCatalogue(path)
 
 
-def commander_of(station: Station) -> ObedientCommander:
-    commander = station.services.source.commander
-    assert isinstance(commander, ObedientCommander)
-    return commander
-
-
 def poll(station: Station, now: int) -> None:
     for _, messages in station.services.poll(now, now):
         station.take(messages)
@@ -61,7 +55,7 @@ def report(station: Station, catalogue: EventCatalogue) -> ArmingReport:
 def test_problems_are_reported_in_the_form_this_projects_monitor_reads_of_px4(
     station: Station, catalogue: EventCatalogue
 ) -> None:
-    commander = commander_of(station)
+    commander = station.commander
     commander.arming_problems = ("Home position not set", "Geofence violation: 3 m outside", "Something new")
     poll(station, 0)
     got = report(station, catalogue)
@@ -85,13 +79,13 @@ def test_a_report_comes_when_something_changes_and_when_asked_for(station: Stati
     assert station.ask(command, "COMMAND_ACK").result == mavlink.MAV_RESULT_ACCEPTED
     poll(station, 5 * SECOND)
     assert len(station.of("EVENT")) == 2
-    commander_of(station).armed = True
+    station.commander.armed = True
     assert station.ask(command, "COMMAND_ACK").result == mavlink.MAV_RESULT_TEMPORARILY_REJECTED
 
 
 def test_a_check_that_flickers_fills_no_link(station: Station) -> None:
     for k, now in enumerate(range(0, 10 * SECOND, 50_000)):
-        commander_of(station).arming_problems = ("Low battery",) if k % 2 else ()
+        station.commander.arming_problems = ("Low battery",) if k % 2 else ()
         poll(station, now)
     assert len(station.of("EVENT")) <= 21 * 3  # a report each half second
 
@@ -116,7 +110,7 @@ def test_missing_events_are_sent_again_and_those_too_old_refused(station: Statio
 
 
 def test_health_tells_present_and_failing_components(station: Station, catalogue: EventCatalogue) -> None:
-    commander_of(station).health_bits.healthy &= ~mavlink.MAV_SYS_STATUS_SENSOR_GPS
+    station.commander.health_bits.healthy &= ~mavlink.MAV_SYS_STATUS_SENSOR_GPS
     poll(station, 0)
     message = station.of("EVENT")[-1]
     event = catalogue.decode(message.id, message.log_levels, bytes(message.arguments))
@@ -183,7 +177,7 @@ def test_metadata_is_found_and_read_from_its_uri_with_losses(station: Station) -
     assert answer.file_crc == zlib.crc32(general_file, 0xFFFFFFFF) ^ 0xFFFFFFFF
     uris = {entry["type"]: entry["uri"].removeprefix("mftp://") for entry in general["metadataTypes"]}
     parameters = json.loads(downloader.download(uris[1], random.Random(1)))
-    infos = commander_of(station).parameters.infos
+    infos = station.commander.parameters.infos
     assert [row["name"] for row in parameters["parameters"]] == list(infos)
     row = next(row for row in parameters["parameters"] if row["name"] == "MPC_XY_CRUISE")
     assert (row["type"], row["default"], row["units"]) == ("Float", 5.0, "m/s")

@@ -191,7 +191,7 @@ def station() -> GroundStation:
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_a_ground_station_connects_and_moves_plans_both_ways_over_any_link(seed: int | None) -> None:
     station = GroundStation(Services(source()), losses=lossy(seed) if seed is not None else lambda: 1)
-    commander = station.services.source.commander
+    commander = station.commander
     station.until(mavlink.MAVLink_heartbeat_message(6, 8, 0, 0, 4, 3), lambda m: m.get_type() == "HEARTBEAT")
     version = station.request(148, "AUTOPILOT_VERSION")
     wanted = mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_RALLY
@@ -216,7 +216,7 @@ def test_a_plan_of_500_items_uploads_even_where_a_third_is_lost() -> None:
     station = GroundStation(Services(source()), losses=lossy(4))
     items = mission(500)
     assert station.upload(0, items) == ACCEPTED
-    kept = station.services.source.commander.mission
+    kept = station.commander.mission
     assert [i.seq for i in kept] == list(range(500))
     assert [round(i.x * 1e7) for i in kept] == [m.x for m in items]
 
@@ -225,7 +225,7 @@ def test_a_plan_of_500_items_uploads_even_where_a_third_is_lost() -> None:
 
 
 def test_integers_travel_as_their_own_four_bytes(station: GroundStation) -> None:
-    parameters = station.services.source.commander.parameters
+    parameters = station.commander.parameters
     name = "COM_FLT_TIME_MAX"
     for value in (-1, 0, 5, 1000000):
         packed = struct.unpack("<f", struct.pack("<i", value))[0]
@@ -258,11 +258,11 @@ def test_parameters_of_other_vehicles_are_left_alone(station: GroundStation) -> 
         station.send(mavlink.MAVLink_param_set_message(*target, b"MPC_XY_CRUISE", 6.0, 9), 0, 0)
         station.send(mavlink.MAVLink_param_request_list_message(*target), 0, 0)
     assert not station.heard
-    assert station.services.source.commander.parameters.get("MPC_XY_CRUISE") == 5.0
+    assert station.commander.parameters.get("MPC_XY_CRUISE") == 5.0
 
 
 def test_the_hash_is_the_one_qgroundcontrol_computes_from_its_cache(station: GroundStation) -> None:
-    parameters = station.services.source.commander.parameters
+    parameters = station.commander.parameters
     table = []
     for k in range(256):  # CRC-32 of QGC.cc: table of the reflected polynomial, begun at 0, not inverted
         value = k
@@ -355,7 +355,7 @@ def test_items_in_the_wrong_order_are_not_taken_over(station: GroundStation) -> 
     for seq in (2, 0, 0, 3, 1, 0, 2, 2, 3):
         station.send(items[seq], 0, 0)
     assert station.of("MISSION_ACK")[-1].type == ACCEPTED
-    assert [i.seq for i in station.services.source.commander.mission] == [0, 1, 2, 3]
+    assert [i.seq for i in station.commander.mission] == [0, 1, 2, 3]
 
 
 def test_the_last_item_again_brings_the_lost_acknowledgement_again(station: GroundStation) -> None:
@@ -373,7 +373,7 @@ def test_an_upload_can_be_cancelled_and_begun_anew(station: GroundStation) -> No
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 9, 0), 0, 0)
     station.send(mission(9)[0], 0, 0)
     station.send(mavlink.MAVLink_mission_ack_message(1, 1, CANCELLED, 0), 0, 0)
-    assert len(station.services.source.commander.mission) == 2
+    assert len(station.commander.mission) == 2
     other = GroundStation(station.services, 50003, 254)
     assert other.upload(0, mission(3)) == ACCEPTED
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 9, 0), 0, 0)
@@ -421,7 +421,7 @@ def test_a_faulty_item_is_refused_with_its_number_and_leaves_the_mission_as_it_w
     bad = mission(5)
     bad[3].command = 31000
     assert station.upload(0, bad) == mavlink.MAV_MISSION_UNSUPPORTED
-    assert len(station.services.source.commander.mission) == 2
+    assert len(station.commander.mission) == 2
     station.heard.clear()
     station.step()
     assert "item 3" in station.of("STATUSTEXT")[0].text
@@ -431,7 +431,7 @@ def test_a_faulty_item_is_refused_with_its_number_and_leaves_the_mission_as_it_w
 
 
 def test_clearing_takes_one_kind_or_all(station: GroundStation) -> None:
-    commander = station.services.source.commander
+    commander = station.commander
     for kind, items in ((0, mission(3)), (1, fence()), (2, rally())):
         assert station.upload(kind, items) == ACCEPTED
     assert station.ask(mavlink.MAVLink_mission_clear_all_message(1, 1, 1), "MISSION_ACK").type == ACCEPTED
@@ -463,7 +463,7 @@ def test_items_reached_are_told_at_once_and_ten_times_more(station: GroundStatio
     for _ in range(40):
         station.step()
     station.heard.clear()
-    station.services.source.commander.reached.append(1)
+    station.commander.reached.append(1)
     station.step()
     assert [m.seq for m in station.of("MISSION_ITEM_REACHED")][:1] == [1]
     for _ in range(30 * SECOND // STEP):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mavlink_vehicle import ZURICH, ObedientCommander, source
@@ -178,7 +178,7 @@ def test_a_taken_port_is_told_and_leaves_nothing_open(endpoint: Endpoint) -> Non
 
 
 def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint, tmp_path: Path) -> None:
-    vehicle = endpoint.services.source
+    commander = cast(ObedientCommander, endpoint.services.source.commander)
     events = tmp_path / "events.json"
     events.write_bytes(endpoint.services.metadata["events.json"])
     monitor = Monitor(
@@ -186,17 +186,17 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint,
         battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3),
         catalogue=EventCatalogue(events),
     )
-    vehicle.commander.arming_problems = ("Low battery",)
+    commander.arming_problems = ("Low battery",)
     monitor.start()
     try:
         for k in range(200):
             endpoint.poll(k * 50_000, k * 50_000)
             monitor.poll()
-            if monitor.status().landed and vehicle.commander.battery_state.remaining < 0.5:
+            if monitor.status().landed and commander.battery_state.remaining < 0.5:
                 break
             time.sleep(0.01)
-        assert vehicle.commander.battery_state.voltage == pytest.approx(11.1, abs=0.01)
-        assert vehicle.commander.battery_state.remaining == pytest.approx(0.45)
+        assert commander.battery_state.voltage == pytest.approx(11.1, abs=0.01)
+        assert commander.battery_state.remaining == pytest.approx(0.45)
         assert monitor.status().mode == "Hold"
         assert monitor.status().landed == "in air"
         assert monitor.status().waits_for == ("Low battery",)
@@ -237,8 +237,7 @@ def flying(services: Services, speed: float) -> Iterator[None]:
 @pytest.mark.parametrize("speed", [5.0, 50.0])
 def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
     services = Services(source(INSTANCE + 1))
-    commander = services.source.commander
-    assert isinstance(commander, ObedientCommander)
+    commander = cast(ObedientCommander, services.source.commander)
     commander.arming_problems = ("Home position not set",)
 
     async def use(vehicle: Vehicle) -> None:

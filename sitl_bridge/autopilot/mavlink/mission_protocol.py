@@ -89,7 +89,7 @@ class MissionStore:
         return tuple(items)
 
     def store(self, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
-        """Hand items to the commander."""
+        """Hand items to the commander, who says in words what is wrong with them."""
         commander = self.commander
         setter = {MISSION: commander.set_mission, FENCE: commander.set_fence, RALLY: commander.set_rally}[
             kind
@@ -233,7 +233,6 @@ class MissionProtocol:
         if fault is None:
             answer = _ack(upload.partner, mavlink.MAV_MISSION_ACCEPTED, kind, store.identity(kind))
         else:
-            store.say(mavlink.MAV_SEVERITY_ERROR, f"{NAMES[kind]} refused: {fault.reason}")
             answer = _ack(upload.partner, fault.result, kind)
         self._last = (upload.partner, kind, upload.count, answer)
         return [answer]
@@ -271,7 +270,6 @@ class MissionProtocol:
         for each in kinds:
             fault = self._store.store(each, ())
             if fault is not None:
-                self._store.say(mavlink.MAV_SEVERITY_ERROR, f"{NAMES[each]} not cleared: {fault.reason}")
                 return [_ack(partner, fault.result, kind)]
         return [_ack(partner, mavlink.MAV_MISSION_ACCEPTED, kind)]
 
