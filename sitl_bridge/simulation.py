@@ -19,7 +19,7 @@ from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
-from sitl_bridge.world.layout import WIND_STATE
+from sitl_bridge.world.layout import START, WIND_STATE
 from sitl_bridge.world.wind import wind_velocity
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Simulation:
         seed: int = 0,
         step: int = 4000,
         substeps: int = 1,
-        start: int = 1_000_000_000,
+        start: int = START,
     ) -> None:
         if not vehicles:
             raise ValueError("a simulation needs at least one vehicle")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,3 +135,22 @@ def test_ctrl_c_leaves_nothing_behind(seconds: float, tmp_path: Path) -> None:
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("speed", [1.0, SPEED])
+def test_px4_is_ready_to_arm_within_15_s_of_its_start(speed: float, tmp_path: Path) -> None:
+    """Its estimator drops out for 50 s where PX4 takes the first sample's time for a sampling interval."""
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import sys\n"
+        "from sitl_bridge.flight.script import command_line, run\n"
+        "async def wait(vehicle, options):\n"
+        "    await vehicle.wait_until_armable(limit=40.0)\n"
+        "    vehicle.say('armable')\n"
+        "sys.exit(run(wait, command_line('Waits.')))\n"
+    )
+    for attempt in range(3):
+        outcome, _, session = flown(script, tmp_path / str(attempt), speed=speed)
+        assert outcome.succeeded, outcome.reason
+        console = (session.directory.path / "console.log").read_text(encoding="utf-8")
+        assert float(re.findall(r"\[ *([\d.]+) s\] armable", console)[0]) < 15.0

@@ -18,6 +18,7 @@ from peer import SILENT_FRAMES, Peer
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import LockstepServer, OnStall
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.layout import START
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
@@ -508,7 +509,7 @@ def test_nothing_is_left_behind(make_simulation: Make, free_port: Callable[[], i
 
 def flown(time_us: int) -> list[float]:
     """Commands that lift off and sway: a deterministic function of simulated time."""
-    seconds = (time_us - 1_000_000_000) * 1e-6
+    seconds = (time_us - START) * 1e-6
     base = 0.7 + 0.02 * math.sin(3.0 * seconds)
     return [base + 0.005 * math.sin(5.0 * seconds + k) for k in range(4)] + [0.0] * 12
 

@@ -19,6 +19,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.error_model import STRICT
 from sitl_bridge.user_file import load_class
+from sitl_bridge.world.layout import START
 
 Sample = dict[str, float]
 
@@ -133,7 +134,7 @@ class CustomSensorHost:
         vehicle: int = 0,
         name: str = "0",
         seed: int = 0,
-        start: int = 1_000_000_000,
+        start: int = START,
         table: Path | None = None,
     ) -> None:
         self.specification = specification

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+START = 0
+"""us of simulated time at which a run begins, as in other simulators.  PX4 takes the time of its first
+inertial sample for the interval before it (VehicleIMU.cpp); an estimator that is handed that sample averages
+over it (imu_down_sampler.cpp), and with a large one puts out nothing for many seconds."""
 MAX_GUSTS = 8
 
 ENVIRONMENT = np.dtype(

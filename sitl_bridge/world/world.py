@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
-from sitl_bridge.world.layout import ENVIRONMENT
+from sitl_bridge.world.layout import ENVIRONMENT, START
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
 from sitl_bridge.world.wind import WindSpecification
 
@@ -56,9 +56,7 @@ class World:
         UserError: when a recorded wind cannot be read.
     """
 
-    def __init__(
-        self, specification: WorldSpecification | None = None, *, start: int = 1_000_000_000
-    ) -> None:
+    def __init__(self, specification: WorldSpecification | None = None, *, start: int = START) -> None:
         self.specification = specification or WorldSpecification()
         origin = self.specification.origin
         latitude, longitude = math.radians(origin.latitude), math.radians(origin.longitude)
