@@ -211,9 +211,13 @@ def test_estimator_knows_the_sensors_of_an_airframe() -> None:
 
 
 def test_noisy_gyro_of_hector_is_told_as_the_deviation_of_a_prediction() -> None:
-    # 0.05 rad/s at 100 Hz, which is EKF2's prediction rate.
-    assert told("hector")["EKF2_GYR_NOISE"] == pytest.approx(0.05, rel=1e-3)
-    assert "EKF2_GYR_NOISE" not in told("iris")
+    # 0.05 rad/s and 0.35 m/s^2 at 100 Hz, which is EKF2's prediction rate.  Its receiver is good to 0.05 m/s
+    # and said to be to 0.25 m/s, five times; PX4 takes up to 0.1 rad/s, so both are told twice as large.
+    assert told("hector")["EKF2_GYR_NOISE"] == pytest.approx(0.1, rel=1e-3)
+    assert told("hector")["EKF2_ACC_NOISE"] == pytest.approx(0.7, rel=1e-3)
+    # 8.7266e-4 rad/s/sqrt(Hz) and 0.1 m/s: two and a half times; 0.159 m/s^2 is below PX4's own 0.35.
+    assert told("iris")["EKF2_GYR_NOISE"] == pytest.approx(2.5 * 8.7266e-3, rel=1e-3)
+    assert "EKF2_ACC_NOISE" not in told("iris")
 
 
 def test_airframe_without_some_sensors_is_not_kept_on_the_ground(iris: Airframe) -> None:

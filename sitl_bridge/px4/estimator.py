@@ -21,6 +21,8 @@ from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpe
 
 PREDICTION_PERIOD = 0.01
 """s, EKF2_PREDICT_US: EKF2_*_NOISE are deviations of a mean over this period."""
+STATED_SPEED_ACCURACY = 0.25
+"""m/s that PX4 takes every receiver of this link to state (SimulatorMavlink.cpp, handle_message_hil_gps)."""
 LATEST = 300.0
 """ms, greatest EKF2_*_DELAY."""
 BUFFERED = 200.0
@@ -32,6 +34,8 @@ HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
+ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
+"""m/s^2 and rad/s, greatest EKF2_ACC_NOISE and EKF2_GYR_NOISE."""
 BIASES_COVERED = 4.0
 """Deviations of a bias that its limit in EKF2 covers; commander warns at 0.75 of the limit (3 deviations)."""
 
@@ -39,9 +43,10 @@ BIASES_COVERED = 4.0
 def estimator_parameters(airframe: Airframe) -> Parameters:
     """EKF2_*, SENS_* and SYS_HAS_* that follow from an airframe's sensors."""
     inertial = [s for s in airframe.sensors if isinstance(s, ImuSpecification)]
-    found = _inertial(inertial)
+    receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
+    found = _inertial(inertial, _overstated(receivers))
     found |= _magnetometers([s for s in airframe.sensors if isinstance(s, MagnetometerSpecification)])
-    found |= _satellites([s for s in airframe.sensors if isinstance(s, GpsSpecification)])
+    found |= _satellites(receivers)
     barometers = [s for s in airframe.sensors if isinstance(s, BarometerSpecification)]
     found |= {"SYS_HAS_BARO": len(barometers)}
     for barometer in barometers:
@@ -59,22 +64,33 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
     return found
 
 
-def _inertial(sensors: list[ImuSpecification]) -> Parameters:
+def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
     """Number, place and rate of the inertial sensors, and their errors where PX4's defaults assume less.
 
     EKF2 adds (deviation * dt)^2 a prediction of dt = 10 ms to the variance of velocity and angle
     (covariance.cpp), so a density N is a deviation N/sqrt(dt); a bias that walks with density B likewise.
+
+    The gain of a Kalman filter depends on the ratio of these to the noise of what it measures.  The latter is
+    overstated on this link, so both white noises are told as much too large, as far as PX4's ranges go: EKF2
+    then weighs inertial sensors and fixes as their true noises ask for.
+
+    Args:
+        sensors: of the airframe.
+        overstated: of :func:`_overstated`.
     """
     first = next(sensor for sensor in sensors if sensor.instance == 0)
     accelerometer, gyroscope = _error(first, slice(0, 3)), _error(first, slice(3, 6))
     root = math.sqrt(PREDICTION_PERIOD)
+    limits = ((accelerometer[0], ACCELEROMETER_MOST), (gyroscope[0], GYROSCOPE_MOST))
+    scale = min([overstated] + [most * root / noise for noise, most in limits if noise > 0.0])
+    scale = max(scale, 1.0)
     found: Parameters = {"EKF2_MULTI_IMU": len(sensors), "SENS_IMU_MODE": 0}
     found |= _place("EKF2_IMU_POS", first.position)
     if first.rate != DEFAULT_INTEGRATION_RATE:
         found["IMU_INTEG_RATE"] = min(round(first.rate), MOST_RATE)
     for name, needed, default, most in (
-        ("EKF2_ACC_NOISE", accelerometer[0] / root, 0.35, 1.0),
-        ("EKF2_GYR_NOISE", gyroscope[0] / root, 0.015, 0.1),
+        ("EKF2_ACC_NOISE", scale * accelerometer[0] / root, 0.35, ACCELEROMETER_MOST),
+        ("EKF2_GYR_NOISE", scale * gyroscope[0] / root, 0.015, GYROSCOPE_MOST),
         ("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01),
         ("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01),
         ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
@@ -86,6 +102,15 @@ def _inertial(sensors: list[ImuSpecification]) -> Parameters:
         if value > default:
             found[name] = value
     return found
+
+
+def _overstated(receivers: list[GpsSpecification]) -> float:
+    """How many times its velocity noise the first receiver states; 1 without one."""
+    if not receivers:
+        return 1.0
+    record = min(receivers, key=lambda sensor: sensor.instance).pack()
+    noise = float(np.hypot(record["noise"][:2], record["bias_start"][:2]).max())
+    return max(STATED_SPEED_ACCURACY / noise, 1.0) if noise > 0.0 else 1.0
 
 
 def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, float]:

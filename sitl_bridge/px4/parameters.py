@@ -1,8 +1,8 @@
 """PX4 parameters that follow from an airframe, so that an unmodified PX4 flies it.
 
 Geometry goes to PX4's control allocation as it is (allocation.py), gains are PX4's own scaled to the
-airframe's answer (rate_loop.py), limits are what the airframe can do, the estimator is told what sensors
-there are (estimator.py).  Handing them over is startup.py.
+airframe's answer (rate_loop.py) and to its sensors' noise (hold.py), limits are what the airframe can do, the
+estimator is told what sensors there are (estimator.py).  Handing them over is startup.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sitl_bridge.dynamics.rotor import thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.allocation import Parameters, geometry, response, setpoint, thrust_curve_factor
 from sitl_bridge.px4.estimator import estimator_parameters
+from sitl_bridge.px4.hold import position_gains
 from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, LoopGain, gain_for, reference
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
@@ -108,6 +109,7 @@ def parameters_for(
     found |= _gains_and_yaw(airframe, found, result, density, factor)
     found |= _limits(airframe, result, density)
     found |= estimator_parameters(airframe)
+    found |= position_gains(airframe, found)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
     found["SYS_FAILURE_EN"] = 1
