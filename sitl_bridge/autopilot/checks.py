@@ -103,6 +103,7 @@ def arming_problems(
     failures: Mapping[str, Mapping[int, str]],
     fence: str | None,
     needs_home: bool,
+    station_lost: bool,
 ) -> tuple[str, ...]:
     """What keeps the vehicle from arming in ``mode``, in words; empty when nothing does.
 
@@ -115,6 +116,7 @@ def arming_problems(
         failures: injected.
         fence: how the fence is broken; None where not.
         needs_home: whether the fence needs a home position.
+        station_lost: whether no ground station is heard.
     """
     problems = [words for bits, words in WORDS if mode.needs & missing & bits]
     if mode.needs & modes.NO_ARMING:
@@ -131,6 +133,8 @@ def arming_problems(
     for kind, instances in failures.items():
         if kind in SENSOR_BITS and "off" in instances.values():
             problems.append(f"{kind.replace('_', ' ').capitalize()} failure")
+    if station_lost and values["NAV_DLL_ACT"]:
+        problems.append("No connection to the ground control station")
     if fence is not None and values["GF_ACTION"]:
         problems.append(f"Geofence violation: {fence}")
     if needs_home and missing & modes.HOME and values["GF_ACTION"] == 3:

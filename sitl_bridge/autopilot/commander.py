@@ -282,6 +282,8 @@ class Commander:
             return fault
         self.navigator.flight.set_items(tuple(items), max(self._now, 0))
         self._check_mission()
+        if not items and self.mode is modes.AUTO_MISSION and self.armed:
+            self.change_mode(modes.AUTO_LOITER)
         return None
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
@@ -584,6 +586,7 @@ class Commander:
         )
         troubles.battery = self.battery_state.warning
         troubles.motor = "motor" in self.failures
+        troubles.mission_failed = self.navigator.flight.failed
         limit = values["COM_FLT_TIME_MAX"]
         troubles.flight_time = limit >= 0 and self.flight_time > limit
         self._roll_failed = self._tilted_for(state.roll, values["FD_FAIL_R"], self._roll_failed, dt)
@@ -651,6 +654,7 @@ class Commander:
             self.failures,
             self._troubles.fence,
             self._geofence.needs_home,
+            self._troubles.station_lost,
         )
         checks.health(
             self.facts,

@@ -134,7 +134,6 @@ class Failsafe:
         self._armed_for = 0.0
         self._manual_lost_at_arming = True
         self._battery_at_arming = 0
-        self._news = False
 
     @property
     def active(self) -> bool:
@@ -176,7 +175,8 @@ class Failsafe:
         self._delay = max(0.0, self._delay - dt)
         self._note_arming(armed, troubles, dt)
         self._react(intended, mission_finished, troubles)
-        self._drop_unseen()
+        if self._reactions:
+            self._drop_unseen()
         if self.action > HOLD or not can_run(modes.AUTO_LOITER, troubles.missing) or self.takeover:
             self._delay = 0.0
         return self._select(intended, asked, sticks_moved, armed, troubles.missing, dt)
@@ -208,37 +208,40 @@ class Failsafe:
             or (intended is modes.OFFBOARD and exceptions & 4)
         )
         sticks_off = values["COM_RC_IN_MODE"] == 4
-        if not sticks_off and not excepted and not self._manual_lost_at_arming:
-            self._check(
-                "manual",
-                troubles.manual_lost,
-                _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"),
-            )
+        if troubles.manual_lost and not (sticks_off or excepted or self._manual_lost_at_arming):
+            self._ask("manual", _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"))
         station_action = int(values["NAV_DLL_ACT"])
-        if station_action and intended is not modes.AUTO_LAND:
-            self._check("station", troubles.station_lost, _link_action(station_action, "GCS connection loss"))
+        if troubles.station_lost and station_action and intended is not modes.AUTO_LAND:
+            self._ask("station", _link_action(station_action, "GCS connection loss"))
         if intended is modes.AUTO_MISSION:
-            self._check("mission", troubles.mission_failed, Reaction(RETURN, "Mission failure"))
-            if (sticks_off or excepted) and not station_action and mission_finished:
-                self._check("all links", troubles.station_lost, Reaction(RETURN, "GCS connection loss"))
-        self._check("time", troubles.flight_time, Reaction(RETURN, "Maximum flight time reached"))
-        self._check("fence", troubles.fence is not None, _fence_action(int(values["GF_ACTION"])))
-        self._react_to_battery(troubles.battery)
-        self._check("attitude", troubles.attitude, self._attitude_action())
-        self._check("motor", troubles.motor, _motor_action(int(values["COM_ACT_FAIL_ACT"])))
-        fallback, cause = self._fallback(intended, troubles.missing)
-        self._check("mode", fallback != NONE, Reaction(fallback, cause, takeover=ALWAYS))
+            if troubles.mission_failed:
+                self._ask("mission", Reaction(RETURN, "Mission failure"))
+            alone = troubles.station_lost and not station_action and (sticks_off or excepted)
+            if alone and mission_finished:
+                self._ask("all links", Reaction(RETURN, "GCS connection loss"))
+        if troubles.flight_time:
+            self._ask("time", Reaction(RETURN, "Maximum flight time reached"))
+        if troubles.fence is not None:
+            self._ask("fence", _fence_action(int(values["GF_ACTION"])))
+        if troubles.battery:
+            self._react_to_battery(troubles.battery)
+        if troubles.attitude:
+            self._ask("attitude", self._attitude_action())
+        if troubles.motor:
+            self._ask("motor", _motor_action(int(values["COM_ACT_FAIL_ACT"])))
+        if intended.needs & troubles.missing & UNNEEDED:
+            self._ask("mode", Reaction(*self._fallback(intended, troubles.missing), takeover=ALWAYS))
 
     def _react_to_battery(self, level: int) -> None:
         action = int(self._values["COM_LOW_BAT_ACT"]) if level > self._battery_at_arming else 0
         if level == 1:
-            self._check("low battery", True, Reaction(WARN, "Low battery level, return advised"))
+            self._ask("low battery", Reaction(WARN, "Low battery level"))
         elif level == 2:
             chosen = {2: LAND, 1: RETURN, 3: RETURN}.get(action, WARN)
-            self._check("critical battery", True, Reaction(chosen, "Critical battery level"))
-        elif level == 3:
+            self._ask("critical battery", Reaction(chosen, "Critical battery level"))
+        else:
             chosen = {1: RETURN, 2: LAND, 3: LAND}.get(action, WARN)
-            self._check("empty battery", True, Reaction(chosen, "Emergency battery level"))
+            self._ask("empty battery", Reaction(chosen, "Emergency battery level"))
 
     def _attitude_action(self) -> Reaction:
         values = self._values
@@ -275,15 +278,11 @@ class Failsafe:
             action = RETURN
         return action, cause
 
-    def _check(self, name: str, trouble: bool, wanted: Reaction) -> None:
-        present = self._reactions.get(name)
-        if not trouble:
-            if present is not None:
-                self._clear(name, present)
-                present.seen = True
-            return
+    def _ask(self, name: str, wanted: Reaction) -> None:
+        """A trouble is there and asks for a reaction."""
         if wanted.action == NONE:
             return
+        present = self._reactions.get(name)
         if present is not None:
             present.action, present.trouble, present.seen = wanted.action, True, True
             return
@@ -294,24 +293,19 @@ class Failsafe:
                 wanted.takeover = ALWAYS
             else:
                 wanted.takeover = BY_MODE_SWITCH
-        if wanted.action == WARN:
-            self._news = True
-            self._say(WARNING, wanted.cause)
+        if wanted.action == WARN and self._armed:
+            self._say(WARNING, f"Failsafe warning: {wanted.cause}")
         if wanted.action >= HOLD:
             self.takeover = False
         self._reactions[name] = wanted
 
-    def _clear(self, name: str, reaction: Reaction) -> None:
-        if reaction.ends == WHEN_CLEARED:
-            del self._reactions[name]
-        else:
-            reaction.trouble = False
-
     def _drop_unseen(self) -> None:
-        """Troubles that were not looked at any more are over."""
+        """Troubles that nothing speaks of any more are over."""
         for name, reaction in list(self._reactions.items()):
             if not reaction.seen:
-                self._clear(name, reaction)
+                reaction.trouble = False
+                if reaction.ends == WHEN_CLEARED:
+                    del self._reactions[name]
             reaction.seen = False
 
     def _forget(self, ends: int) -> None:

@@ -55,6 +55,7 @@ class MissionFlight:
         current: sequence number of the item that is flown or will be.
         finished: whether the last item is done.
         reached: sequence numbers of items done, to be told.
+        failed: it cannot be flown on.
         wants_return: an item asks for a return to launch.
         set_home: called with the parameters of an item that sets home.
         home: deg, deg, m above mean sea level.
@@ -79,6 +80,7 @@ class MissionFlight:
         self.finished = False
         self.active = False
         self.reached: deque[int] = deque()
+        self.failed = False
         self.wants_return = False
         self.set_home: Callable[[MissionItem], object] = lambda _item: None
         self.home: tuple[float, float, float] | None = None
@@ -97,7 +99,7 @@ class MissionFlight:
         """Replace the mission; one that is flown is begun anew."""
         self.items = items
         self.current = next((item.seq for item in items if item.current), 0)
-        self.finished = False
+        self.finished = self.failed = False
         self._begun = False
         self._jumps = {}
         self._resume_speed = math.nan
@@ -193,7 +195,8 @@ class MissionFlight:
                 seq = int(item.param1)
             else:
                 seq += 1
-        self._say(CRITICAL, "Mission jumps in circles, item cannot be reached")
+        self._say(CRITICAL, "Mission cannot be completed: its jumps lead in circles")
+        self.failed = True
         return None
 
     def _ahead(self) -> Iterator[MissionItem]:
@@ -208,6 +211,7 @@ class MissionFlight:
 
     def _enter(self, now: int, climb_first: bool = False) -> None:
         """Begin the current item; those that take no time are done at once."""
+        climb_first |= self._land.landed
         for _ in range(len(self.items) + 1):
             item = self.items[self.current]
             self._arrived = -1

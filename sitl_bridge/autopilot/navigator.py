@@ -59,6 +59,7 @@ class Navigator:
         self.rally: tuple[MissionItem, ...] = ()
         self.takeoff_altitude = NAN
         self.takeoff_yaw = NAN
+        self._takeoff_margin = 0.0
         self._mode: Mode | None = None
         self._stage = DONE
         self._stage_since = 0
@@ -83,6 +84,8 @@ class Navigator:
                 self.stop_here()
             target.kind = HOLD if not self._land.landed else IDLE
             target.forget_path()
+            if before is not modes.AUTO_LOITER:
+                target.speed = NAN
             return
         target.speed = NAN
         if mode is modes.AUTO_TAKEOFF:
@@ -168,13 +171,14 @@ class Navigator:
         target.yaw = self.takeoff_yaw
         target.acceptance = self._values["NAV_ACC_RAD"]
         target.forget_path()
+        self._takeoff_margin = min(self._values["NAV_MC_ALT_RAD"], 0.5 * (state.z - z))
         self.takeoff_altitude = self.takeoff_yaw = NAN
 
     def _update_takeoff(self) -> None:
         target = self.target
         if target.kind != TAKEOFF or self._land.landed:
             return
-        if self._state.z < target.z + self._values["NAV_MC_ALT_RAD"]:
+        if self._state.z <= target.z + self._takeoff_margin:
             target.kind = HOLD
             self.wish = modes.AUTO_LOITER
 
@@ -193,6 +197,7 @@ class Navigator:
         state, values = self._state, self._values
         self._stage = DONE
         if self._land.landed or self.home is None or state.projection is None:
+            self.stop_here()
             self.target.kind = IDLE if self._land.landed else HOLD
             return
         if int(values["RTL_TYPE"]) == 2 and self._begin_mission_landing(now):

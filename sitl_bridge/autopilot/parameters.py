@@ -168,7 +168,6 @@ FLIGHT = _table(
         ("MPC_XY_VEL_MAX", 12.0, 0, 20, "m/s", "Greatest horizontal speed"),
         ("MPC_VEL_MANUAL", 10.0, 3, 20, "m/s", "Horizontal speed of a full stick"),
         ("MPC_ACC_HOR", 3.0, 2, 15, "m/s^2", "Horizontal acceleration"),
-        ("MPC_ACC_HOR_MAX", 5.0, 2, 15, "m/s^2", "Greatest horizontal deceleration"),
         ("MPC_ACC_UP_MAX", 4.0, 2, 15, "m/s^2", "Greatest acceleration upwards"),
         ("MPC_ACC_DOWN_MAX", 3.0, 2, 15, "m/s^2", "Greatest acceleration downwards"),
         ("MPC_Z_VEL_MAX_UP", 3.0, 0.5, 8, "m/s", "Greatest climb"),
