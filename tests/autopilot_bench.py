@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.allocation import allocate, allocation_record
+from sitl_bridge.autopilot.allocation import allocate, allocation_record, density_at
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.compiled import compiled
 from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.dynamics.layout import OCV_POINTS
+from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
 DT = 0.004
+NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
+"""All shipped airframes."""
 Floats = NDArray[np.float64]
+
+
+def ideally_fed(airframe: Airframe, **changes: Any) -> Airframe:
+    """The airframe on a source of its nominal voltage: full batteries push 15 to 20 % harder than that."""
+    battery = airframe.battery
+    ideal = {
+        "capacity": None,
+        "resistance": 0.0,
+        "cell_voltage": (battery.nominal_voltage / battery.cells,) * OCV_POINTS,
+    }
+    changed = airframe.model_copy(update={"battery": battery.model_copy(update=ideal), **changes})
+    # A copy takes along what was computed from the original.
+    changed.__dict__.pop("record", None)
+    return changed
 
 
 @compiled
@@ -109,3 +128,18 @@ class Bench:
     def errors(self) -> Floats:
         """(n,) m between the vehicles and their position setpoints."""
         return np.asarray(np.linalg.norm(self.states["position"] - self.setpoints["position"], axis=1))
+
+    def tilts(self, log: NDArray[np.void] | None = None) -> Floats:
+        """(..., n) rad between the vehicles' up and the world's, now or over a log."""
+        q = (self.states if log is None else log)["attitude"]
+        return np.asarray(np.arccos(np.clip(1.0 - 2.0 * (q[..., 1] ** 2 + q[..., 2] ** 2), -1.0, 1.0)))
+
+    def drop(self, height: float) -> None:
+        """Put the vehicles at rest ``height`` m above their places, rotors at their hover speed."""
+        self.states["position"] = self.home - (0.0, 0.0, height)
+        self.states["velocity"] = 0.0
+        for state, airframe in zip(self.states, self.airframes, strict=True):
+            environment = self.world.environment[0]
+            trim = hover(airframe.record, density_at(self.world), float(environment["gravity"]))
+            assert trim is not None
+            state["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
