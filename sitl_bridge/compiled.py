@@ -2,7 +2,8 @@
 
 Numba notices that a file changed, but not that a kernel *called from* that file changed.  The cache
 directory is therefore named after a digest of all sources that hold kernels: an edited or upgraded package
-never runs stale machine code, and an unchanged one starts without compiling.
+never runs stale machine code, and an unchanged one starts without compiling.  Directories of versions that
+are no longer used are removed when a new version makes its own.
 """
 
 from __future__ import annotations
@@ -10,15 +11,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
+
+from sitl_bridge.errors import UserError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _PACKAGE = Path(__file__).parent
+KEPT_AGE = 14 * 86400.0
+"""s without use after which a version's compiled kernels are removed."""
+KEPT_COUNT, KEPT_ALWAYS = 4, 86400.0
+"""Versions kept however often a developer edits, and the age in s below which none is removed: one may be at
+work in another checkout."""
 
 
 def _source_digest() -> str:
@@ -26,7 +36,7 @@ def _source_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
         source = path.read_bytes()
-        if b"@compiled" in source or path.name == "layout.py":
+        if b"@compiled" in source or path.name in ("layout.py", "compiler.py"):
             digest.update(str(path.relative_to(_PACKAGE)).encode())
             digest.update(source)
     return digest.hexdigest()[:16]
@@ -41,20 +51,62 @@ def cache_directory() -> Path:
     return Path(os.environ["NUMBA_CACHE_DIR"])
 
 
+def _use(directory: Path) -> None:
+    """Note that a version is in use; make its directory where it is new, and remove outdated ones.
+
+    Raises:
+        UserError: when it cannot be made.
+    """
+    try:
+        new = not directory.is_dir()
+        directory.mkdir(parents=True, exist_ok=True)
+        os.utime(directory)
+    except OSError as error:
+        raise UserError(
+            f"{directory}: compiled code cannot be kept there: {error.strerror}; set XDG_CACHE_HOME to a"
+            " directory that can be written"
+        ) from error
+    if new:
+        remove_outdated(directory.parent, time.time())
+
+
+def remove_outdated(root: Path, now: float) -> list[Path]:
+    """Remove the compiled kernels of versions that are no longer used.
+
+    A version counts as used when a process starts with it.  One that runs does not mind: its code is in
+    memory, and numba makes the directory again before it writes.
+
+    Args:
+        root: holds one directory a version.
+        now: s since the epoch.
+
+    Returns:
+        what was removed.
+    """
+    ages = {}
+    for path in root.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process removes it right now
+            ages[path] = now - path.stat().st_mtime
+    removed = []
+    for rank, path in enumerate(sorted(ages, key=lambda path: ages[path])):
+        if ages[path] > KEPT_AGE or (rank >= KEPT_COUNT and ages[path] > KEPT_ALWAYS):
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(path)
+    return removed
+
+
 if "NUMBA_CACHE_DIR" not in os.environ:
     _root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ["NUMBA_CACHE_DIR"] = str(_root / "sitl-bridge" / _source_digest())
+    _directory = _root / "sitl-bridge" / _source_digest()
+    _use(_directory)
+    os.environ["NUMBA_CACHE_DIR"] = str(_directory)
 
-import numba  # noqa: E402  (numba reads NUMBA_CACHE_DIR when it is imported)
+from sitl_bridge.compiler import Kernel  # noqa: E402  (numba reads NUMBA_CACHE_DIR when it is imported)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` to machine code on its first call, cached on disk, free of the GIL.
-
-    IEEE arithmetic is kept (no fast-math), so that the same inputs give the same bytes.
-    """
-    jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
-    return cast("Callable[P, R]", jit(function))
+    """Compile ``function`` to machine code on its first call, cached on disk, free of the GIL."""
+    return cast("Callable[P, R]", Kernel(function))
 
 
 @contextlib.contextmanager

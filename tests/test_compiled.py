@@ -1,0 +1,98 @@
+"""Compilation: kernels are compiled once whoever calls them, and the cache on disk does not pile up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sitl_bridge.compiled import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, compiled, remove_outdated
+
+DAY = 86400.0
+
+
+@compiled
+def _scaled(values: Any, at: int, factor: float) -> float:
+    return float(values[at] * factor)
+
+
+@compiled
+def _sum_of_two(values: Any, at: int) -> float:
+    return _scaled(values, 0, 2.0) + _scaled(values, 1, 3.0) + _scaled(values, at, 1.0)
+
+
+@compiled
+def _twice(values: Any, at: int) -> float:
+    return _sum_of_two(values, at) + _scaled(values, at, 1.0)
+
+
+def test_a_kernel_answers_alike_to_python_and_to_kernels() -> None:
+    values = np.array([1.0, 10.0, 100.0])
+    assert _scaled(values, 2, 1.0) == 100.0
+    assert _sum_of_two(values, 2) == 132.0
+    assert _twice(values, 2) == 232.0
+
+
+def test_literal_arguments_make_no_further_specialisation() -> None:
+    _sum_of_two(np.zeros(3), 2)
+    dispatcher: Any = _scaled
+    assert len(dispatcher._part.signatures) == 1
+
+
+def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
+    source = (
+        "import numpy as np\nfrom sitl_bridge.world.atmosphere import air\n"
+        "from sitl_bridge.world.world import World\nprint(air(World().environment[0], 0.0)[0])\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert told[0] == told[1]
+    assert [path.name.split(".")[1].split("-")[0] for path in tmp_path.rglob("*.nbc")] == ["air"]
+
+
+@pytest.mark.parametrize(
+    ("ages", "kept"),
+    [
+        ([0.0, 1.0, 13.0], [0.0, 1.0, 13.0]),
+        ([0.0, 13.0, 15.0, 400.0], [0.0, 13.0]),
+        ([0.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0, 2.0, 3.0, 4.0]),
+        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 2.0], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]),
+    ],
+)
+def test_the_cache_keeps_what_is_in_use_and_a_few_versions_more(
+    tmp_path: Path, ages: list[float], kept: list[float]
+) -> None:
+    assert (KEPT_AGE, KEPT_COUNT, KEPT_ALWAYS) == (14 * DAY, 4, DAY)
+    now = 2e9
+    for age in ages:
+        (tmp_path / f"{age}" / "deep").mkdir(parents=True)
+        os.utime(tmp_path / f"{age}", (now - age * DAY,) * 2)
+    remove_outdated(tmp_path, now)
+    assert sorted(float(path.name) for path in tmp_path.iterdir()) == kept
+
+
+def test_a_new_version_removes_outdated_ones_and_a_known_one_counts_as_used(tmp_path: Path) -> None:
+    root = tmp_path / "sitl-bridge"
+    old = root / "0123456789abcdef"
+    old.mkdir(parents=True)
+    os.utime(old, (0.0, 0.0))
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    command = [sys.executable, "-c", "from sitl_bridge.compiled import cache_directory as c; print(c())"]
+    for _ in range(2):
+        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        directory = Path(told.strip())
+        assert directory.parent == root
+        assert list(root.iterdir()) == [directory]
+        assert directory.stat().st_mtime > 1e9
+        os.utime(directory, (0.0, 0.0))
