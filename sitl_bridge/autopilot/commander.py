@@ -522,6 +522,7 @@ class Commander:
             self._checked = now
             self._update_checks()
         self._fly(dt)
+        self._output.on_ground = self.land.carried
         self._output.write(setpoint)
 
     def _update_landed(self, thrust: float, dt: float) -> None:

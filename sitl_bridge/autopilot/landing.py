@@ -85,6 +85,11 @@ class LandDetector:
         """Asked to descend, and held up by something."""
         return self._contact.state
 
+    @property
+    def carried(self) -> float:
+        """0..1, how much of the weight the ground seems to carry, as thrust is taken away to see."""
+        return min(self.press / GRAVITY, 1.0)
+
     def disarmed(self) -> None:
         """Without motors it stands on the ground."""
         self._contact.state = self._maybe.state = self._landed.state = True

@@ -114,6 +114,7 @@ SETPOINT = np.dtype(
         ("attitude", "f8", 4),
         ("angular_velocity", "f8", 3),  # rad/s body
         ("thrust", "f8"),  # 0..1 of full thrust, for LEVEL_ATTITUDE and LEVEL_RATES
+        ("on_ground", "f8"),  # 0..1, how much of the weight the ground seems to carry; moments fade with it
         # --- limits within which a trajectory is followed
         ("max_horizontal_speed", "f8"),  # m/s
         ("max_up_speed", "f8"),  # m/s

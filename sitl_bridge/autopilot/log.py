@@ -24,6 +24,7 @@ from sitl_bridge.autopilot.layout import (
     TRAJECTORY,
     VELOCITY,
 )
+from sitl_bridge.autopilot.target import IDLE
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.world.earth import ecef, ned_to_ecef_rotation
 
@@ -127,7 +128,7 @@ class StackLog:
         info = {"sys_name": NAME, "ver_hw": "simulation", "sys_autostart": airframe}
         self._file = UlogWriter(path, start, FORMATS, TOPICS, info, parameters)
         self._rejected: list[int] = []
-        self._triplet: tuple[object, object] | None = None
+        self._target: tuple[object, ...] = ()
         self._truth_time = 0
         self._truth_frame: TangentPlane | None = None
 
@@ -166,6 +167,7 @@ class StackLog:
             vectors = (setpoint[name].tolist() for name in ("position", "velocity", "acceleration"))
             values: list[float] = [x for vector in vectors for x in vector]
             put("trajectory_setpoint", now, *values, float(setpoint["yaw"]), float(setpoint["yaw_rate"]))
+        self._write_target(now, commander)
         self._write_estimator(now, estimate)
         self._write_truth(now, reader)
         self._file.flush()
@@ -174,6 +176,24 @@ class StackLog:
     def _status(commander: Commander) -> tuple[int, int, bool]:
         armed = _ARMED if commander.armed else _DISARMED
         return armed, commander.mode.nav_state, commander.failsafe is not None
+
+    def _write_target(self, now: int, commander: Commander) -> None:
+        """Where the leg begins and ends, whenever that changes."""
+        target, projection = commander.navigator.target, commander.state.projection
+        there = (target.kind, target.before, target.x, target.y, target.z)
+        if there == self._target:
+            return
+        self._target = there
+        if projection is None or target.kind == IDLE:
+            return
+        ends = (target.before, (target.x, target.y, target.z))
+        places = [
+            _NOWHERE
+            if end is None
+            else (*projection.point(end[0], end[1]), projection.altitude(end[2]), True)
+            for end in ends
+        ]
+        self._file.write("position_setpoint_triplet", now, *places[0], *places[1])
 
     def _write_motion(self, now: int, estimate: Any, valid: int) -> None:
         latitude, longitude, altitude = estimate["origin"].tolist()

@@ -23,6 +23,7 @@ class Output:
         "max_horizontal",
         "max_tilt",
         "max_up",
+        "on_ground",
         "rates",
         "thrust",
         "vx",
@@ -37,7 +38,7 @@ class Output:
 
     def __init__(self) -> None:
         self.clear(OFF)
-        self.max_horizontal = self.max_up = self.max_down = self.max_tilt = 0.0
+        self.max_horizontal = self.max_up = self.max_down = self.max_tilt = self.on_ground = 0.0
 
     def clear(self, level: int) -> None:
         """Control nothing but the level."""
@@ -62,6 +63,7 @@ class Output:
         setpoint["attitude"] = self.attitude
         setpoint["angular_velocity"] = self.rates
         setpoint["thrust"] = self.thrust
+        setpoint["on_ground"] = self.on_ground
         setpoint["max_horizontal_speed"] = self.max_horizontal
         setpoint["max_up_speed"] = self.max_up
         setpoint["max_down_speed"] = self.max_down

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyulog import ULog
 
+from sitl_bridge.autopilot.geography import Projection
+from sitl_bridge.autopilot.log import NAME
 from sitl_bridge.errors import UserError
 
 Array: TypeAlias = NDArray[np.float64]
@@ -233,6 +235,15 @@ class _Log:
                 return dict(data.data)
         return None
 
+    def metres_a_degree(self, latitude: float, altitude: float) -> tuple[float, float]:
+        """Of latitude and of longitude (deg), on the Earth that the log's writer reckons with."""
+        if self.log.msg_info_dict.get("sys_name") == NAME:
+            projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
+            north, east = projection.local(latitude + small, small)
+            return north / small, east / small
+        degree = math.radians(EARTH_RADIUS)
+        return degree, degree * math.cos(math.radians(latitude))
+
     def instances(self, name: str) -> list[int]:
         return sorted(data.multi_id for data in self.log.data_list if data.name == name)
 
@@ -324,10 +335,9 @@ def _take_truth(log: _Log, record: FlightRecord, position: dict[str, NDArray[Any
     last = int(np.flatnonzero(set_up)[-1])
     ref_lat, ref_lon = float(position["ref_lat"][last]), float(position["ref_lon"][last])
     ref_alt = float(position["ref_alt"][last])
-    north = math.radians(float(truth["ref_lat"][-1]) - ref_lat) * EARTH_RADIUS
-    east = (
-        math.radians(float(truth["ref_lon"][-1]) - ref_lon) * EARTH_RADIUS * math.cos(math.radians(ref_lat))
-    )
+    a_degree_north, a_degree_east = log.metres_a_degree(ref_lat, ref_alt)
+    north = (float(truth["ref_lat"][-1]) - ref_lat) * a_degree_north
+    east = (float(truth["ref_lon"][-1]) - ref_lon) * a_degree_east
     down = ref_alt - float(truth["ref_alt"][-1])
     offset = np.array([north, east, down])
     if not np.isfinite(offset).all():
@@ -409,7 +419,7 @@ def _measure_tracking(
 
     triplet = log.topic("position_setpoint_triplet")
     if triplet is not None:
-        legs = _Legs(triplet, position)
+        legs = _Legs(log, triplet, position)
         for name, codes in (("mission legs", LEG_MODES), ("hold", (HOLD,))):
             chosen = np.isin(mode, codes)
             if name == "hold":
@@ -495,20 +505,21 @@ def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Array) -> NDArray[np
 class _Legs:
     """The legs PX4's navigator flew, from its position setpoint triplets."""
 
-    def __init__(self, triplet: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, log: _Log, triplet: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]
+    ) -> None:
         self.time = _seconds(triplet)
         last = int(np.flatnonzero(np.isfinite(position["ref_lat"]))[-1]) if len(position["ref_lat"]) else 0
         self.origin = tuple(float(position[name][last]) for name in ("ref_lat", "ref_lon", "ref_alt"))
+        self.scale = log.metres_a_degree(self.origin[0], self.origin[2])
         self.previous = self._local(triplet, "previous")
         self.current = self._local(triplet, "current")
 
     def _local(self, triplet: dict[str, NDArray[Any]], which: str) -> Array:
         lat, lon, alt = (np.asarray(triplet[f"{which}.{name}"], np.float64) for name in ("lat", "lon", "alt"))
         lat0, lon0, alt0 = self.origin
-        scale = EARTH_RADIUS * math.pi / 180
-        local = np.stack(
-            [(lat - lat0) * scale, (lon - lon0) * scale * math.cos(math.radians(lat0)), alt0 - alt], axis=-1
-        )
+        north, east = self.scale
+        local = np.stack([(lat - lat0) * north, (lon - lon0) * east, alt0 - alt], axis=-1)
         valid = np.asarray(triplet[f"{which}.valid"]) != 0
         return np.where(valid[:, None], local, np.nan)
 

@@ -49,6 +49,11 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
     else:
         hector_pid(controller, estimate, setpoint, dt, wrench)
     hasten_rotors(controller, estimate, dt, wrench)
+    if setpoint.on_ground > 0.0:
+        # The ground turns the vehicle's feet, not the law; pushing against it tips a vehicle over.
+        for i in range(3):
+            wrench.moment[i] *= max(1.0 - setpoint.on_ground, 0.0)
+            controller.moment_integral[i] = 0.0
 
 
 @compiled
