@@ -21,9 +21,7 @@ def at(point: Point, north: float, east: float, height: float = 10.0) -> Point:
     assert point.do(REPOSITION, math.nan, 1.0, at={5: latitude, 6: longitude, 7: ALTITUDE + height}) == 0
     point.run(5.0)
     point.until(
-        lambda: (
-            math.dist(point.position, (north, east, -height)) < 0.5 and np.linalg.norm(point.velocity) < 0.2
-        ),
+        lambda: math.dist(point.position, (north, east, -height)) < 0.5 and math.hypot(*point.velocity) < 0.2,
         90.0,
     )
     return point

@@ -84,7 +84,7 @@ class Commander:
 
     Args:
         facts: of the vehicle.
-        parameters: of the vehicle; MPC_THR_HOVER is set to the vehicle's hover thrust.
+        parameters: of the vehicle; MPC_THR_HOVER becomes the vehicle's hover thrust where it is the default.
 
     Attributes:
         mode: the flight mode in force (a failsafe may have chosen it).
@@ -110,9 +110,10 @@ class Commander:
     def __init__(self, facts: VehicleFacts, parameters: Parameters) -> None:
         self.facts = facts
         self.parameters = parameters
-        hover = parameters.infos["MPC_THR_HOVER"]
-        parameters.set("MPC_THR_HOVER", max(hover.minimum, min(hover.maximum, facts.hover_thrust)))
         values = parameters.values
+        hover = parameters.infos["MPC_THR_HOVER"]
+        if values["MPC_THR_HOVER"] == hover.default:
+            parameters.set("MPC_THR_HOVER", max(hover.minimum, min(hover.maximum, facts.hover_thrust)))
         self._values = values
         self.texts: deque[tuple[int, str]] = deque()
         self.mode_changes: deque[Mode] = deque()
