@@ -123,8 +123,9 @@ class LandDetector:
         limit = least + LEAST_SHARE * (hover - least) if climb_controlled else values["MPC_MANTHR_MIN"] + 0.01
         none = thrust <= limit or pressed
         self._least = self._least + dt if none else 0.0
-        turning = math.hypot(state.p, state.q) > math.radians(values["LNDMC_ROT_MAX"]) * (
-            2.5 if self._landed.state else 1.0
+        # Once the rotors idle, what still turns is the airframe coming to rest; one in the air would fall.
+        turning = not self._maybe.state and math.hypot(state.p, state.q) > math.radians(
+            values["LNDMC_ROT_MAX"]
         )
         maybe = none and not turning and (self._contact.state or self._least >= WITHOUT_HEIGHT)
         self._maybe.update(maybe, dt, third)
