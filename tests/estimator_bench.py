@@ -43,22 +43,28 @@ def _measure(m: Any, memories: Any, slots: Any, time: int) -> None:
     m.barometer_fresh = memories[slots[2]].fresh if slots[2] >= 0 else 0
     if m.barometer_fresh:
         m.pressure = memories[slots[2]].values[0]
+
+
+@compiled
+def _measure_rest(m: Any, memories: Any, slots: Any) -> None:
+    """What comes behind the inertial frame and is read with the next one."""
     m.gps_fresh = memories[slots[3]].fresh if slots[3] >= 0 else 0
     if m.gps_fresh:
         fix = memories[slots[3]].values
+        m.gps_time = memories[slots[3]].time
         unit = math.radians(1e-7)
         m.latitude = np.rint(fix[0] / unit) * unit
         m.longitude = np.rint(fix[1] / unit) * unit
         m.altitude = np.rint(fix[2] * 1e3) * 1e-3
         for i in range(3):
-            m.gps_velocity[i] = np.rint(fix[3 + i] * 1e2) * 1e-2
+            m.gps_velocity[i] = fix[3 + i]
         m.eph = np.rint(fix[6] * 1e2) * 1e-2
         m.epv = np.rint(fix[7] * 1e2) * 1e-2
         m.fix = int(fix[8])
         m.satellites = int(fix[9])
     m.range_fresh = memories[slots[4]].fresh if slots[4] >= 0 else 0
     if m.range_fresh:
-        m.range = memories[slots[4]].values[0]
+        m.range = np.rint(memories[slots[4]].values[0] * 1e2) * 1e-2
     m.flow_fresh = memories[slots[5]].fresh if slots[5] >= 0 else 0
     if m.flow_fresh:
         flow = memories[slots[5]].values
@@ -72,7 +78,8 @@ def _measure(m: Any, memories: Any, slots: Any, time: int) -> None:
 @compiled
 def _fly(
     vehicles: Any, states: Any, path: Any, environment: Any, sensors: Any, memories: Any, slots: Any,
-    measurements: Any, estimators: Any, estimates: Any, offsets: Any, time: int, first: int, last: int,
+    measurements: Any, estimators: Any, estimates: Any, offsets: Any, speed_errors: Any, stamp_error: int,
+    time: int, first: int, last: int,
 ) -> None:  # fmt: skip
     for k in range(first, last):
         time += 4000
@@ -83,21 +90,26 @@ def _fly(
                 state.velocity[a] = path[k, 3 + a]
                 state.angular_velocity[a] = path[k, 10 + a]
                 state.specific_force[a] = path[k, 13 + a]
+                state.angular_acceleration[a] = path[k, 16 + a]
             for a in range(4):
                 state.attitude[a] = path[k, 6 + a]
             sample_sensors(vehicles[0], state, environment[0], sensors[i], memories[i], time, 4000)
             m = measurements[i]
             _measure(m, memories[i], slots, time)
-            if m.gps_fresh:
-                m.latitude += offsets[i, 0]
-                m.longitude += offsets[i, 1]
-                m.altitude += offsets[i, 2]
             update(m, estimators[i], estimates[i], 0.004)
+            _measure_rest(m, memories[i], slots)
+            m.latitude += offsets[i, 0]
+            m.longitude += offsets[i, 1]
+            m.altitude += offsets[i, 2]
+            m.gps_time += stamp_error
+            if m.gps_fresh:
+                for a in range(3):
+                    m.gps_velocity[a] = np.rint((m.gps_velocity[a] + speed_errors[i, a]) * 1e2) * 1e-2
 
 
 @dataclass
 class Path:
-    """A motion: (steps, 16) position, velocity, attitude, angular velocity, specific force a step."""
+    """A motion: (steps, 19) position, velocity, attitude, rate, specific force, angular acceleration."""
 
     rows: NDArray[np.float64]
 
@@ -173,10 +185,14 @@ def fly_path(position: Any, yaw: Any, seconds: float, gravity: float) -> Path:
     q, force = attitude(t)
     h = 1e-3
     after, before = attitude(t + h)[0], attitude(t - h)[0]
-    rate = rotation_vector(product(before * [1, -1, -1, -1], after)) / (2 * h)
+    inverse = [1.0, -1.0, -1.0, -1.0]
+    rate = rotation_vector(product(before * inverse, after)) / (2 * h)
+    acceleration = (
+        rotation_vector(product(q * inverse, after)) - rotation_vector(product(before * inverse, q))
+    ) / h**2
     p = position(t)
     v = (position(t + h) - position(t - h)) / (2 * h)
-    return Path(np.concatenate([p, v, q, rate, force], 1))
+    return Path(np.concatenate([p, v, q, rate, force, acceleration], 1))
 
 
 class Bench:
@@ -210,6 +226,8 @@ class Bench:
         self.estimators[:] = estimator_record(airframe, self.world, START)
         self.estimates = np.zeros(n, ESTIMATE)
         self.offsets = np.zeros((n, 3))
+        self.speed_errors = np.zeros((n, 3))
+        self.stamp_error = 0
         self.step = 0
 
     @property
@@ -225,14 +243,19 @@ class Bench:
         _fly(
             self.vehicles, self.states, self.path, self.world.environment, self.sensors, self.memories,
             self.slots, self.measurements, self.estimators, self.estimates, self.offsets,
-            START + self.step * STEP, self.step, last,
+            self.speed_errors, self.stamp_error, START + self.step * STEP, self.step, last,
         )  # fmt: skip
         self.step = last
 
     def errors(self) -> NDArray[np.float64]:
         """(n, 15) true less estimated tilt (NED), velocity, position, gyroscope and accelerometer bias."""
-        truth = self.path[self.step - 1]
+        truth = self.path[self.step - 1].copy()
         e = self.estimators
+        # The filter's position and velocity are those of the inertial unit.
+        place = self.sensors[0, self.slots[0]]["position"]
+        matrix = rotation(truth[6:10])
+        truth[0:3] += matrix @ place
+        truth[3:6] += matrix @ np.cross(truth[10:13], place)
         out = np.zeros((len(e), 15))
         conjugate = e["attitude"] * [1.0, -1.0, -1.0, -1.0]
         out[:, 0:3] = rotation_vector(product(np.broadcast_to(truth[6:10], conjugate.shape), conjugate))

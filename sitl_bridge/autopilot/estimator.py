@@ -53,6 +53,7 @@ from sitl_bridge.autopilot.layout import (
     MAGNETIC_HEADING,
     POSITION,
     RANGE_HEIGHT,
+    SOURCES,
     VELOCITY,
 )
 from sitl_bridge.compiled import compiled
@@ -63,12 +64,20 @@ ASSUMPTION_PERIOD = 0.2
 """s between assumptions of rest or level flight (PX4 EKF2, ZeroVelocityUpdate)."""
 REST_VARIANCE = 1e-4
 """(m/s)^2 of the assumed rest."""
-SILENCE = 1.0
-"""s without a source of horizontal velocity after which one is assumed (PX4 EKF2, no_aid_timeout_max)."""
+CALM = 1.0
+"""s of samples as from rest that make a vehicle one that stands."""
+STUCK = 2.0
+"""s of the same reading again and again that are no chance (PX4's DataValidator: 100 samples)."""
+DEAF = 0.5
+"""s without inertial samples after which nothing is valid (PX4's DataValidator, time-out)."""
 DEAD_RECKONING = 5.0
 """s without a source after which what it told is no longer valid (PX4 EKF2, valid_timeout_max)."""
 WORST_TILT = math.radians(3.0) ** 2
 """rad^2, variance at which the attitude counts as aligned (PX4 EKF2, tilt alignment)."""
+DOUBTFUL_TILT = WORST_TILT / 4.0
+"""rad^2, half that deviation."""
+STRONG = 0.1
+"""Share of gravity by which the specific force may differ from it in level flight (PX4 EKF2)."""
 WORST_HEADING = math.radians(15.0) ** 2
 """rad^2; a position controller still converges well with four times the deviation."""
 WORST_VELOCITY = 1.0
@@ -80,41 +89,68 @@ WORST_HEIGHT = 25.0
 
 
 @compiled
+def _stuck(estimator: Any, source: int, a: float, b: float, c: float) -> bool:
+    """Whether a noisy sensor has said the very same for longer than chance allows."""
+    said = estimator.said[source]
+    if said[0] != a or said[1] != b or said[2] != c:
+        said[0], said[1], said[2] = a, b, c
+        estimator.said_at[source] = estimator.clock
+    return bool(estimator.noisy[source] and estimator.clock - estimator.said_at[source] > STUCK)
+
+
+@compiled
+def _news(estimator: Any, measurement: Any, source: int, dt: float) -> float:
+    """Age in s of what a source has newly said; -1 where it says nothing or is stuck.
+
+    Samples that come in the inertial frame are late by their latency, in whole steps; range and flow come
+    behind it and are read with the next one.  A fix carries its time.
+    """
+    m = measurement
+    age = math.ceil(estimator.latency[source] / dt - 1e-6) * dt
+    said = m.magnetometer
+    fresh = False
+    stuck = False
+    if source == GPS_POSITION and m.gps_fresh:
+        fresh = True
+        stuck = _stuck(estimator, source, m.latitude, m.longitude, m.gps_velocity[2])
+        age = (m.time - m.gps_time) * 1e-6
+    elif source == BARO_HEIGHT and m.barometer_fresh:
+        fresh = True
+        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0)
+    elif source == MAGNETIC_HEADING and m.magnetometer_fresh:
+        fresh = True
+        stuck = _stuck(estimator, source, said[0], said[1], said[2])
+    elif source == RANGE_HEIGHT and m.range_fresh:
+        fresh = True
+        stuck = _stuck(estimator, source, m.range, 0.0, 0.0)
+        age += dt
+    elif source == FLOW_VELOCITY and m.flow_fresh:
+        fresh = True
+        stuck = _stuck(estimator, source, m.flow[0], m.flow[1], 0.0)
+        age += dt
+    return age if fresh and not stuck else -1.0
+
+
+@compiled
 def _correct(estimator: Any, estimate: Any, measurement: Any, dt: float) -> None:
-    """Take in what is fresh, each at the age with which it is delivered: its latency in whole steps."""
-    for source in range(5):
-        fresh = (
-            (source == 0 and measurement.magnetometer_fresh)
-            or (source == 1 and measurement.barometer_fresh)
-            or (source == 2 and measurement.gps_fresh)
-            or (source == 3 and measurement.range_fresh)
-            or (source == 4 and measurement.flow_fresh)
-        )
-        if not fresh:
+    """Take in what is fresh."""
+    for source in range(SOURCES):
+        if estimator.fitted[source] == 0:
             continue
-        which = MAGNETIC_HEADING
-        if source == 1:
-            which = BARO_HEIGHT
-        elif source == 2:
-            which = GPS_POSITION
-        elif source == 3:
-            which = RANGE_HEIGHT
-        elif source == 4:
-            which = FLOW_VELOCITY
-        if estimator.fitted[which] == 0:
+        age = _news(estimator, measurement, source, dt)
+        if age < 0.0:
             continue
         spread(estimator)
-        age = math.ceil(estimator.latency[which] / dt - 1e-6) * dt
-        if source == 0:
-            take_field(estimator, estimate, measurement, age)
-        elif source == 1:
-            take_pressure(estimator, estimate, measurement, age)
-        elif source == 2:
-            take_fix(estimator, estimate, measurement, age)
-        elif source == 3:
-            take_range(estimator, estimate, measurement, age)
-        else:
-            take_flow(estimator, estimate, measurement, age)
+        if source == GPS_POSITION:
+            take_fix(estimator, estimate, measurement, source, age)
+        elif source == BARO_HEIGHT:
+            take_pressure(estimator, estimate, measurement, source, age)
+        elif source == MAGNETIC_HEADING:
+            take_field(estimator, estimate, measurement, source, age)
+        elif source == RANGE_HEIGHT:
+            take_range(estimator, estimate, measurement, source, age)
+        elif source == FLOW_VELOCITY:
+            take_flow(estimator, estimate, measurement, source, age)
         inject(estimator)
 
 
@@ -127,21 +163,28 @@ def _aided(estimator: Any) -> float:
 
 @compiled
 def _assume(estimator: Any) -> None:
-    """While nothing tells the velocity: rest where the vehicle stands still, else level flight on average.
+    """While nothing tells the velocity: what keeps the tilt bounded.  The validity bits do not count it.
 
-    It keeps the tilt bounded; the validity bits do not count it.
+    A vehicle that stands still and was never told of its motion rests; in flight a calm inertial unit says
+    nothing of the velocity.  In dead reckoning whose tilt grows doubtful, flight is level on average.
     """
     now = estimator.clock
-    if now - _aided(estimator) < SILENCE or now - estimator.assumed_at < ASSUMPTION_PERIOD:
+    if now - estimator.assumed_at < ASSUMPTION_PERIOD:
         return
-    estimator.assumed_at = now
-    f = estimator.force_before
+    p, f = estimator.covariance, estimator.force_before
+    if math.isinf(_aided(estimator)):
+        if now - estimator.still_since >= CALM:
+            estimator.assumed_at = now
+            spread(estimator)
+            assume_rest(estimator, REST_VARIANCE)
+            inject(estimator)
+            return
+    elif now - _aided(estimator) <= DEAD_RECKONING:
+        return
     strength = math.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
-    if now - estimator.still_since >= SILENCE:
-        spread(estimator)
-        assume_rest(estimator, REST_VARIANCE)
-        inject(estimator)
-    elif now - _aided(estimator) > DEAD_RECKONING and abs(strength - estimator.gravity) < 0.1 * strength:
+    doubtful = max(p[TILT, TILT], p[TILT + 1, TILT + 1]) > DOUBTFUL_TILT
+    if doubtful and abs(strength - estimator.gravity) < STRONG * estimator.gravity:
+        estimator.assumed_at = now
         spread(estimator)
         assume_level_flight(estimator)
         inject(estimator)
@@ -152,9 +195,12 @@ def _validity(estimator: Any) -> int:
     """Bits of what may be relied upon, by the covariance and by how long ago it was measured."""
     p, now, fused = estimator.covariance, estimator.clock, estimator.fused_at
     bits = 0
+    if now - estimator.heard_at > DEAF:
+        return bits
     if max(p[TILT, TILT], p[TILT + 1, TILT + 1]) < WORST_TILT:
         bits |= ATTITUDE
-    if p[TILT + 2, TILT + 2] < WORST_HEADING:
+    # Without a field the heading seems to get known by motion that is but noise.
+    if p[TILT + 2, TILT + 2] < WORST_HEADING and not math.isinf(fused[MAGNETIC_HEADING]):
         bits |= HEADING
     measured = max(max(fused[BARO_HEIGHT], fused[GPS_POSITION]), fused[RANGE_HEIGHT])
     if now - measured <= DEAD_RECKONING and p[POSITION_ERROR + 2, POSITION_ERROR + 2] < WORST_HEIGHT:
@@ -230,6 +276,8 @@ def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
             return
     else:
         integrate(estimator, measurement, dt)
+    if measurement.imu_fresh:
+        estimator.heard_at = estimator.clock
     remember(estimator)
     if not resting(estimator, measurement):
         estimator.still_since = estimator.clock

@@ -109,6 +109,8 @@ def _set_attitude(q: Any, r: Any) -> None:
 def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
     """Covariance after alignment: the attitude's error is made of biases and averaged noise.
 
+    The barometer's part counts from the alignment and is set by ``align``.
+
     With the levelled specific force, tilt_north = (R b)_east/g and tilt_east = -(R b)_north/g; with the
     field's east part put to zero, tilt_down follows (``magnetic_terms`` in sources.py).
 
@@ -119,6 +121,12 @@ def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
         span: s over which was averaged.
     """
     p, prior = estimator.covariance, estimator.prior
+    for i in range(VELOCITY, STATES):
+        # Biases have moved on since the start.
+        fading = 2.0 * estimator.fading[i]
+        left = math.exp(-fading * estimator.clock)
+        grown = (1.0 - left) / fading if fading > 0.0 else estimator.clock
+        prior[i] = prior[i] * left + estimator.walk[i] * grown
     north, east = estimator.magnetic_north[0], estimator.magnetic_north[1]
     for j in range(3):
         jacobian[0, j] = r[1, j] / estimator.gravity

@@ -12,11 +12,13 @@ from sitl_bridge.autopilot.estimation.inertial import turn
 from sitl_bridge.autopilot.estimation.layout import (
     BAROMETER,
     GROUND,
+    GYROSCOPE,
     POSITION,
     STATES,
     TILT,
     VELOCITY,
 )
+from sitl_bridge.autopilot.layout import FLOW_VELOCITY, GPS_POSITION, GPS_VELOCITY
 from sitl_bridge.compiled import compiled
 
 PATIENCE = 7.0
@@ -28,8 +30,11 @@ REFUSED, BELIEVED, RESET = 0, 1, 2
 
 
 @compiled
-def term(estimator: Any, index: int, value: float) -> None:
-    """Say that the measurement at hand changes by ``value`` with the error ``index``."""
+def term(estimator: Any, index: Any, value: float) -> None:
+    """Say that the measurement at hand changes by ``value`` with the error ``index``.
+
+    Integers here and below are never literals: numba compiles a kernel anew for each.
+    """
     count = estimator.term_count
     estimator.term_index[count] = index
     estimator.term_value[count] = value
@@ -38,7 +43,11 @@ def term(estimator: Any, index: int, value: float) -> None:
 
 @compiled
 def project(estimator: Any) -> float:
-    """Variance H P H^T of the terms at hand; leaves P H^T in ``gain``."""
+    """Variance H P H^T of the terms at hand; leaves P H^T in ``gain``.
+
+    For a late measurement P is less what the accelerometer's white noise has since added to velocity and
+    position, q t, q t^2/2 and q t^3/3: the measurement knows nothing of it, and carried back it cancels.
+    """
     gain = estimator.gain
     index, value = estimator.term_index, estimator.term_value
     for i in range(STATES):
@@ -47,6 +56,17 @@ def project(estimator: Any) -> float:
         row = estimator.covariance[index[k]]
         for i in range(STATES):
             gain[i] += value[k] * row[i]
+    age = estimator.past_age
+    if age > 0.0:
+        force = estimator.force_noise
+        since = (force[0] + force[1] + force[2]) / 3.0 * age
+        for k in range(estimator.term_count):
+            if VELOCITY <= index[k] < GYROSCOPE:
+                first = 1.0 if index[k] < POSITION else 0.5 * age
+                second = 0.5 * age if index[k] < POSITION else age * age / 3.0
+                axis = index[k] % 3
+                gain[VELOCITY + axis] -= value[k] * since * first
+                gain[POSITION + axis] -= value[k] * since * second
     variance = 0.0
     for k in range(estimator.term_count):
         variance += value[k] * gain[index[k]]
@@ -54,7 +74,7 @@ def project(estimator: Any) -> float:
 
 
 @compiled
-def fuse(estimator: Any, residual: float, variance: float, coupled: int, coupling: float) -> None:
+def fuse(estimator: Any, residual: float, variance: float, coupled: Any, coupling: float) -> None:
     """Kalman update by the terms at hand, into ``correction`` and covariance.
 
     Args:
@@ -85,7 +105,7 @@ def fuse(estimator: Any, residual: float, variance: float, coupled: int, couplin
 def inject(estimator: Any) -> None:
     """Move the nominal state by the corrections gathered, and keep their sums for states of the past."""
     c = estimator.correction
-    turn(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], False)
+    turn(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], -1.0)
     for i in range(VELOCITY, STATES):
         estimator.nominal[i] += c[i]
     for i in range(3):
@@ -98,13 +118,18 @@ def inject(estimator: Any) -> None:
 
 
 @compiled
-def judge(estimator: Any, estimate: Any, source: int, axes: int) -> int:
+def judge(estimator: Any, estimate: Any, source: int) -> int:
     """Hold ``residual`` against ``spread`` (variances), axis by axis; note how it went.
 
     Returns:
         REFUSED, BELIEVED, or RESET where the source was refused for so long that the state is to follow it.
     """
     gate = estimator.gate[source]
+    axes = 1
+    if source in (GPS_POSITION, GPS_VELOCITY):
+        axes = 3
+    elif source == FLOW_VELOCITY:
+        axes = 2
     ratio = 0.0
     for i in range(axes):
         residual, spread = estimator.residual[i], estimator.spread[i]
@@ -130,14 +155,13 @@ def judge(estimator: Any, estimate: Any, source: int, axes: int) -> int:
 
 
 @compiled
-def forget(estimator: Any, first: int, count: int, variance: float) -> None:
-    """Cut errors off from all others and give them a variance."""
+def forget(estimator: Any, index: Any, variance: float) -> None:
+    """Cut an error off from all others and give it a variance."""
     p = estimator.covariance
-    for i in range(first, first + count):
-        for j in range(STATES):
-            p[i, j] = 0.0
-            p[j, i] = 0.0
-        p[i, i] = variance
+    for j in range(STATES):
+        p[index, j] = 0.0
+        p[j, index] = 0.0
+    p[index, index] = variance
 
 
 @compiled

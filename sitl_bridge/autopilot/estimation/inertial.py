@@ -31,15 +31,14 @@ MOTION = 9
 
 
 @compiled
-def turn(q: Any, x: float, y: float, z: float, local: bool) -> None:
-    """Rotate a quaternion (4,) in place by a rotation vector in rad, given in body axes or (else) in NED.
+def turn(q: Any, x: float, y: float, z: float, side: float) -> None:
+    """Rotate a quaternion (4,) in place by a rotation vector in rad, in body axes (side 1) or NED (side -1).
 
     q exp(r/2) or exp(r/2) q (Solà, eqs 101 and 214), normalised.
     """
     angle = math.sqrt(x * x + y * y + z * z)
     half = 0.5 - angle * angle / 48.0 if angle < 1e-4 else math.sin(0.5 * angle) / angle
     c, x, y, z = math.cos(0.5 * angle), x * half, y * half, z * half
-    side = 1.0 if local else -1.0
     w0, x0, y0, z0 = q[0], q[1], q[2], q[3]
     w1 = w0 * c - x0 * x - y0 * y - z0 * z
     x1 = w0 * x + x0 * c + side * (y0 * z - z0 * y)
@@ -79,7 +78,7 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
         (0.5 * (wx + before[0]) - x[GYROSCOPE]) * dt,
         (0.5 * (wy + before[1]) - x[GYROSCOPE + 1]) * dt,
         (0.5 * (wz + before[2]) - x[GYROSCOPE + 2]) * dt,
-        True,
+        1.0,
     )
     before[0], before[1], before[2] = wx, wy, wz
     q = estimator.attitude
@@ -233,8 +232,8 @@ def recall(estimator: Any, age: float) -> bool:
 
     Corrections made since are carried back along the inertial solution, so that the covariance of the
     present state, carried back likewise (``past_force`` and ``past_drop`` in the measurements' terms), is
-    the past one's but for the inertial unit's white noise in between, which is left out: its variance of
-    the velocity is 0.5 % of the estimate's for the iris' 0.12 s.
+    the past one's but for the inertial unit's white noise in between: the accelerometer's is taken out
+    again (``project``), the gyroscope's left in, 0.3 % of the tilt's variance for the iris' 0.12 s.
 
     Returns:
         False where the ring does not reach back that far.
@@ -278,5 +277,5 @@ def recall(estimator: Any, age: float) -> bool:
         estimator.past_drop[i] = age * x[VELOCITY + i] - (x[POSITION + i] - position) - 0.5 * fall * age * age
     if age > 0.0:
         sums = estimator.turned
-        turn(q, sums[0] - late[5], sums[1] - late[6], sums[2] - late[7], False)
+        turn(q, sums[0] - late[5], sums[1] - late[6], sums[2] - late[7], -1.0)
     return True

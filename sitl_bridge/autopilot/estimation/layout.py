@@ -48,6 +48,7 @@ ESTIMATOR = np.dtype(
         ("temperature", "f8"),  # K, of the air where it starts
         ("rate_noise", "f8", 3),  # (rad/s)^2/Hz, gyroscope
         ("force_noise", "f8", 3),  # (m/s^2)^2/Hz, accelerometer
+        ("rate_variance", "f8"),  # (rad/s)^2 of a gyroscope's sample, the worst axis
         ("rate_rest", "f8"),  # rad/s and
         ("force_rest", "f8"),  # m/s^2 that a resting vehicle's samples stay within
         ("prior", "f8", STATES),  # variance at the start
@@ -67,11 +68,13 @@ ESTIMATOR = np.dtype(
         ("flow_variance", "f8", 2),  # rad^2 of one integrated sample
         ("imu_position", "f8", 3),  # m from the centre of gravity, body
         ("gps_position", "f8", 3),  # m from the inertial unit, body
+        ("pressure_position", "f8", 3),
         ("range_position", "f8", 3),
         ("flow_position", "f8", 3),
         ("latency", "f8", SOURCES),  # s
         ("gate", "f8", SOURCES),  # standard deviations
         ("fitted", "i8", SOURCES),
+        ("noisy", "i8", SOURCES),  # 1: it hardly ever says the same twice
         ("start_time", "i8"),  # us
         ("stride", "i8"),  # steps between entries of the ring
         # --- belief
@@ -132,6 +135,9 @@ ESTIMATOR = np.dtype(
         ("assumed_at", "f8"),  # last time that rest or level flight was assumed
         ("gps_at", "f8"),  # of the last fix's drift
         ("range_at", "f8"),
+        ("heard_at", "f8"),  # last fresh inertial sample
+        ("said", "f8", (SOURCES, 3)),  # what a source said last
+        ("said_at", "f8", SOURCES),  # since when it says the same
     ],
     align=True,
 )

@@ -51,6 +51,8 @@ LINK_POSITION = math.radians(1e-7) * SEMI_MAJOR_AXIS
 """m, step of latitude and longitude in HIL_GPS (1e-7 deg)."""
 LINK_ALTITUDE = 1e-3
 """m, step of the altitude in HIL_GPS (mm)."""
+LINK_RANGE = 0.01
+"""m, step of the distance in DISTANCE_SENSOR (cm)."""
 FIELD_STEP = 1e-9
 """T, to which the World Magnetic Model is tabulated."""
 REST_DEVIATIONS = 6.0
@@ -62,7 +64,7 @@ GROUND_UNEVENNESS = 0.02
 LEAST_NOISE = 1e-14
 """(m/s^2)^2/Hz and (rad/s)^2/Hz, of an ideal unit: the rounding to single precision on the link."""
 STEP = 0.004
-"""s, the shortest step for which the ring of past states must reach back far enough."""
+"""s, the shortest step for which the ring of past states reaches back far enough."""
 
 
 def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArray[np.void]:
@@ -108,7 +110,7 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
         elif sensor["kind"] == kinds.BAROMETER:
             _barometer(estimator, sensor, environment)
         elif sensor["kind"] == kinds.GPS:
-            _gps(estimator, sensor, airframe)
+            _gps(estimator, sensor, airframe, float(environment["latitude"]))
         elif sensor["kind"] == kinds.RANGE_FINDER:
             _range_finder(estimator, sensor)
         elif sensor["kind"] == kinds.OPTICAL_FLOW:
@@ -116,7 +118,7 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
     lowest = max((point[2] for point in airframe.contact.points), default=0.0)
     estimator["nominal"][GROUND] = lowest - estimator["imu_position"][2]
     estimator["prior"][GROUND] = GROUND_UNEVENNESS**2
-    estimator["stride"] = max(1, math.ceil(float(estimator["latency"].max()) / (STEP * (RING - 2))))
+    estimator["stride"] = max(1, math.ceil(float(estimator["latency"].max()) / (STEP * (RING - 4))))
     return estimator
 
 
@@ -150,11 +152,13 @@ def _inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
         float((noise[3:] ** 2 + prior[GYROSCOPE : GYROSCOPE + 3]).max())
     )
     estimator["imu_position"] = sensor["position"]
+    estimator["rate_variance"] = (noise[3:] ** 2).max()
 
 
 def _magnetometer(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     """Noise of a sample and hard iron."""
     estimator["fitted"][MAGNETIC_HEADING] = 1
+    estimator["noisy"][MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
     estimator["latency"][MAGNETIC_HEADING] = sensor["latency"] * 1e-6
     estimator["magnetometer_variance"] = float((sensor["noise"][:3] ** 2).max())
     _drift(estimator, MAGNETOMETER, sensor, slice(0, 3))
@@ -167,8 +171,10 @@ def _barometer(estimator: NDArray[np.void], sensor: NDArray[np.void], environmen
     The bias' change since the start, 2 s^2 (1 - exp(-t/tau)), stays below the walk 2 s^2 t/tau.
     """
     estimator["fitted"][BARO_HEIGHT] = 1
+    estimator["noisy"][BARO_HEIGHT] = sensor["noise"][0] > 0.0
     estimator["latency"][BARO_HEIGHT] = sensor["latency"] * 1e-6
     estimator["pressure_variance"] = sensor["noise"][0] ** 2
+    estimator["pressure_position"] = sensor["position"] - estimator["imu_position"]
     temperature = float(estimator["temperature"])
     ratio = temperature / float(environment["sea_level_temperature"])
     pressure = float(environment["sea_level_pressure"]) * ratio ** (
@@ -180,13 +186,13 @@ def _barometer(estimator: NDArray[np.void], sensor: NDArray[np.void], environmen
     estimator["walk"][BAROMETER] = float(sensor["bias_step"][0]) ** 2 / period * metres**2
 
 
-def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe) -> None:
+def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe, latitude: float) -> None:
     """Error model of the receiver (hector, "GPS Receiver"): its position error integrates its velocity error.
 
-    The velocity is granted a constant error of one step of the link beyond what the file states.  Without
-    it, a filter that knows the drift's law to the letter would find the true position from the slight
-    difference between the drift's decay and the integrated velocity, and one step of constant velocity
-    error would be taken for as much times the correlation time in position.
+    The velocity is granted, beyond what the file states, a constant error as large as the link's rounding.
+    Without it, a filter that knows the drift's law to the letter would find the true position to a few
+    centimetres from the slight difference between the drift's decay and the integrated velocity, and take
+    any constant error of the velocity for as much, times the correlation time, in position.
     """
     instance = int(sensor["instance"])
     specification = next(
@@ -197,8 +203,13 @@ def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airfra
         estimator["fitted"][source] = 1
         estimator["latency"][source] = sensor["latency"] * 1e-6
     white = sensor["noise"][:3] ** 2
-    estimator["gps_velocity_variance"] = white + LINK_VELOCITY**2 / 12.0
-    steps = np.array([LINK_POSITION, LINK_POSITION, LINK_ALTITUDE])
+    estimator["noisy"][GPS_POSITION] = sensor["noise"][:3].min() >= LINK_VELOCITY
+    arm = sensor["position"] - estimator["imu_position"]
+    estimator["gps_position"] = arm
+    # The velocity of the antenna about the inertial unit is known as well as the gyroscope tells.
+    turning = estimator["rate_variance"] * (arm**2).sum()
+    estimator["gps_velocity_variance"] = white + LINK_VELOCITY**2 / 12.0 + turning
+    steps = np.array([LINK_POSITION, LINK_POSITION * math.cos(latitude), LINK_ALTITUDE])
     estimator["gps_position_variance"] = sensor["noise"][3:6] ** 2 + steps**2 / 12.0
     estimator["gps_coupling"] = period * white
     estimator["gps_drift_variance"] = specification.position_deviation() ** 2
@@ -207,21 +218,24 @@ def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airfra
     estimator["gps_period"] = period
     estimator["gps_accuracy"] = specification.eph, specification.epv
     _drift(estimator, GPS_SPEED, sensor, slice(0, 3))
-    estimator["prior"][GPS_SPEED : GPS_SPEED + 3] += LINK_VELOCITY**2
-    estimator["gps_position"] = sensor["position"] - estimator["imu_position"]
+    estimator["prior"][GPS_SPEED : GPS_SPEED + 3] += LINK_VELOCITY**2 / 12.0
 
 
 def _range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     """Noise and place; a drifting bias counts as noise."""
     estimator["fitted"][RANGE_HEIGHT] = 1
+    estimator["noisy"][RANGE_HEIGHT] = sensor["noise"][0] >= LINK_RANGE
     estimator["latency"][RANGE_HEIGHT] = sensor["latency"] * 1e-6
-    estimator["range_variance"] = sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2
+    estimator["range_variance"] = (
+        sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2 + LINK_RANGE**2 / 12.0
+    )
     estimator["range_position"] = sensor["position"] - estimator["imu_position"]
 
 
 def _flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     """Noise of flow and camera gyroscope together, place."""
     estimator["fitted"][FLOW_VELOCITY] = 1
+    estimator["noisy"][FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
     estimator["latency"][FLOW_VELOCITY] = sensor["latency"] * 1e-6
     variance = sensor["noise"][:5] ** 2 + sensor["bias_start"][:5] ** 2 + sensor["turn_on_sigma"][:5] ** 2
     estimator["flow_variance"] = variance[:2] + variance[2:4]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from sitl_bridge.autopilot.estimation.correction import (
     RESET,
     cast_off,
@@ -32,12 +34,8 @@ from sitl_bridge.autopilot.estimation.layout import (
     VELOCITY,
 )
 from sitl_bridge.autopilot.layout import (
-    BARO_HEIGHT,
-    FLOW_VELOCITY,
     GPS_POSITION,
     GPS_VELOCITY,
-    MAGNETIC_HEADING,
-    RANGE_HEIGHT,
 )
 from sitl_bridge.compiled import compiled
 from sitl_bridge.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
@@ -161,16 +159,17 @@ def _fix_ned(estimator: Any, measurement: Any) -> tuple[float, float, float]:
 
 
 @compiled
-def _gps_velocity(estimator: Any, estimate: Any, measurement: Any, lever: Any) -> None:
+def _gps_velocity(estimator: Any, estimate: Any, measurement: Any, source: int, lever: Any) -> None:
     """Velocity of a fix.  Its white noise drives the position's drift, so it corrects that too."""
     x, r, s = estimator.nominal, estimator.residual, estimator.spread
     for i in range(3):
         gps_velocity_terms(estimator, i)
         r[i] = measurement.gps_velocity[i] - estimator.past_velocity[i] - lever[3 + i] - x[GPS_SPEED + i]
         s[i] = project(estimator) + estimator.gps_velocity_variance[i]
-    verdict = judge(estimator, estimate, GPS_VELOCITY, 3)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
-        forget(estimator, VELOCITY, 3, UNKNOWN_SPEED)
+        for i in range(3):
+            forget(estimator, VELOCITY + i, UNKNOWN_SPEED)
     if verdict:
         for i in range(3):
             gps_velocity_terms(estimator, i)
@@ -184,7 +183,7 @@ def _gps_velocity(estimator: Any, estimate: Any, measurement: Any, lever: Any) -
 
 
 @compiled
-def _gps_position(estimator: Any, estimate: Any, measurement: Any, lever: Any) -> None:
+def _gps_position(estimator: Any, estimate: Any, measurement: Any, source: int, lever: Any) -> None:
     """Position of a fix; the first one is the origin.  Stated accuracies above the usual scale the noise."""
     x, r, s, c = estimator.nominal, estimator.residual, estimator.spread, estimator.correction
     if estimator.origin_known == 0:
@@ -201,33 +200,38 @@ def _gps_position(estimator: Any, estimate: Any, measurement: Any, lever: Any) -
         for k in range(estimator.term_count):
             # The velocity of the same fix has been taken in but not injected.
             r[i] -= estimator.term_value[k] * c[estimator.term_index[k]]
-    verdict = judge(estimator, estimate, GPS_POSITION, 3)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
         cast_off(estimator)
         for i in range(3):
-            forget(estimator, GPS_DRIFT + i, 1, estimator.gps_drift_variance[i])
+            forget(estimator, GPS_DRIFT + i, estimator.gps_drift_variance[i])
     if verdict:
         for i in range(3):
             gps_position_terms(estimator, i)
             growth = vertical if i == 2 else horizontal
             residual = fix[i] - estimator.past_position[i] - lever[i] - x[GPS_DRIFT + i]
-            fuse(estimator, residual, estimator.gps_position_variance[i] * growth * growth, -1, 0.0)
+            fuse(estimator, residual, estimator.gps_position_variance[i] * growth * growth, np.int64(-1), 0.0)
 
 
 @compiled
-def take_fix(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def take_fix(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
     """Velocity and position of the satellite receiver, taken ``age`` s ago, where the fix is good enough."""
     good = measurement.fix >= GOOD_FIX and measurement.eph <= GOOD_EPH and measurement.epv <= GOOD_EPV
     if not good or not recall(estimator, age):
         return
     lever = _lever(estimator, estimator.gps_position)
+    for i in range(3):
+        # A tilt moves the antenna about the inertial unit: d (R r) = tilt x R r, as it does the second
+        # integral of the force; likewise the velocity.
+        estimator.past_drop[i] += lever[i]
+        estimator.past_force[i] -= lever[3 + i]
     _drive_drift(estimator)
-    _gps_velocity(estimator, estimate, measurement, lever)
-    _gps_position(estimator, estimate, measurement, lever)
+    _gps_velocity(estimator, estimate, measurement, source + GPS_VELOCITY - GPS_POSITION, lever)
+    _gps_position(estimator, estimate, measurement, source, lever)
 
 
 @compiled
-def take_pressure(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def take_pressure(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
     """Height by the barometer above where it started: hypsometry of the standard atmosphere from there."""
     if measurement.pressure <= 0.0 or not recall(estimator, age):
         return
@@ -237,25 +241,26 @@ def take_pressure(estimator: Any, estimate: Any, measurement: Any, age: float) -
         estimator.pressure_start = measurement.pressure
         x[BAROMETER] = estimator.past_position[2]
         variance = estimator.pressure_variance * estimator.pressure_slope * estimator.pressure_slope
-        forget(estimator, BAROMETER, 1, variance + estimator.covariance[POSITION + 2, POSITION + 2])
+        forget(estimator, np.int64(BAROMETER), variance + estimator.covariance[POSITION + 2, POSITION + 2])
         return
     ratio = math.pow(measurement.pressure / estimator.pressure_start, 1.0 / PRESSURE_EXPONENT)
     height = estimator.temperature / LAPSE_RATE * (1.0 - ratio)
     slope = estimator.temperature / LAPSE_RATE * ratio / (PRESSURE_EXPONENT * measurement.pressure)
     variance = estimator.pressure_variance * slope * slope
     estimator.term_count = 0
-    term(estimator, POSITION + 2, -1.0)
-    term(estimator, VELOCITY + 2, age)
-    term(estimator, BAROMETER, 1.0)
-    estimator.residual[0] = height + estimator.past_position[2] - x[BAROMETER]
+    term(estimator, np.int64(POSITION + 2), -1.0)
+    term(estimator, np.int64(VELOCITY + 2), age)
+    term(estimator, np.int64(BAROMETER), 1.0)
+    _, _, below, _, _, _ = _lever(estimator, estimator.pressure_position)
+    estimator.residual[0] = height + estimator.past_position[2] + below - x[BAROMETER]
     estimator.spread[0] = project(estimator) + variance
-    verdict = judge(estimator, estimate, BARO_HEIGHT, 1)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
-        forget(estimator, BAROMETER, 1, estimator.covariance[POSITION + 2, POSITION + 2] + variance)
+        forget(estimator, np.int64(BAROMETER), estimator.covariance[POSITION + 2, POSITION + 2] + variance)
         x[BAROMETER] += estimator.residual[0]
         estimator.residual[0] = 0.0
     if verdict:
-        fuse(estimator, estimator.residual[0], variance, -1, 0.0)
+        fuse(estimator, estimator.residual[0], variance, np.int64(-1), 0.0)
 
 
 @compiled
@@ -266,9 +271,9 @@ def magnetic_terms(estimator: Any) -> None:
     """
     north, east = estimator.magnetic_north[0], estimator.magnetic_north[1]
     estimator.term_count = 0
-    term(estimator, TILT, estimator.magnetic_slope * north)
-    term(estimator, TILT + 1, estimator.magnetic_slope * east)
-    term(estimator, TILT + 2, -1.0)
+    term(estimator, np.int64(TILT), estimator.magnetic_slope * north)
+    term(estimator, np.int64(TILT + 1), estimator.magnetic_slope * east)
+    term(estimator, np.int64(TILT + 2), -1.0)
     for j in range(3):
         n, e, _ = rotated(
             estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
@@ -277,7 +282,7 @@ def magnetic_terms(estimator: Any) -> None:
 
 
 @compiled
-def take_field(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def take_field(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
     """Heading by the magnetometer: of its three axes the one along magnetic east, which tells the heading."""
     if not recall(estimator, age):
         return
@@ -293,17 +298,17 @@ def take_field(estimator: Any, estimate: Any, measurement: Any, age: float) -> N
     magnetic_terms(estimator)
     estimator.residual[0] = math.atan2(north * e - east * n, north * n + east * e)
     estimator.spread[0] = project(estimator) + variance
-    verdict = judge(estimator, estimate, MAGNETIC_HEADING, 1)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
         # Heading and field disagree for good; velocities from fixes hold the heading, so the field is bent.
         for i in range(3):
-            forget(estimator, MAGNETOMETER + i, 1, estimator.magnetic_strength * estimator.magnetic_strength)
+            forget(estimator, MAGNETOMETER + i, estimator.magnetic_strength * estimator.magnetic_strength)
     if verdict:
-        fuse(estimator, estimator.residual[0], variance, -1, 0.0)
+        fuse(estimator, estimator.residual[0], variance, np.int64(-1), 0.0)
 
 
 @compiled
-def take_range(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def take_range(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
     """Distance to the ground below along body down."""
     if math.isnan(measurement.range) or not recall(estimator, age):
         return
@@ -314,18 +319,18 @@ def take_range(estimator: Any, estimate: Any, measurement: Any, age: float) -> N
     _, _, below, _, _, _ = _lever(estimator, estimator.range_position)
     distance = (x[GROUND] - estimator.past_position[2] - below) / cosine
     estimator.term_count = 0
-    term(estimator, GROUND, 1.0 / cosine)
-    term(estimator, POSITION + 2, -1.0 / cosine)
-    term(estimator, VELOCITY + 2, age / cosine)
-    term(estimator, TILT, -distance / cosine * ze)
-    term(estimator, TILT + 1, distance / cosine * zn)
+    term(estimator, np.int64(GROUND), 1.0 / cosine)
+    term(estimator, np.int64(POSITION + 2), -1.0 / cosine)
+    term(estimator, np.int64(VELOCITY + 2), age / cosine)
+    term(estimator, np.int64(TILT), -distance / cosine * ze)
+    term(estimator, np.int64(TILT + 1), distance / cosine * zn)
     estimator.residual[0] = measurement.range - distance
     estimator.spread[0] = project(estimator) + estimator.range_variance
-    verdict = judge(estimator, estimate, RANGE_HEIGHT, 1)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
-        forget(estimator, GROUND, 1, estimator.covariance[POSITION + 2, POSITION + 2] + ANY_GROUND)
+        forget(estimator, np.int64(GROUND), estimator.covariance[POSITION + 2, POSITION + 2] + ANY_GROUND)
     if verdict:
-        fuse(estimator, estimator.residual[0], estimator.range_variance, -1, 0.0)
+        fuse(estimator, estimator.residual[0], estimator.range_variance, np.int64(-1), 0.0)
         estimator.range_at = estimator.clock
 
 
@@ -341,13 +346,13 @@ def flow_terms(estimator: Any, axis: int, sign: float, distance: float, speed: A
         ahead, behind = (i + 1) % 3, (i + 2) % 3
         term(estimator, VELOCITY + i, scale * column[i])
         term(estimator, TILT + i, -scale * (speed[ahead] * column[behind] - speed[behind] * column[ahead]))
-    term(estimator, GROUND, -scale * along / (distance * cosine))
-    term(estimator, POSITION + 2, scale * along / (distance * cosine))
+    term(estimator, np.int64(GROUND), -scale * along / (distance * cosine))
+    term(estimator, np.int64(POSITION + 2), scale * along / (distance * cosine))
     estimator.residual[axis] = -scale * along
 
 
 @compiled
-def take_flow(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def take_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
     """Velocity over ground by optical flow, the mean over its interval (MAVLink HIL_OPTICAL_FLOW's axes)."""
     span = measurement.flow_interval
     if measurement.flow_quality <= 0.0 or span <= 0.0 or not recall(estimator, age + 0.5 * span):
@@ -368,23 +373,25 @@ def take_flow(estimator: Any, estimate: Any, measurement: Any, age: float) -> No
         seen = measurement.flow[1 - axis] - measurement.flow_gyroscope[1 - axis]
         r[axis] += seen / span
         s[axis] = project(estimator) + estimator.flow_variance[1 - axis] / (span * span)
-    verdict = judge(estimator, estimate, FLOW_VELOCITY, 2)
+    verdict = judge(estimator, estimate, source)
     if verdict == RESET:
-        forget(estimator, VELOCITY, 3, UNKNOWN_SPEED)
+        for i in range(3):
+            forget(estimator, VELOCITY + i, UNKNOWN_SPEED)
     if verdict:
         for axis in range(2):
             residual = r[axis]
             flow_terms(estimator, axis, 1.0 - 2.0 * axis, distance, speed)
-            fuse(estimator, residual, estimator.flow_variance[1 - axis] / (span * span), -1, 0.0)
+            fuse(estimator, residual, estimator.flow_variance[1 - axis] / (span * span), np.int64(-1), 0.0)
 
 
 @compiled
 def assume_rest(estimator: Any, variance: float) -> None:
     """Take the velocity for zero."""
+    estimator.past_age = 0.0
     for i in range(3):
         estimator.term_count = 0
         term(estimator, VELOCITY + i, 1.0)
-        fuse(estimator, -estimator.nominal[VELOCITY + i], variance, -1, 0.0)
+        fuse(estimator, -estimator.nominal[VELOCITY + i], variance, np.int64(-1), 0.0)
 
 
 @compiled
@@ -394,13 +401,14 @@ def assume_level_flight(estimator: Any) -> None:
     0 = R (f - b) + tilt x R (f - b) - R d b, horizontal parts.
     """
     f = estimator.force_before
+    estimator.past_age = 0.0
     for i in range(2):
         estimator.term_count = 0
         term(estimator, TILT + 1 - i, f[2] if i == 0 else -f[2])
-        term(estimator, TILT + 2, -f[1] if i == 0 else f[0])
+        term(estimator, np.int64(TILT + 2), -f[1] if i == 0 else f[0])
         for j in range(3):
             column = rotated(
                 estimator.attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
             )
             term(estimator, ACCELEROMETER + j, -column[i])
-        fuse(estimator, -f[i], LEVEL_NOISE * LEVEL_NOISE, -1, 0.0)
+        fuse(estimator, -f[i], LEVEL_NOISE * LEVEL_NOISE, np.int64(-1), 0.0)
