@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ from sitl_bridge.autopilot.mavlink.telemetry import Source
 from sitl_bridge.autopilot.mavlink.wire import Reader
 from sitl_bridge.autopilot.mission import MissionFault, MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.tasks.orbit import Circle
 
 ZURICH = (47.397742, 8.545594, 488.0)
 SENSORS = (
@@ -47,7 +49,8 @@ class ObedientCommander:
 
     def __init__(self) -> None:
         self.parameters = Parameters()
-        self.mode = modes.AUTO_LOITER
+        self.mode = self.intended = modes.AUTO_LOITER
+        self.orbit = SimpleNamespace(circle=Circle(3.0, 4.0, -10.0, 20.0, -2.0))
         self.armed = False
         self.landed_state = 2
         self.system_status = 4

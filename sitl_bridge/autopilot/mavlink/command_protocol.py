@@ -59,7 +59,8 @@ class CommandProtocol:
         system_id: of this vehicle.
         streams: of the link.
         snapshot: the vehicle at a time.
-        extra: further messages that can be asked for: id to a function giving messages.
+        extra: further messages that can be asked for: id to a function of the request's second parameter and
+            the time.
         report: reports health and arming checks anew, at a time.
     """
 
@@ -69,7 +70,7 @@ class CommandProtocol:
         system_id: int,
         streams: Streams,
         snapshot: Callable[[int], Snapshot],
-        extra: dict[int, Callable[[int], list[Any]]],
+        extra: dict[int, Callable[[float, int], list[Any]]],
         report: Callable[[int], None],
     ) -> None:
         self._commander = commander
@@ -94,7 +95,7 @@ class CommandProtocol:
             return []
         partner = (message.get_srcSystem(), message.get_srcComponent())
         params = _long_params(message) if message.get_type() == "COMMAND_LONG" else _int_params(message)
-        if params is None:
+        if params is None or any(math.isinf(value) for value in params):
             return [_ack(command, DENIED, partner)]
         key = (partner, message.get_type(), command, tuple(map(_comparable, params)))
         if getattr(message, "confirmation", 0):
@@ -112,7 +113,7 @@ class CommandProtocol:
 
     def _do(self, command: int, params: Params, now: int) -> tuple[int, list[Any]]:
         if command in REQUESTS:
-            return self._request_message((REQUESTS[command],), now)
+            return self._request_message((REQUESTS[command], 0.0), now)
         own = self._own.get(command)
         if own is not None:
             return own(params, now)
@@ -123,7 +124,7 @@ class CommandProtocol:
     def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
         number = _message_number(params[0])
         if number in self._extra:
-            messages = self._extra[number](now)
+            messages = self._extra[number](params[1], now)
             return (ACCEPTED if messages else DENIED), messages
         if number not in MESSAGES:
             return UNSUPPORTED, []

@@ -50,6 +50,7 @@ COMPONENTS = {
 
 PROBLEMS = (
     ("Another check failed; see the messages", SYSTEM),
+    ("Waiting for estimator to initialize", ATTITUDE),
     ("No valid attitude estimate", ATTITUDE),
     ("Navigation error: No valid position estimate", POSITION),
     ("Navigation error: No valid global position estimate", GLOBAL),

@@ -229,13 +229,24 @@ class MissionProtocol:
             return [self._request(upload, wall)]
         store, kind = self._store, upload.kind
         store.upload = None
-        fault = store.store(kind, tuple(upload.items))
+        fault = self._infinite(upload) or store.store(kind, tuple(upload.items))
         if fault is None:
             answer = _ack(upload.partner, mavlink.MAV_MISSION_ACCEPTED, kind, store.identity(kind))
         else:
             answer = _ack(upload.partner, fault.result, kind)
         self._last = (upload.partner, kind, upload.count, answer)
         return [answer]
+
+    def _infinite(self, upload: Upload) -> MissionFault | None:
+        """The first value that is infinite, which no item can mean."""
+        for item in upload.items:
+            values = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, item.z)
+            for index, value in enumerate(values):
+                if math.isinf(value):
+                    reason = f"item {item.seq}: parameter {index + 1} is infinite"
+                    self._store.say(mavlink.MAV_SEVERITY_CRITICAL, reason)
+                    return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID_PARAM1 + index, reason)
+        return None
 
     def _request(self, upload: Upload, wall: int) -> Any:
         upload.asked = wall

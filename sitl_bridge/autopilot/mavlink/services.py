@@ -20,8 +20,8 @@ from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, heartbeat
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, COMPONENT_METADATA, MISSION_CURRENT
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, available_modes, heartbeat
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, AVAILABLE_MODES, COMPONENT_METADATA, MISSION_CURRENT
 
 TEXT_LENGTH = 50
 """Bytes of text in one STATUSTEXT."""
@@ -59,8 +59,9 @@ class Link:
             self.streams,
             services.snapshot,
             {
-                MISSION_CURRENT.number: lambda _now: [self.missions.current()],
-                COMPONENT_METADATA.number: services.component_metadata,
+                MISSION_CURRENT.number: lambda _which, _now: [self.missions.current()],
+                COMPONENT_METADATA.number: lambda _which, now: [services.component_metadata(now)],
+                AVAILABLE_MODES.number: lambda which, _now: available_modes(which),
             },
             services.events.report,
         )
@@ -242,11 +243,11 @@ class Services:
             self.events.update(now)
         return [(key, messages) for key, link in self.links.items() if (messages := link.poll(now, wall))]
 
-    def component_metadata(self, now: int) -> list[Any]:
+    def component_metadata(self, now: int) -> Any:
         """COMPONENT_METADATA: where the files about this autopilot are."""
         crc = checksum(self.metadata[GENERAL])
         uri = f"mftp://{GENERAL}"
-        return [COMPONENT_METADATA(time_boot_ms=now // 1000 & 0xFFFFFFFF, file_crc=crc, uri=uri)]
+        return COMPONENT_METADATA(time_boot_ms=now // 1000 & 0xFFFFFFFF, file_crc=crc, uri=uri)
 
     def say(self, severity: int, text: str) -> None:
         """Send a status text to every partner."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
+from sitl_bridge.autopilot.mavlink.wire import CURRENT_MODE
 
 SECOND = 1_000_000
 
@@ -31,7 +32,9 @@ NORMAL = {
     mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: GPS_RATE,
     mavlink.MAVLINK_MSG_ID_HOME_POSITION: 0.5,
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 50.0,
+    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 2.0,
     mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 50.0,
+    CURRENT_MODE.number: 0.5,
     mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 50.0,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 1.0,
@@ -56,7 +59,9 @@ ONBOARD = {
     mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: 1.0,
     mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: GPS_RATE,
     mavlink.MAVLINK_MSG_ID_HOME_POSITION: 0.5,
+    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 5.0,
     mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 10.0,
+    CURRENT_MODE.number: 0.5,
     mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 10.0,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 5.0,

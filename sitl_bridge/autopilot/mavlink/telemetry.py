@@ -14,7 +14,7 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout
+from sitl_bridge.autopilot import layout, modes
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.place import global_position, local_position
@@ -257,6 +257,89 @@ def autopilot_version(s: Snapshot) -> Any:
 def protocol_version(_: Snapshot) -> Any:
     """PROTOCOL_VERSION: MAVLink 2, and 1 is read."""
     return wire.PROTOCOL_VERSION(version=200, min_version=100, max_version=200)
+
+
+STANDARD_MODES = {
+    modes.POSITION_CONTROL: 1,
+    modes.ORBIT: 2,
+    modes.ALTITUDE_CONTROL: 4,
+    modes.AUTO_RTL: 5,
+    modes.AUTO_MISSION: 6,
+    modes.AUTO_LAND: 7,
+    modes.AUTO_TAKEOFF: 8,
+}
+"""MAV_STANDARD_MODE (development.xml); the others have a name of their own."""
+
+ADVANCED, NOT_SELECTABLE = 1, 2
+"""MAV_MODE_PROPERTY."""
+
+SIMPLE_MODES = frozenset(
+    {
+        modes.ALTITUDE_CONTROL,
+        modes.POSITION_CONTROL,
+        modes.AUTO_LOITER,
+        modes.AUTO_MISSION,
+        modes.AUTO_RTL,
+        modes.AUTO_LAND,
+        modes.AUTO_TAKEOFF,
+    }
+)
+"""Those a ground station shows to everybody (PX4's modes/ui.hpp)."""
+
+OFFERED_MODES = tuple(mode for mode in modes.MODES if mode not in (modes.DESCEND, modes.TERMINATION))
+"""Without those that only a failsafe enters; one of them looks like Land from outside."""
+
+
+def available_modes(which: float) -> list[Any]:
+    """AVAILABLE_MODES: one by its index from 1, all for 0, none for others."""
+    count = len(OFFERED_MODES)
+    if which == 0:
+        wanted = range(1, count + 1)
+    else:
+        wanted = range(int(which), int(which) + 1) if 1 <= which <= count else range(0)
+    return [_available_mode(index, count) for index in wanted]
+
+
+def _available_mode(index: int, count: int) -> Any:
+    mode = OFFERED_MODES[index - 1]
+    standard = STANDARD_MODES.get(mode, 0)
+    selectable = modes.mode_of(mode.main, mode.sub) is mode
+    properties = (0 if mode in SIMPLE_MODES else ADVANCED) | (0 if selectable else NOT_SELECTABLE)
+    return wire.AVAILABLE_MODES(
+        number_modes=count,
+        mode_index=index,
+        standard_mode=standard,
+        custom_mode=mode.custom_mode,
+        properties=properties,
+        mode_name="" if standard else mode.name,
+    )
+
+
+def current_mode(s: Snapshot) -> Any:
+    """CURRENT_MODE: the mode in force, and the one that was asked for."""
+    mode = s.commander.mode
+    return wire.CURRENT_MODE(
+        standard_mode=STANDARD_MODES.get(mode, 0),
+        custom_mode=mode.custom_mode,
+        intended_custom_mode=s.commander.intended.custom_mode,
+    )
+
+
+def orbit_execution_status(s: Snapshot) -> Any:
+    """ORBIT_EXECUTION_STATUS; None while no circle is flown.  A negative radius turns left."""
+    if s.commander.mode is not modes.ORBIT or not s.has(layout.GLOBAL):
+        return None
+    circle = s.commander.orbit.circle
+    o = s.origin
+    latitude, longitude, altitude = global_position((o[0], o[1], o[2]), (circle.x, circle.y, circle.z))
+    return mavlink.MAVLink_orbit_execution_status_message(
+        s.now,
+        math.copysign(circle.radius, circle.speed),
+        mavlink.MAV_FRAME_GLOBAL_INT,
+        _int32(latitude * 1e7),
+        _int32(longitude * 1e7),
+        altitude,
+    )
 
 
 def system_time(s: Snapshot) -> Any:
@@ -566,6 +649,8 @@ MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: autopilot_version,
     wire.PROTOCOL_VERSION.number: protocol_version,
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: system_time,
+    wire.CURRENT_MODE.number: current_mode,
+    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: orbit_execution_status,
     mavlink.MAVLINK_MSG_ID_ATTITUDE: attitude,
     mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: attitude_quaternion,
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: local_position_ned,

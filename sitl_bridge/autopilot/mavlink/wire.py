@@ -281,6 +281,24 @@ RESPONSE_EVENT_ERROR = Definition(
     ),
 )
 
+AVAILABLE_MODES = Definition(
+    435,
+    "AVAILABLE_MODES",
+    (
+        "uint8_t number_modes",
+        "uint8_t mode_index",
+        "uint8_t standard_mode",
+        "uint32_t custom_mode",
+        "uint32_t properties",
+        "char[35] mode_name",
+    ),
+)
+CURRENT_MODE = Definition(
+    436,
+    "CURRENT_MODE",
+    ("uint8_t standard_mode", "uint32_t custom_mode", "uint32_t intended_custom_mode"),
+)
+
 READ = {definition.number: definition for definition in (PARAM_SET, REQUEST_EVENT)}
 """Messages that are read by their definition here."""
 
