@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
+from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
 from sitl_bridge.autopilot.mavlink.mission_protocol import item_of, message_of
 from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mission import MissionItem
+from sitl_bridge.autopilot.parameters import Parameters
 
 STEP = 50_000
 SECOND = 1_000_000
@@ -523,3 +525,15 @@ def test_after_anything_at_all_a_station_can_still_upload(script: list[tuple[int
     stations[0].now = now + 6 * SECOND
     stations[0].step()
     assert stations[0].upload(0, mission(3), 1000) == ACCEPTED
+
+
+def test_qgroundcontrol_finds_the_vehicle_set_up_and_cannot_change_that() -> None:
+    vehicle = source()
+    vehicle.commander.parameters = Parameters(GROUND_STATION)
+    found = GroundStation(Services(vehicle)).parameters()
+    station = GroundStation(Services(vehicle))
+    for name in ("SYS_AUTOSTART", "CAL_GYRO0_ID", "CAL_ACC0_ID", "CAL_MAG0_ID"):
+        assert struct.unpack("<i", found[name][1])[0] != 0
+        error = station.ask(mavlink.MAVLink_param_set_message(1, 1, name.encode(), 0.0, 6), "PARAM_ERROR")
+        assert error.error == 2  # out of range
+    assert struct.unpack("<i", found["COM_RC_IN_MODE"][1])[0] == 1  # no radio to set up

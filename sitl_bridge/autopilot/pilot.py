@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.allocation import allocate
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
 from sitl_bridge.autopilot.control.user import user_controller
 from sitl_bridge.autopilot.log import StackLog
+from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.config.airframe import Airframe
@@ -89,7 +90,7 @@ class Pilot:
         parameters: dict[str, int | float] | None = None,
         log: Path | None = None,
     ) -> None:
-        self.parameters = Parameters()
+        self.parameters = Parameters(GROUND_STATION)
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
         self.commander = Commander(facts_of(airframe, world), self.parameters)
