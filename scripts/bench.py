@@ -23,6 +23,17 @@ import numpy as np
 
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.formation.quick import fly_quick
+from sitl_bridge.flight.formation.scenario import (
+    FormationSpecification,
+    LimitsSpecification,
+    MoveLimits,
+    MoveSpecification,
+    PathSpecification,
+    PatternSpecification,
+    Waypoint,
+    plan_formation,
+)
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.parameters import parameters_for
@@ -122,6 +133,35 @@ def fleet(say: Any) -> dict[str, Any]:
     return {"vehicle_steps_per_second": found}
 
 
+def formation(say: Any) -> dict[str, Any]:
+    """s flown for each s of processor time by point masses in formation, planning apart."""
+    found = {}
+    for count in (9, 100, 2000):
+        ways = PathSpecification(
+            waypoints=(
+                Waypoint(position=(0.0, 0.0, -100.0), hold=5.0),
+                Waypoint(position=(20.0, 0.0, -100.0)),
+            ),
+            yaw=0.0,
+        )
+        specification = FormationSpecification(
+            count=count,
+            start=PatternSpecification(pattern="cube", spacing=4.0),
+            leader=ways,
+            patterns=(MoveSpecification(pattern="pyramid", spacing=6.0, at=0.0),),
+            limits=LimitsSpecification(moves=MoveLimits(speed=4.0)),
+        )
+        begin = time.process_time()
+        plan = plan_formation(specification)
+        planned = time.process_time()
+        result = fly_quick(plan)
+        flown = time.process_time()
+        factor = float(result.time[-1] - result.time[0]) / (flown - planned)
+        found[count] = {"factor": factor, "planning_s": planned - begin}
+        say(f"  {count} vehicles: {factor:.1f} x real time; planned in {planned - begin:.1f} s")
+    return {"formation": found}
+
+
 STARTER = """
 import time
 begin = time.time()
@@ -178,6 +218,8 @@ def main() -> None:
     figures |= start_up(print)
     print("fleet, one core, iris with its sensors")
     figures |= fleet(print)
+    print("formation of point masses at 50 Hz, one core, processor time")
+    figures |= formation(print)
     print("lockstep with one real PX4, disarmed")
     try:
         figures["lockstep"] = lockstep(options.repeats, options.seconds, print)

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.flight.formation.flock import Setpoints, States, fly
 from sitl_bridge.flight.formation.picture import draw
+from sitl_bridge.flight.formation.point_mass import PointMassFlock
 from sitl_bridge.flight.formation.quick import fly_quick
 from sitl_bridge.flight.formation.scenario import load_formation
-from sitl_bridge.flight.formation.trajectory import UnsafeShowError, read_csv, through, write_csv
+from sitl_bridge.flight.formation.show import load_show
+from sitl_bridge.flight.formation.trajectory import Limits, UnsafeShowError, read_csv, through, write_csv
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 
@@ -44,7 +47,7 @@ def scenario(directory: Path, *changes: tuple[str, str]) -> Path:
 
 def test_xtdrones_mission_flies_on_the_quick_simulator(tmp_path: Path) -> None:
     result = fly_quick(load_formation(MISSIONS / "formation_cube.yaml"))
-    assert result.summary()["patterns"] == ["cube", "pyramid", "triangle", "cube"]
+    assert result.summary()["patterns"] == ["cube", "pyramid", "triangle", "cube", "grid"]
     assert result.worst_settled_error < 0.5
     assert result.least_separation > 1.0
     assert result.succeeded
@@ -165,3 +168,28 @@ def test_a_long_chain_with_delay_does_not_take_its_leader_for_lost(tmp_path: Pat
     result = fly_quick(load_formation(scenario(tmp_path, ("  heading: 0", graph), ("count: 4", "count: 9"))))
     assert not [event for event in result.events if "leads" in event.text]
     assert result.worst_settled_error < 0.5
+
+
+def test_what_a_formation_plans_flies_as_a_show_of_files(tmp_path: Path) -> None:
+    plan = load_formation(scenario(tmp_path))
+    paths = plan.choreography.trajectories(plan.path, plan.heading, plan.duration)
+    (tmp_path / "show").mkdir()
+    for i, path in enumerate(paths):
+        write_csv(tmp_path / "show" / f"vehicle_{i}.csv", path)
+    show = load_show(tmp_path / "show", plan.limits)
+    flock = PointMassFlock(plan.places)
+    show.start(1_000_000)
+    errors = []
+
+    def watch(states: States, told: Setpoints) -> None:
+        if states.time <= 1_000_000:
+            assert np.all(states.position == plan.places)
+        errors.append(float(np.linalg.norm(states.position - told.position, axis=1).max()))
+
+    fly(show, flock, round(1e6 * show.duration) + 3_000_000, 50_000, watch)
+    assert max(errors) < 0.1
+    assert errors[-1] < 0.01
+    with pytest.raises(UnsafeShowError, match=r"vehicles \d and \d come within"):
+        load_show(tmp_path / "show", Limits(separation=4.5))
+    with pytest.raises(UserError, match="no CSV files"):
+        load_show(tmp_path, Limits())

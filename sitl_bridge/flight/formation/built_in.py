@@ -1,0 +1,102 @@
+"""A formation on the built-in flight stack: full dynamics and sensors, all vehicles in this process.
+
+The vehicles' own estimates go in, as they would from PX4, and setpoints go out as offboard targets; what is
+true of them stays in the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.facts import OffboardTarget
+from sitl_bridge.autopilot.fleet import Fleet
+from sitl_bridge.autopilot.modes import FLAG_CUSTOM, OFFBOARD
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.formation.flock import Setpoints, States
+
+Array: TypeAlias = NDArray[np.float64]
+
+ARRIVED = 0.5
+"""m from its place at which a vehicle counts as there."""
+
+
+class BuiltInFlock:
+    """A fleet as a flock.
+
+    Args:
+        fleet: of vehicles that stand on the ground.
+        origins: (n, 3) m NED from the common origin, where they stand: the origins of their own estimates.
+    """
+
+    def __init__(self, fleet: Fleet, origins: Array) -> None:
+        self.fleet, self.origins = fleet, np.asarray(origins, dtype=np.float64)
+        self.alive = np.ones(len(fleet), dtype=np.bool_)
+
+    def states(self) -> States:
+        """By the vehicles' own estimates."""
+        found = self.fleet.stacks.estimates
+        w, x, y, z = found["attitude"].T
+        yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        return States(
+            self.fleet.time,
+            found["position"] + self.origins,
+            found["velocity"].copy(),
+            yaw,
+            self.alive.copy(),
+        )
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Hand each vehicle its target, in its own frame; those that are gone get none."""
+        position = setpoints.position - self.origins
+        for i in np.flatnonzero(self.alive).tolist():
+            target = OffboardTarget(
+                (position[i, 0], position[i, 1], position[i, 2]),
+                (setpoints.velocity[i, 0], setpoints.velocity[i, 1], setpoints.velocity[i, 2]),
+                (setpoints.acceleration[i, 0], setpoints.acceleration[i, 1], setpoints.acceleration[i, 2]),
+                float(setpoints.yaw[i]),
+            )
+            self.fleet.pilots[i].commander.offboard(target, self.fleet.time)
+
+    def advance(self, time: int) -> None:
+        """Fly on until ``time`` us or a little later, in whole updates of the commanders."""
+        while self.fleet.time < time:
+            self.fleet.advance()
+
+    def take_off(self, places: Array, yaw: float, *, limit: float = 90.0) -> None:
+        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin.
+
+        Raises:
+            UserError: for a vehicle that cannot arm or does not get there within ``limit`` s.
+        """
+        end = self.fleet.time + round(1e6 * limit)
+        commanders = [pilot.commander for pilot in self.fleet.pilots]
+        self._until(lambda: not any(c.arming_problems for c in commanders), None, end, "be ready to arm")
+        zero = np.zeros_like(places)
+        told = Setpoints(places, zero, zero, np.full(len(places), yaw))
+        self.command(told)
+        for i, commander in enumerate(commanders):
+            mode = [float(FLAG_CUSTOM), float(OFFBOARD.main), *[0.0] * 5]
+            for command, params in (
+                (mavlink.MAV_CMD_DO_SET_MODE, mode),
+                (mavlink.MAV_CMD_COMPONENT_ARM_DISARM, [1.0, *[0.0] * 6]),
+            ):
+                result = commander.command(command, params, self.fleet.time)
+                if result != mavlink.MAV_RESULT_ACCEPTED:
+                    raise UserError(f"vehicle {i} refuses command {command} with result {result}")
+        self._until(lambda: self._far(places) < ARRIVED, told, end, "be at their places")
+
+    def _far(self, places: Array) -> float:
+        return float(np.linalg.norm(self.states().position - places, axis=1).max())
+
+    def _until(self, condition: Callable[[], bool], told: Setpoints | None, end: int, what: str) -> None:
+        while not condition():
+            if self.fleet.time > end:
+                raise UserError(f"the vehicles did not come to {what} in time")
+            if told is not None:
+                self.command(told)
+            self.fleet.advance()
