@@ -20,7 +20,7 @@ from autopilot_point import (
     place,
 )
 
-from sitl_bridge.autopilot import checks, layout, modes
+from sitl_bridge.autopilot import checks, commands, layout, modes
 from sitl_bridge.autopilot.commander import OffboardTarget
 from sitl_bridge.autopilot.geography import Projection
 from sitl_bridge.autopilot.parameters import BUILT_IN, Parameters
@@ -705,3 +705,86 @@ def test_origin_is_where_the_estimate_says() -> None:
     point = Point().airborne()
     assert point.commander.state.projection is not None
     assert point.commander.state.projection.point(0.0, 0.0) == pytest.approx((LATITUDE, LONGITUDE))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        OffboardTarget(velocity=(math.inf, 0.0, 0.0)),
+        OffboardTarget(attitude=(0.0, 0.0, 0.0, 0.0), thrust=0.5),
+        OffboardTarget(attitude=(math.nan, 0.0, 0.0, 0.0), thrust=0.5),
+        OffboardTarget(angular_velocity=(0.0, math.nan, 0.0), thrust=0.5),
+        OffboardTarget(),
+    ],
+)
+def test_offboard_setpoints_without_meaning_do_not_count(target: OffboardTarget) -> None:
+    point = Point().airborne()
+    stream(point, target, 0.5)
+    assert set_mode(point, 6) == REJECTED
+
+
+def test_malformed_commands_are_answered_and_break_nothing() -> None:
+    results = {0, 1, 2, 3, 4}  # MAV_RESULT
+    random = np.random.default_rng(4)
+    strange = [math.nan, math.inf, -math.inf, -1.0, 0.0, 1.0, 2.0, 1e30, 4.0, 47.4, 8.5, ALTITUDE]
+    point = Point().airborne()
+    point.commander.set_mission([item(0, 16, 20.0), item(1, 16, 20.0, 20.0)])
+    for _ in range(1500):
+        command = int(random.choice(sorted({*commands.HANDLERS, 16, 999}))) if random.random() < 0.9 else -1
+        params = [float(random.choice(strange)) for _ in range(7)]
+        assert point.commander.command(command, params, point.now) in results
+        point.step()
+        assert np.isfinite(point.position).all()
+
+
+def test_heading_follows_its_parameter() -> None:
+    away = {5: place(0.0, 80.0)[0], 6: place(0.0, 80.0)[1]}
+    for mode, wanted in ((0, 90.0), (1, -90.0), (2, 90.0), (3, 90.0)):
+        point = Point(MPC_YAW_MODE=mode).airborne()
+        point.do(REPOSITION, math.nan, 1.0, at=away)
+        point.run(12.0)
+        assert math.degrees(point.yaw) == pytest.approx(wanted, abs=3.0)
+    point = Point(MPC_YAW_MODE=5).airborne()
+    before = point.yaw
+    point.do(REPOSITION, math.nan, 1.0, at=away)
+    point.run(12.0)
+    assert point.yaw == pytest.approx(before)
+
+
+def test_it_turns_first_where_it_is_told_to() -> None:
+    point = Point(MPC_YAW_MODE=4).airborne()
+    point.do(REPOSITION, math.nan, 1.0, at={5: place(-50.0, 0.0)[0], 6: place(-50.0, 0.0)[1]})
+    point.run(2.0)
+    assert abs(point.position[0]) < 0.1
+    point.run(8.0)
+    assert point.position[0] < -10.0
+
+
+def test_a_mission_may_follow_a_take_off() -> None:
+    point = Point(COM_TAKEOFF_ACT=1).ready()
+    point.run(0.2)
+    point.commander.set_mission([item(0, 16, 20.0)])
+    point.do(TAKEOFF)
+    point.do(ARM, 1.0)
+    point.until(lambda: point.commander.mode is modes.AUTO_MISSION, 30.0)
+
+
+def test_home_is_set_in_the_air_where_that_is_allowed() -> None:
+    for allowed in (0, 1):
+        point = Point(COM_HOME_IN_AIR=allowed)
+        point.valid &= ~layout.GLOBAL
+        point.run(1.0)
+        offboard(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0))
+        assert point.do(ARM, 1.0) == ACCEPTED
+        stream(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0), 8.0)
+        assert point.commander.home is None
+        point.valid |= layout.GLOBAL
+        stream(point, OffboardTarget(velocity=(0.0, 0.0, 0.0), yaw=0.0), 1.0)
+        assert (point.commander.home is not None) == bool(allowed)
+
+
+def test_sticks_are_ignored_where_they_are_turned_off() -> None:
+    point = Point(COM_RC_IN_MODE=4).airborne()
+    fly_by_hand(point, 0.5, pitch=1.0)
+    assert point.commander.mode is modes.AUTO_LOITER
+    assert set_mode(point, 3) == REJECTED

@@ -486,3 +486,10 @@ def test_shipped_plans_fly_to_the_end(name: str) -> None:
     assert point.reached == list(range(len(plan.items)))
     assert "Failsafe activated" not in point.texts
     assert point.position == pytest.approx((0.0, 0.0, 0.0), abs=0.2)
+
+
+def test_parameters_that_are_not_set_mean_nothing() -> None:
+    blank = item(1, WAYPOINT, 15.0, param1=math.nan, param2=math.nan, param3=math.nan)
+    point = start(item(0, TAKEOFF, param1=math.nan), blank, act(2, DELAY, math.nan), item(3, WAYPOINT, 0.0))
+    finish(point)
+    assert point.reached == [0, 1, 2, 3]

@@ -37,7 +37,7 @@ from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.state import VehicleState
 from sitl_bridge.autopilot.takeoff import RAMP_UP, Takeoff
 from sitl_bridge.autopilot.tasks.automatic import AutomaticTask
-from sitl_bridge.autopilot.tasks.offboard import descend, follow_offboard
+from sitl_bridge.autopilot.tasks.offboard import descend, follow_offboard, is_meaningful
 from sitl_bridge.autopilot.tasks.orbit import OrbitTask
 from sitl_bridge.autopilot.tasks.sticks import Sticks, StickTask
 
@@ -150,6 +150,7 @@ class Commander:
         self._now = -1
         self._missing = ~0
         self._asked = False
+        self._had_sticks = False
         self._sticks_moved = False
         self._wants_takeoff = False
         self._flown: Mode | None = None
@@ -239,7 +240,9 @@ class Commander:
         sticks.time = now
 
     def offboard(self, target: OffboardTarget, now: int) -> None:
-        """Take in an offboard setpoint."""
+        """Take in an offboard setpoint; one with an infinite number or without a direction is ignored."""
+        if not is_meaningful(target):
+            return
         self._offboard = target
         self._offboard_time = now
 
@@ -564,9 +567,10 @@ class Commander:
         now, values, troubles = self._now, self._values, self._troubles
         sticks = self._sticks
         lost = sticks.time < 0 or now - sticks.time > values["COM_RC_LOSS_T"] * 1e6
-        if lost != troubles.manual_lost and sticks.time >= 0:
+        if lost != troubles.manual_lost and self._had_sticks:
             self.say(INFO, "Manual control lost" if lost else "Manual control regained")
         troubles.manual_lost = lost
+        self._had_sticks |= not lost
         if lost:
             sticks.centre()
             self._sticks_moved = False

@@ -15,6 +15,7 @@ from sitl_bridge.autopilot.facts import (
     ACCEPTED,
     CRITICAL,
     DENIED,
+    FAILED,
     INFO,
     TEMPORARILY_REJECTED,
     UNSUPPORTED,
@@ -35,15 +36,13 @@ FORCE = 21196
 
 STANDARD_MODES = {
     1: modes.POSITION_CONTROL,
-    2: modes.ORBIT,
     4: modes.ALTITUDE_CONTROL,
     5: modes.AUTO_RTL,
-    6: modes.AUTO_RTL,
-    7: modes.AUTO_MISSION,
-    8: modes.AUTO_LAND,
-    9: modes.AUTO_TAKEOFF,
+    6: modes.AUTO_MISSION,
+    7: modes.AUTO_LAND,
+    8: modes.AUTO_TAKEOFF,
 }
-"""MAV_STANDARD_MODE."""
+"""MAV_STANDARD_MODE; an orbit needs more than its mode."""
 
 
 def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
@@ -77,7 +76,7 @@ def _set_mode(commander: Commander, params: Params, _now: int) -> int:
 
 def _set_standard_mode(commander: Commander, params: Params, _now: int) -> int:
     mode = STANDARD_MODES.get(int(params[0])) if math.isfinite(params[0]) else None
-    return UNSUPPORTED if mode is None else _switch(commander, mode)
+    return FAILED if mode is None else _switch(commander, mode)
 
 
 def _take_off(commander: Commander, params: Params, _now: int) -> int:

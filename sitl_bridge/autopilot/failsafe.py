@@ -293,8 +293,8 @@ class Failsafe:
                 wanted.takeover = ALWAYS
             else:
                 wanted.takeover = BY_MODE_SWITCH
-        if wanted.action == WARN and self._armed:
-            self._say(WARNING, f"Failsafe warning: {wanted.cause}")
+        if wanted.action == WARN and self._armed and not name.endswith("battery"):
+            self._say(WARNING, f"Failsafe warning: {wanted.cause}")  # of the battery its own texts tell
         if wanted.action >= HOLD:
             self.takeover = False
         self._reactions[name] = wanted

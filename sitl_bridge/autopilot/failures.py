@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from sitl_bridge.autopilot.facts import ACCEPTED, DENIED, UNSUPPORTED, VehicleFacts
@@ -33,7 +34,10 @@ def inject(
     Returns:
         MAV_RESULT, and what happened in words.
     """
-    unit, kind, instance = (int(value) if value == value else 0 for value in params[:3])
+    if not all(map(math.isfinite, params[:2])):
+        return DENIED, "Failure injection: unit and type must be given"
+    unit, kind = int(params[0]), int(params[1])
+    instance = int(params[2]) if math.isfinite(params[2]) else EVERY
     name = UNITS.get(unit)
     if name is None:
         return UNSUPPORTED, f"Failure injection: unit {unit} is not supported"

@@ -40,6 +40,11 @@ from sitl_bridge.autopilot.target import TAKEOFF as CLIMB_OFF
 ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)
 
 
+def _seconds(item: MissionItem) -> float:
+    """How long an item says to stay; nothing where it says nothing."""
+    return item.param1 if item.param1 > 0.0 else 0.0
+
+
 class MissionFlight:
     """The mission of one vehicle and how far it has come.
 
@@ -369,7 +374,7 @@ class MissionFlight:
 
     def _is_done(self, item: MissionItem, now: int) -> bool:
         if item.command == DELAY:
-            return now - self._arrived >= max(item.param1, 0.0) * 1e6
+            return now - self._arrived >= _seconds(item) * 1e6
         if self._gate is not None:
             return self._is_past_gate(self._gate)
         if not item.is_destination:
@@ -386,8 +391,8 @@ class MissionFlight:
             return True
         if item.command == LOITER_UNLIMITED:
             return False
-        stay = item.param1 if item.command in (WAYPOINT, LOITER_TIME) else 0.0
-        return now - self._arrived >= max(stay, 0.0) * 1e6
+        stay = _seconds(item) if item.command in (WAYPOINT, LOITER_TIME) else 0.0
+        return now - self._arrived >= stay * 1e6
 
     def _is_there(self) -> bool:
         target, state = self._target, self._state

@@ -71,7 +71,7 @@ COMMANDER = _table(
             "",
             "Offboard lost: 0 position, 1 altitude, 2 stabilized, 3 return, 4 land, 5 hold, 6, 7 disarm",
         ),
-        ("COM_RC_IN_MODE", 1, 0, 4, "", "Manual control from 0 RC, 1 MAVLink, 2-3 either, 4 none"),
+        ("COM_RC_IN_MODE", 1, 0, 4, "", "Manual control: 4 ignores the sticks, all else takes them"),
         ("COM_RC_LOSS_T", 0.5, 0, 35, "s", "Manual control missing this long is lost"),
         ("COM_RC_OVERRIDE", 1, 0, 3, "", "Sticks take over from bit 0 automatic modes, bit 1 offboard"),
         ("COM_RC_STICK_OV", 30.0, 5, 80, "%", "Stick movement that takes over"),

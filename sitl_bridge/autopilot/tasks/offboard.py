@@ -17,6 +17,20 @@ BLIND_DESCENT = 0.3
 """m/s^2 of downward acceleration where no height is known (FlightTaskDescend.cpp)."""
 
 
+def is_meaningful(target: OffboardTarget) -> bool:
+    """Whether a target's numbers can be followed: none infinite, its attitude a rotation."""
+    numbers = (*target.position, *target.velocity, *target.acceleration)
+    numbers += (target.yaw, target.yaw_rate, target.thrust, *(target.angular_velocity or ()))
+    if any(map(math.isinf, numbers)):
+        return False
+    if target.angular_velocity is not None and any(map(math.isnan, target.angular_velocity)):
+        return False
+    if target.attitude is None:
+        return True
+    size = math.sqrt(sum(part * part for part in target.attitude))
+    return abs(size - 1.0) < 0.01  # false for nan, too
+
+
 def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetector, output: Output) -> bool:
     """Put an offboard target into the output; True where it asks to leave the ground."""
     if target.attitude is not None:

@@ -136,7 +136,8 @@ class OrbitTask:
         point.x, point.y = circle.x + radius * c, circle.y + radius * s
         point.vx, point.vy = -self._speed * s, self._speed * c
         inward = self._speed * self._speed / circle.radius
-        point.ax, point.ay = -inward * c - gain / dt * s, -inward * s + gain / dt * c
+        along = gain / dt if dt > 0.0 else 0.0
+        point.ax, point.ay = -inward * c - along * s, -inward * s + along * c
 
     def _look(self, dt: float) -> float:
         """Turn the heading and return the rate to feed forward."""
