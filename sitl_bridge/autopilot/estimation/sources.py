@@ -313,17 +313,18 @@ def take_range(estimator: Any, estimate: Any, measurement: Any, source: int, age
     if math.isnan(measurement.range) or not recall(estimator, age):
         return
     x = estimator.nominal
-    zn, ze, cosine = rotated(estimator.past_attitude, 0.0, 0.0, 1.0)
+    _, _, cosine = rotated(estimator.past_attitude, 0.0, 0.0, 1.0)
     if cosine < STEEPEST:
         return
-    _, _, below, _, _, _ = _lever(estimator, estimator.range_position)
-    distance = (x[GROUND] - estimator.past_position[2] - below) / cosine
+    arm = _lever(estimator, estimator.range_position)
+    distance = (x[GROUND] - estimator.past_position[2] - arm[2]) / cosine
+    about_north, about_east = _distance_by_tilt(estimator, distance, arm)
     estimator.term_count = 0
     term(estimator, np.int64(GROUND), 1.0 / cosine)
     term(estimator, np.int64(POSITION + 2), -1.0 / cosine)
     term(estimator, np.int64(VELOCITY + 2), age / cosine)
-    term(estimator, np.int64(TILT), -distance / cosine * ze)
-    term(estimator, np.int64(TILT + 1), distance / cosine * zn)
+    term(estimator, np.int64(TILT), about_north)
+    term(estimator, np.int64(TILT + 1), about_east)
     estimator.residual[0] = measurement.range - distance
     estimator.spread[0] = project(estimator) + estimator.range_variance
     verdict = judge(estimator, estimate, source)
@@ -335,19 +336,40 @@ def take_range(estimator: Any, estimate: Any, measurement: Any, source: int, age
 
 
 @compiled
-def flow_terms(estimator: Any, axis: int, sign: float, distance: float, speed: Any) -> None:
+def _distance_by_tilt(estimator: Any, distance: float, arm: Any) -> tuple[float, float]:
+    """How the distance to the ground along body down changes with the tilt about north and east.
+
+    Args:
+        estimator: ESTIMATOR record.
+        distance: m.
+        arm: place of the sensor relative to the inertial unit, NED.
+    """
+    zn, ze, cosine = rotated(estimator.past_attitude, 0.0, 0.0, 1.0)
+    return -(distance * ze + arm[1]) / cosine, (distance * zn + arm[0]) / cosine
+
+
+@compiled
+def flow_terms(estimator: Any, axis: int, sign: float, distance: float, arm: Any) -> None:
     """Angular rate of the ground along a body axis: sign times velocity along the axis over the distance."""
     column = rotated(estimator.past_attitude, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 0.0)
-    along = speed[0] * column[0] + speed[1] * column[1] + speed[2] * column[2]
+    v = estimator.past_velocity
+    along = 0.0
+    for i in range(3):
+        along += (v[i] + arm[3 + i]) * column[i]
     _, _, cosine = rotated(estimator.past_attitude, 0.0, 0.0, 1.0)
     scale = sign / distance
+    nearer = -scale * along / distance
+    about_north, about_east = _distance_by_tilt(estimator, distance, arm)
     estimator.term_count = 0
     for i in range(3):
         ahead, behind = (i + 1) % 3, (i + 2) % 3
         term(estimator, VELOCITY + i, scale * column[i])
-        term(estimator, TILT + i, -scale * (speed[ahead] * column[behind] - speed[behind] * column[ahead]))
-    term(estimator, np.int64(GROUND), -scale * along / (distance * cosine))
-    term(estimator, np.int64(POSITION + 2), scale * along / (distance * cosine))
+        turning = -scale * (v[ahead] * column[behind] - v[behind] * column[ahead])
+        if i < 2:
+            turning += nearer * (about_north if i == 0 else about_east)
+        term(estimator, TILT + i, turning)
+    term(estimator, np.int64(GROUND), nearer / cosine)
+    term(estimator, np.int64(POSITION + 2), -nearer / cosine)
     estimator.residual[axis] = -scale * along
 
 
@@ -358,18 +380,16 @@ def take_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age:
     if measurement.flow_quality <= 0.0 or span <= 0.0 or not recall(estimator, age + 0.5 * span):
         return
     _, _, cosine = rotated(estimator.past_attitude, 0.0, 0.0, 1.0)
-    _, _, below, vn, ve, vd = _lever(estimator, estimator.flow_position)
-    past = estimator.past_velocity
-    speed = (past[0] + vn, past[1] + ve, past[2] + vd)
     if cosine < STEEPEST:
         return
-    distance = (estimator.nominal[GROUND] - estimator.past_position[2] - below) / cosine
+    arm = _lever(estimator, estimator.flow_position)
+    distance = (estimator.nominal[GROUND] - estimator.past_position[2] - arm[2]) / cosine
     if distance < NEAREST_FLOW:
         return
     r, s = estimator.residual, estimator.spread
     for axis in range(2):
         # Motion along x makes positive flow about y, motion along y negative flow about x.
-        flow_terms(estimator, axis, 1.0 - 2.0 * axis, distance, speed)
+        flow_terms(estimator, axis, 1.0 - 2.0 * axis, distance, arm)
         seen = measurement.flow[1 - axis] - measurement.flow_gyroscope[1 - axis]
         r[axis] += seen / span
         s[axis] = project(estimator) + estimator.flow_variance[1 - axis] / (span * span)
@@ -380,7 +400,7 @@ def take_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age:
     if verdict:
         for axis in range(2):
             residual = r[axis]
-            flow_terms(estimator, axis, 1.0 - 2.0 * axis, distance, speed)
+            flow_terms(estimator, axis, 1.0 - 2.0 * axis, distance, arm)
             fuse(estimator, residual, estimator.flow_variance[1 - axis] / (span * span), np.int64(-1), 0.0)
 
 
