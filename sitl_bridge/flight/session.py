@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import math
 import os
 import signal
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
 from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.compiled import announced
@@ -317,7 +319,9 @@ class FlightSession:
 
     def _catalogue(self) -> EventCatalogue | None:
         if self.flown_by.px4 is None:
-            return None
+            path = self.directory.autopilot / EVENTS
+            path.write_text(json.dumps(event_catalogue()), encoding="utf-8")
+            return EventCatalogue(path)
         path = self.flown_by.px4.etc / "extras" / "all_events.json.xz"
         return EventCatalogue(path) if path.is_file() else None
 
