@@ -10,12 +10,23 @@ import pytest
 from hypothesis import settings
 
 from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.find import find_px4
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
 # Kernels compile on their first call, and machines are noisy: no test fails by the clock.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what flies real PX4 where there is none, with the reason and the remedy."""
+    if item.get_closest_marker("px4") is not None:
+        try:
+            find_px4()
+        except UserError as error:
+            pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from sitl_bridge.flight.vehicle import Vehicle, connect, reason, within
 DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Where PX4's first simulated instance sends its offboard link."""
 
-URL_VARIABLE = "SITL_BRIDGE_URL"
+URL_VARIABLE, SYSTEM_VARIABLE = "SITL_BRIDGE_URL", "SITL_BRIDGE_SYSTEM"
 
 Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
 
@@ -54,6 +54,13 @@ def command_line(description: str | None, url: str = "url") -> argparse.Argument
         default=30.0,
         metavar="S",
         help="s to wait for the vehicle to be heard",
+    )
+    parser.add_argument(
+        "--system",
+        type=int,
+        default=os.environ.get(SYSTEM_VARIABLE) or None,
+        metavar="ID",
+        help=f"MAVLink system id of the vehicle, where several are heard (${SYSTEM_VARIABLE} sets it)",
     )
     return parser
 
@@ -114,7 +121,7 @@ async def _main(mission: Mission, options: argparse.Namespace) -> int:
 
 
 async def _fly(mission: Mission, options: argparse.Namespace) -> None:
-    async with connect(options.url, options.connect_limit) as vehicle:
+    async with connect(options.url, options.connect_limit, options.system) as vehicle:
         vehicle.say(f"connected on {options.url}")
         try:
             await mission(vehicle, options)

@@ -35,7 +35,7 @@ from sitl_bridge.flight.monitor import BatterySample, Message, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
 from sitl_bridge.flight.picture import draw
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
-from sitl_bridge.flight.script import INTERRUPTED, SUCCEEDED, URL_VARIABLE
+from sitl_bridge.flight.script import INTERRUPTED, SUCCEEDED, SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.flight.summary import Outcome, summarise, write_json
 from sitl_bridge.flight.ulog import FlightRecord, read_flight
 from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall
@@ -458,7 +458,7 @@ class FlightSession:
         with unbroken():
             self._mission = subprocess.Popen(
                 [sys.executable, "-u", *command],
-                env=os.environ | {URL_VARIABLE: settings.url},
+                env=os.environ | {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

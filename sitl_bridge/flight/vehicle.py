@@ -439,12 +439,14 @@ def _keep_mavsdk_quiet() -> None:
 
 
 @asynccontextmanager
-async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
-    """Connect to the first autopilot heard on ``url`` and yield it, watched.
+async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -> AsyncIterator[Vehicle]:
+    """Connect to an autopilot heard on ``url`` and yield it, watched.
 
     Args:
         url: MAVSDK connection URL, e.g. ``udpin://127.0.0.1:14540``.
         limit: s of wall time to wait for the autopilot's first heartbeat.
+        system_id: MAVLink system id of the autopilot; None takes the first that is heard.  All simulated
+            PX4s from the eleventh on send to one port.
 
     Raises:
         MissionFailedError: when the URL is wrong or its port taken, or when nothing is heard in time.
@@ -459,10 +461,14 @@ async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
                 f"cannot open {url}: {error}. It must be one of {URL_FORMS}, "
                 "and no other program may use its port"
             ) from error
-        system = await mavsdk.first_autopilot(timeout_s=limit)
+        if system_id is None:
+            system = await mavsdk.first_autopilot(timeout_s=limit)
+        else:
+            system = await _find(mavsdk, system_id, limit)
         if system is None:
+            which = "an autopilot" if system_id is None else f"the autopilot with system id {system_id}"
             raise MissionFailedError(
-                f"waited {limit:.0f} s for an autopilot on {url} and heard none: is PX4 running, "
+                f"waited {limit:.0f} s for {which} on {url} and heard none: is PX4 running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
         async with _watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
@@ -470,6 +476,17 @@ async def connect(url: str, limit: float = 30.0) -> AsyncIterator[Vehicle]:
     finally:
         log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
         mavsdk.destroy()
+
+
+async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
+    """The autopilot with a system id, or None when it is not heard within ``limit`` s of wall time."""
+    end = asyncio.get_running_loop().time() + limit
+    while asyncio.get_running_loop().time() < end:
+        for system in await mavsdk.get_systems():
+            if await system.has_autopilot() and await system.get_system_id() == system_id:
+                return system
+        await asyncio.sleep(0.05)
+    return None
 
 
 @asynccontextmanager

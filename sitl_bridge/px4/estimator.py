@@ -36,6 +36,10 @@ MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
 ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
 """m/s^2 and rad/s, greatest EKF2_ACC_NOISE and EKF2_GYR_NOISE."""
+FLOW_NOISE, FLOW_GATE = 0.15, 3.0
+"""rad/s and deviations, EKF2_OF_N_MIN and EKF2_OF_GATE's defaults."""
+GATE = 5.0
+"""Deviations, EKF2_GPS_P_GATE and EKF2_GPS_V_GATE's default."""
 BIASES_COVERED = 4.0
 """Deviations of a bias that its limit in EKF2 covers; commander warns at 0.75 of the limit (3 deviations)."""
 
@@ -172,9 +176,18 @@ def _range_finder(airframe: Airframe, sensor: RangeFinderSpecification) -> Param
 
 
 def _flow(sensor: OpticalFlowSpecification) -> Parameters:
-    """An optical flow camera: fused, and how high it sees."""
+    """An optical flow camera: fused, how high it sees, and how far off a good sample may be.
+
+    EKF2's gate of 3 deviations of 0.15 rad/s would reject a good sample of a 50 Hz camera every few minutes;
+    it is opened to 5 deviations of the true noise, as PX4's own gates of GPS are.  The flow is turned by the
+    gyroscope's angle, whose noise adds to it.
+    """
+    record = sensor.pack()
+    noise = float(np.hypot(record["noise"][:2].max(), record["noise"][2:5].max())) / sensor.period
+    gate = GATE * noise / FLOW_NOISE
     found: Parameters = {
         "EKF2_OF_CTRL": 1,
+        "EKF2_OF_GATE": round(max(gate, FLOW_GATE), 2),
         "EKF2_OF_DELAY": _delay(sensor.latency),
         "SENS_FLOW_MAXHGT": min(max(sensor.maximum_height, 1.0), 100.0),
     }
