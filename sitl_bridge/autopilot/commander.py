@@ -743,6 +743,8 @@ class Commander:
         else:
             self._fly_by_sticks(mode, ramping, dt)
         if output.level == layout.TRAJECTORY:
+            if self.land.held_up:
+                output.stay_level()
             self._takeoff.shape(output)
         elif self._takeoff.on_ground and not self._has_thrust(output):
             output.clear(layout.IDLE)

@@ -30,6 +30,10 @@ PRESS_DELAY, PRESS_TIME = 0.5, 1.0
 """s without descent before the descent is asked for harder, and until no thrust at all is asked for."""
 
 
+FORGIVING = 3.0
+"""s of pressing that a second of movement undoes."""
+
+
 class Held:
     """A condition that counts once it has held for a time."""
 
@@ -86,6 +90,11 @@ class LandDetector:
         return self._contact.state
 
     @property
+    def held_up(self) -> bool:
+        """Asked to descend and not descending: it stands on something, and can only tip over."""
+        return self.press > 0.0 or (self.in_descend and self.ground_contact)
+
+    @property
     def carried(self) -> float:
         """0..1, how much of the weight the ground seems to carry, as thrust is taken away to see."""
         return min(self.press / GRAVITY, 1.0)
@@ -134,8 +143,10 @@ class LandDetector:
     def _update_press(self, moving: bool, dt: float) -> None:
         # On the ground a controller may settle at much of the weight; only a vehicle that stands on something
         # does not fall when no thrust is left.
-        if self.in_descend and not moving:
-            self._stuck += dt
-            self.press = GRAVITY * max(0.0, min(1.0, (self._stuck - PRESS_DELAY) / PRESS_TIME))
+        if not self.in_descend:
+            self._stuck = 0.0
+        elif moving:  # maybe only rocks on its legs
+            self._stuck = max(0.0, self._stuck - FORGIVING * dt)
         else:
-            self._stuck = self.press = 0.0
+            self._stuck = min(self._stuck + dt, PRESS_DELAY + PRESS_TIME)
+        self.press = GRAVITY * max(0.0, (self._stuck - PRESS_DELAY) / PRESS_TIME)

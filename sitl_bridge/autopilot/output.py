@@ -52,6 +52,11 @@ class Output:
         self.rates = (0.0, 0.0, 0.0)
         self.thrust = 0.0
 
+    def stay_level(self) -> None:
+        """Give up where it is going, and stay upright."""
+        self.x = self.y = self.vx = self.vy = math.nan
+        self.ax = self.ay = 0.0
+
     def write(self, setpoint: Any) -> None:
         """Into a () SETPOINT record."""
         setpoint["level"] = self.level

@@ -319,6 +319,3 @@ class AutomaticTask:
             if not self._state.valid & POSITION:
                 output.x = output.y = math.nan
                 output.vx = output.vy = output.ax = output.ay = 0.0
-            if self._land.ground_contact:  # level: on its legs it cannot move, only tip over
-                output.x = output.y = output.vx = output.vy = math.nan
-                output.ax = output.ay = 0.0

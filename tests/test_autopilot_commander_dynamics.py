@@ -1,0 +1,71 @@
+"""The commander over the real dynamics, sensors, estimator and controllers: from the ground to the ground."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sitl_bridge.autopilot.fleet import Fleet, Member
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+TAKEOFF, LAND, ARM = 22, 21, 400
+
+
+class Flown:
+    """One vehicle with its stack."""
+
+    def __init__(self, airframe: str, wind: float) -> None:
+        blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
+        world = World(WorldSpecification(wind=blowing) if blowing else None)
+        self.fleet = Fleet(world, [Member(load_airframe(airframe))], seed=3)
+        self.commander = self.fleet.pilots[0].commander
+
+    def do(self, command: int, first: float = math.nan) -> int:
+        return self.commander.command(command, [first, *[math.nan] * 6], self.fleet.time)
+
+    def until_mode(self, name: str, limit: float) -> None:
+        end = self.fleet.time + limit * 1e6
+        while self.commander.mode.name != name:
+            self.fleet.advance()
+            assert self.fleet.time < end, f"still in {self.commander.mode.name}"
+
+    def run(self, seconds: float) -> None:
+        end = self.fleet.time + seconds * 1e6
+        while self.fleet.time < end:
+            self.fleet.advance()
+
+
+@pytest.mark.parametrize(
+    ("airframe", "wind"), [("iris", 0.0), ("iris", 8.0), ("hummingbird", 0.0), ("firefly", 5.0)]
+)
+def test_it_takes_off_holds_lands_and_disarms(airframe: str, wind: float) -> None:
+    flown = Flown(airframe, wind)
+    commander = flown.commander
+    flown.run(5.0)
+    assert commander.arming_problems == ()
+    commander.parameters.set("MIS_TAKEOFF_ALT", 4.0)
+    assert flown.do(TAKEOFF) == 0
+    assert flown.do(ARM, 1.0) == 0
+    flown.run(0.1)
+    flown.until_mode("Hold", 20.0)
+    flown.run(6.0)
+    truth = flown.fleet.simulation.states["position"][0]
+    held = truth.copy()
+    assert -held[2] == pytest.approx(4.0, abs=0.5)
+    assert math.hypot(held[0], held[1]) < 1.5  # the GPS' own error
+    assert flown.do(LAND) == 0
+    lowest = 0.0
+    for _ in range(600):
+        flown.fleet.advance()
+        state = flown.fleet.simulation.states[0]
+        lowest = max(lowest, float(state["velocity"][2]))
+        if not commander.armed:
+            break
+    assert not commander.armed
+    assert lowest < 1.2  # MPC_LAND_SPEED 0.7 m/s
+    texts = [text for _, text in commander.texts]
+    assert texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
+    assert math.dist(truth[:2], held[:2]) < 1.5
