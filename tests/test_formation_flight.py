@@ -16,6 +16,7 @@ from sitl_bridge.flight.formation.choreography import Choreography
 from sitl_bridge.flight.formation.flock import Setpoints, States, fly
 from sitl_bridge.flight.formation.formation import Conduct, Formation
 from sitl_bridge.flight.formation.graph import BEACON, Radio, Topology, algebraic_connectivity, hops
+from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.patterns import closest_pair, pattern
 from sitl_bridge.flight.formation.point_mass import PointMass, PointMassFlock
 from sitl_bridge.flight.formation.roles import (
@@ -329,6 +330,33 @@ def test_one_leaves_and_the_others_fly_on(action: str) -> None:
         run.formation.abort(5)
 
 
+def test_a_leader_that_leaves_is_followed_by_the_next() -> None:
+    def hook(self: Flight, states: States) -> None:
+        if states.time == 15_000_000:
+            self.formation.abort(0, "land")
+
+    run = flight("consensus", graph="inwards", loss=0.3, delay=0.1, hook=hook, patterns=("cube",)).fly(45.0)
+    assert run.formation.leaders == (1,)
+    assert run.worst_error(18.0) < 0.5
+    assert run.states[-1].position[0, 2] == pytest.approx(run.states[0].position[0, 2], abs=0.1)
+
+
+def test_nobody_leaves_before_it_was_seen() -> None:
+    run = flight()
+    with pytest.raises(UserError, match="vehicle 2 has not been seen yet"):
+        run.formation.abort(2)
+    with pytest.raises(UserError, match="there is no vehicle 9"):
+        run.formation.abort(9)
+
+
+def test_one_that_comes_late_takes_its_slot() -> None:
+    run = flight(hook=gone(4, at=0.0, back=12.0), patterns=("cube",))
+    run.flock.alive[4] = False
+    run.fly(40.0)
+    assert run.worst_error(30.0) < 0.1
+    assert np.isfinite(np.stack([s.position for s in run.states])).all()
+
+
 def test_patterns_can_be_ordered_in_flight_for_those_that_are_left() -> None:
     def hook(self: Flight, states: States) -> None:
         if states.time == 24_000_000:
@@ -526,3 +554,21 @@ def test_yaw_turns_the_short_way_at_its_rate() -> None:
     assert math.degrees(flock.yaw[0]) == pytest.approx(174.5)
     flock.advance(2_000_000)
     assert math.degrees(flock.yaw[0]) == pytest.approx(190.0)
+
+
+# ---------------------------------------------------------------- towards MAVSDK
+
+
+def test_setpoints_become_mavsdks_in_the_vehicles_own_frame_and_in_degrees() -> None:
+    told = Setpoints.none(2)
+    origin = np.array([10.0, 0.0, 0.0])
+    assert offboard_target(told, 1, origin) is None
+    told.velocity[1], told.yaw[1] = (1.0, 2.0, -3.0), math.pi / 2
+    alone = offboard_target(told, 1, origin)
+    assert (alone.east_m_s, alone.yaw_deg) == (2.0, pytest.approx(90.0))
+    told.position[1] = (12.0, 3.0, -5.0)
+    position, velocity = offboard_target(told, 1, origin)
+    assert (position.north_m, position.east_m, position.down_m) == (2.0, 3.0, -5.0)
+    assert velocity.down_m_s == -3.0
+    told.acceleration[1] = (0.1, 0.2, 0.3)
+    assert offboard_target(told, 1, origin)[2].down_m_s2 == pytest.approx(0.3)

@@ -163,6 +163,12 @@ def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
     assert timeout("{kind: chain, delay: 0.5}") > 3 * 0.5
 
 
+def test_a_graph_that_leaves_somebody_out_is_refused(tmp_path: Path) -> None:
+    graph = "  heading: 0\n  graph: {kind: links, links: [[0, 1], [1, 2]]}"
+    with pytest.raises(UserError, match="carries no word of the leader to vehicle 3"):
+        load_formation(scenario(tmp_path, ("  heading: 0", graph)))
+
+
 def test_a_long_chain_with_delay_does_not_take_its_leader_for_lost(tmp_path: Path) -> None:
     graph = "  heading: 0\n  graph: {kind: chain, delay: 0.2, loss: 0.3}"
     result = fly_quick(load_formation(scenario(tmp_path, ("  heading: 0", graph), ("count: 4", "count: 9"))))

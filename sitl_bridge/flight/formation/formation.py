@@ -111,8 +111,8 @@ class Formation:
         self._start = np.zeros(count, dtype=np.int64)
         self._centre = np.zeros(count, REFERENCE)
         # --- ways of their own
-        self._home: Array = np.zeros((0, 3))
-        self._home_yaw: Array = np.zeros(0)
+        self._home: Array = np.full((count, 3), np.nan)
+        self._home_yaw: Array = np.full(count, np.nan)
         self._leaving: dict[int, Legs] = {}
         self._lost_way: set[int] = set()
         self._returning: dict[int, Legs] = {}
@@ -186,6 +186,8 @@ class Formation:
             raise UserError(f"there is no vehicle {vehicle}; they are 0 to {len(self.present) - 1}")
         if not self.present[vehicle]:
             raise UserError(f"vehicle {vehicle} has left the formation already")
+        if np.isnan(self._home_yaw[vehicle]):
+            raise UserError(f"vehicle {vehicle} has not been seen yet, so it cannot leave the formation")
         self.present[vehicle] = False
         self._leaving[vehicle] = leave(
             action, self._time, self._states.position[vehicle], self._states.velocity[vehicle],
@@ -200,8 +202,8 @@ class Formation:
 
     def tick(self, states: States) -> Setpoints:
         """What every vehicle is told at the moment of ``states``; nan for those that are gone."""
-        if not len(self._home):
-            self._home, self._home_yaw = states.position.copy(), states.yaw.copy()
+        new = states.alive & np.isnan(self._home_yaw)
+        self._home[new], self._home_yaw[new] = states.position[new], states.yaw[new]
         self._states, self._time = states, states.time
         self._notice_gone(states)
         on_air = self.members
@@ -296,24 +298,25 @@ class Formation:
     def _return(self, followers: Mask) -> None:
         """Everybody's way to the places of the start, by the plan that all have in common."""
         who = np.flatnonzero(followers)
+        places = self._home[~np.isnan(self._home_yaw)]
         rest = carried(self._centre[who[:1]], self._time + 10**9, self.conduct.coast, self.conduct.braking)
         speed = float(np.linalg.norm(self._centre["velocity"][who[0]]))
         begin_at = self._time + round(1e6 * (speed / self.conduct.braking + 1.0))
         heading = np.full(len(self.present), float(rest["heading"][0]))
         offsets = self.choreography.offsets(self._epoch, begin_at - int(self._start[who[0]]))
         begin = rest["position"] + in_world(offsets, heading, np.zeros(len(heading)))[0][who]
-        choice = assign(begin, self._home)
-        distance, _, i, j = closest_approach(begin, self._home[choice])
+        choice = assign(begin, places)
+        distance, _, i, j = closest_approach(begin, places[choice])
         if distance < self.choreography.limits.separation:
             self._note(-1, f"holds: on the way back {who[i]} and {who[j]} would come within {distance:.2f} m")
             return
         limits = self.choreography.limits
-        farthest = float(np.linalg.norm(begin - self._home[choice], axis=1).max())
+        farthest = float(np.linalg.norm(begin - places[choice], axis=1).max())
         duration = Legs.within(
             0, np.array([[0.0, 0, 0], [farthest, 0, 0]]), (limits.speed,), limits.acceleration
         )
         for row, vehicle in enumerate(who.tolist()):
-            ends = np.stack([begin[row], self._home[choice[row]]])
+            ends = np.stack([begin[row], places[choice[row]]])
             self._returning[vehicle] = Legs(begin_at, ends, duration.durations)
         self._note(-1, "the leader is lost: all return")
 

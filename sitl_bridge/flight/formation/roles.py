@@ -268,16 +268,17 @@ class ConsensusFollower(Follower):
     """
 
     def steer(self, view: View) -> Setpoints:
-        """Position and velocity; a follower that hears nobody stays."""
+        """Position and velocity; who hears nobody flies on as the last word of the centre has it."""
         links = view.links
         centre = view.mean_over_links(links.position - links.offset)
         drift = view.mean_over_links(links.velocity - links.offset_rate)
-        alone = np.isnan(centre[:, 0])
+        alone = np.isnan(centre[:, :1])
+        slot = view.slot
         return Setpoints(
-            np.where(alone[:, None], view.position, centre + view.offset),
-            np.where(alone[:, None], 0.0, drift + view.offset_rate),
-            np.where(alone[:, None], 0.0, view.offset_acceleration),
-            view.centre["heading"].copy(),
+            np.where(alone, slot.position, centre + view.offset),
+            np.where(alone, slot.velocity, drift + view.offset_rate),
+            np.where(alone, slot.acceleration, view.offset_acceleration),
+            slot.yaw,
         )
 
 

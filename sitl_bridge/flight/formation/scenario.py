@@ -213,7 +213,7 @@ class FormationSpecification(BaseModel):
 
     model_config = _STRICT
 
-    count: int = Field(ge=1, le=5000)
+    count: int = Field(ge=1, le=3000)
     start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
     leader: PathSpecification
     patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
@@ -310,7 +310,11 @@ def _patience(made: FormationSpecification, choreography: Choreography) -> float
     everybody = np.ones(made.count, dtype=np.bool_)
     far = 1
     for move in choreography.moves:
-        far = max(far, int(hops(topology.edges(move.end, everybody, [0]), made.count, 0).max()))
+        away = hops(topology.edges(move.end, everybody, [0]), made.count, 0)
+        if away.min() < 0:
+            deaf = int(np.argmin(away))
+            raise UserError(f"the graph ({graph.kind}) carries no word of the leader to vehicle {deaf}")
+        far = max(far, int(away.max()))
     row = 1 if graph.loss == 0.0 else math.ceil(math.log(SILENT_BY_CHANCE) / math.log(graph.loss))
     return max(1.0, far * (graph.delay + (row if far == 1 else 3) / graph.rate) + row / graph.rate)
 
@@ -386,6 +390,7 @@ def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan
         )
     over = max(path.duration, choreography.moves[-1].over * 1e-6) + SETTLING
     duration = over if made.duration is None else made.duration
+    _patience(made, choreography)
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
     if not made.leader.flown:
         choreography.check(path, heading, limits, duration)
