@@ -1,22 +1,134 @@
 from __future__ import annotations
 
-from sitl_bridge.flight.avoidance.closed_loop import fly
-from sitl_bridge.flight.avoidance.scenario import Scenario, VehiclePlan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.flight.avoidance.closed_loop import Flight, fly
+from sitl_bridge.flight.avoidance.comparison import compare, succeeded, table
+from sitl_bridge.flight.avoidance.figures import save_figures
+from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
+from sitl_bridge.flight.avoidance.scenario import Circle, Noise, Scenario, VehiclePlan, load_scenario
+from sitl_bridge.flight.avoidance.settings import AttitudeModel, ControllerSettings
 from sitl_bridge.flight.avoidance.solver import Status
 
-CROSSING = Scenario(
-    name="crossing",
-    duration=8.0,
-    vehicles=(
-        VehiclePlan(name="a", route=((-5.0, 0.0, -5.0), (5.0, 0.0, -5.0))),
-        VehiclePlan(name="b", route=((0.0, -5.0, -5.0), (0.0, 5.0, -5.0))),
-    ),
-)
+MISSIONS = Path(__file__).parents[1] / "missions"
 
 
-def test_a_crossing_pair_keeps_its_distance_by_the_potential_alone() -> None:
-    flight = fly(CROSSING)
-    assert flight.distances().min() > CROSSING.controller.distances.threshold
-    assert not flight.active.any()
+def mission(name: str) -> Scenario:
+    return load_scenario(MISSIONS / f"{name}.yaml")
+
+
+@pytest.fixture(scope="module")
+def crossing() -> Flight:
+    return fly(mission("crossing_pair"))
+
+
+def test_a_crossing_pair_keeps_its_distance_by_the_potential_alone(crossing: Flight) -> None:
+    assert crossing.distances().min() > crossing.scenario.controller.distances.threshold
+    assert not crossing.active.any()
+    assert set(crossing.statuses) == {Status.SOLVED}
+    assert crossing.arrival().max() < 7.0
+
+
+def test_a_flight_is_the_same_to_the_last_bit_when_flown_again() -> None:
+    noise = Noise(position=0.1, velocity=0.05)
+    scenario = mission("crossing_pair").model_copy(update={"duration": 7.0, "noise": noise})
+    first, again, other = (fly(scenario, seed=seed) for seed in (3, 3, 4))
+    assert np.array_equal(first.state, again.state)
+    assert not np.array_equal(first.state, other.state)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_six_vehicles_swap_places_despite_noise_and_delay(seed: int) -> None:
+    flight = fly(mission("swap_six"), seed=seed)
+    assert succeeded(flight)
+    assert set(flight.statuses) <= {Status.SOLVED, Status.SLACK}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
+    failed = [seed for seed in range(100) if not succeeded(fly(mission("swap_six"), seed=seed))]
+    assert failed == []
+
+
+def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
+    flight = fly(Scenario(name="alike", duration=12.0, circle=Circle(count=6, radius=4.0)))
+    assert succeeded(flight)
     assert set(flight.statuses) == {Status.SOLVED}
-    assert flight.arrival().max() < 7.0
+
+
+def test_the_first_in_priority_keeps_to_its_reference_and_the_others_avoid_it() -> None:
+    flight = fly(mission("priority_swap"))
+    assert succeeded(flight)
+    strayed = np.abs(flight.state[:, :, 1:3] - flight.reference[:, :, 1:3]).max(axis=(0, 2))
+    assert strayed[0] < 0.1
+    assert strayed[1:].max() > 0.5
+
+
+def test_a_swarm_passes_a_gate_and_a_pillar() -> None:
+    flight = fly(mission("gate_swarm"))
+    assert succeeded(flight)
+    assert flight.clearances().min() < 1.5  # it did lead close by them
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sixteen_vehicles_swap_places_without_collision() -> None:
+    flight = fly(mission("swap_sixteen"))
+    assert flight.distances().min() > flight.scenario.controller.distances.minimum
+    assert np.isfinite(flight.arrival()).all()
+
+
+def test_a_lost_link_ends_in_no_collision() -> None:
+    scenario = mission("crossing_pair")
+    link = scenario.link.model_copy(update={"loss": 0.8, "delay": 0.1, "rate": 20.0})
+    assert succeeded(fly(scenario.model_copy(update={"link": link})))
+
+
+def test_hover_in_steady_wind_is_free_of_offset_on_the_full_dynamics() -> None:
+    wind = (3.0, -1.0, 0.0)
+    # The model knows neither the wind nor the airframe: the firefly's response, and a mass 5 % too small.
+    scenario = Scenario(
+        name="wind", duration=12.0, wind=wind, vehicles=(VehiclePlan(name="a", route=((0.0, 0.0, -10.0),)),)
+    )
+    plant = DynamicsPlant(load_airframe("iris"), [(0.0, 0.0, -10.0)], [0.0], wind, mass_error=-0.05)
+    flight = fly(scenario, plant=plant)
+    away = np.linalg.norm(flight.state[:, 0, :3] - (0.0, 0.0, -10.0), axis=1)
+    assert away.max() > 0.02  # the wind did push
+    assert away[flight.time > 10.0].max() < 0.05
+
+
+def test_six_vehicles_swap_places_on_the_full_dynamics() -> None:
+    settings = ControllerSettings(
+        model=AttitudeModel(
+            roll_gain=1.0, roll_time_constant=0.15, pitch_gain=1.0, pitch_time_constant=0.15, drag=0.03
+        )
+    )
+    scenario = mission("swap_six").model_copy(update={"controller": settings, "wind": (2.0, 1.0, 0.0)})
+    plans = scenario.plans()
+    plant = DynamicsPlant(
+        load_airframe("iris"), [p.start() for p in plans], [p.yaw for p in plans], scenario.wind
+    )
+    flight = fly(scenario, plant=plant)
+    assert succeeded(flight)
+
+
+def test_the_table_tells_the_methods_apart() -> None:
+    rows = compare([mission("crossing_pair")])
+    by_method = {row.method: row for row in rows}
+    assert by_method["nmpc"].successes == 1
+    # Velocities out of the obstacle's cone, but a vehicle that cannot take them up at once.
+    assert 0.8 < by_method["reciprocal velocity obstacles"].minimum_distance < 1.1
+    assert len(rows) == 4
+    assert all(len(line) <= 120 for line in table(rows).splitlines())
+    assert all(9.9 < row.path_length < 15.0 for row in rows)
+
+
+def test_figures_of_a_flight_are_written(crossing: Flight, tmp_path: Path) -> None:
+    files = save_figures(crossing, tmp_path / "figures")
+    assert sorted(file.name for file in files) == ["crossing_pair_distances.png", "crossing_pair_paths.png"]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.flight.avoidance.layout import STATES
 from sitl_bridge.flight.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
 from sitl_bridge.flight.avoidance.observer import Observer, ObserverNoise
+from sitl_bridge.flight.avoidance.ocp import follow_yaw
 from sitl_bridge.flight.avoidance.references import Reference
 from sitl_bridge.flight.avoidance.settings import ControllerSettings
 from sitl_bridge.flight.avoidance.solver import Solver, Status
@@ -29,7 +31,8 @@ class OwnState:
         position: m NED.
         velocity: m/s NED.
         attitude: roll, pitch, yaw in rad.
-        position_deviation, velocity_deviation: standard deviations NED, m and m/s; they widen distances.
+        position_deviation, velocity_deviation: standard deviations NED, m and m/s, of errors that change
+            from tick to tick; what the observer makes of them widens the distances.
         attitude_deviation: rad, of roll and pitch.
     """
 
@@ -72,7 +75,8 @@ def wrapped(angle: float) -> float:
     return math.remainder(angle, math.tau)
 
 
-def _vector(values: Floats) -> Vector:
+def to_vector(values: Floats) -> Vector:
+    """A tuple of three numbers."""
     return float(values[0]), float(values[1]), float(values[2])
 
 
@@ -115,10 +119,11 @@ class Agent:
             record, self.settings.horizon, self.neighbourhood.capacity, self.settings.iterations
         )
         self._start = start
+        self._course = np.zeros(self.settings.horizon + 1)
         self._ahead: Floats = np.arange(self.settings.horizon + 1, dtype=np.float64) * self.settings.step
+        self._pace, self._behind = 1.0, 0.0
         self._last: int | None = None
         self._input: Floats | None = None
-        self._own: OwnState | None = None
 
     def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
         """Command for the time from ``now`` on.
@@ -130,58 +135,67 @@ class Agent:
         """
         seconds = 0.0 if self._last is None else (now - self._last) * 1e-6
         first = self._last is None or seconds > self.settings.step
-        self._last, self._own = now, own
+        self._last = now
         variance = np.square(
             [*own.position_deviation, *own.velocity_deviation, own.attitude_deviation, own.attitude_deviation]
         )
         measured = np.array([*own.position, *own.velocity, own.attitude[0], own.attitude[1]])
         self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
         self.neighbourhood.hear(neighbours)
-        reference = self.reference.sample(self._ahead + (now - self._start) * 1e-6)
-        yaw, yaw_rate = self._course(own.attitude[2], reference)
+        reference = self._wanted(now, seconds)
+        self._course[0] = own.attitude[2]
+        yaw_rate = follow_yaw(
+            reference,
+            self.settings.yaw_gain,
+            self.settings.limits.yaw_rate,
+            self.settings.step,
+            self._course,
+        )
         if first:
             self.solver.restart(self.observer.state)
         status = self.solver.step(
             self.observer.state,
-            np.diag(variance),
-            yaw,
+            np.ascontiguousarray(self.observer.covariance[:STATES, :STATES]),
+            self._course,
             self.observer.disturbance,
-            np.ascontiguousarray(reference[:, :9]),
+            reference,
             self.neighbourhood.entities(now),
             min(seconds / self.settings.step, 1.0),
         )
         return self._command(status, float(reference[0, 9]), yaw_rate)
 
     def broadcast(self) -> Broadcast:
-        """What to tell others after a tick: the estimate, as uncertain as its source says it is.
+        """What to tell others after a tick: the observer's estimate and how sure it is.
 
         Raises:
             ValueError: before the first tick.
         """
-        if self._last is None or self._own is None:
+        if self._last is None:
             raise ValueError(f"{self.name} has nothing to tell before its first tick")
         state = self.observer.state
+        deviation = np.sqrt(np.diag(self.observer.covariance))
         return Broadcast(
             self.name,
             self._last,
-            _vector(state[:3]),
-            _vector(state[3:6]),
-            self._own.position_deviation,
-            self._own.velocity_deviation,
+            to_vector(state[:3]),
+            to_vector(state[3:6]),
+            to_vector(deviation[:3]),
+            to_vector(deviation[3:6]),
         )
 
-    def _course(self, yaw: float, reference: Floats) -> tuple[Floats, float]:
-        """Yaw along the horizon under the yaw loop, and its first rate."""
-        settings = self.settings
-        course = np.empty(len(reference))
-        first_rate = 0.0
-        for k, row in enumerate(reference):
-            course[k] = yaw
-            rate = settings.yaw_gain * wrapped(row[9] - yaw) + row[10]
-            rate = min(max(rate, -settings.limits.yaw_rate), settings.limits.yaw_rate)
-            first_rate = rate if k == 0 else first_rate
-            yaw += rate * settings.step
-        return course, first_rate
+    def _wanted(self, now: int, seconds: float) -> Floats:
+        """(n + 1, 11) of the reference along the horizon, slowed down where it runs ahead of the vehicle."""
+        self._behind += (1.0 - self._pace) * seconds
+        clock = (now - self._start) * 1e-6 - self._behind
+        here = self.reference.sample(np.array([clock]))[0]
+        speed = float(np.linalg.norm(here[3:6]))
+        lead = float(here[3:6] @ (here[:3] - self.observer.state[:3])) / speed if speed > 0.0 else 0.0
+        self._pace = min(max(2.0 - 2.0 * lead / self.settings.lead, 0.0), 1.0)
+        reference = self.reference.sample(clock + self._pace * self._ahead)
+        reference[:, 3:6] *= self._pace
+        reference[:, 6:9] *= self._pace**2
+        reference[:, 10] *= self._pace
+        return reference
 
     def _command(self, status: Status, yaw_reference: float, yaw_rate: float) -> Command:
         solver = self.solver
@@ -194,8 +208,8 @@ class Agent:
             yaw=wrapped(yaw_reference),
             yaw_rate=yaw_rate,
             thrust=float(u[2]),
-            position=_vector(x[1, :3]),
-            velocity=_vector(x[1, 3:6]),
-            acceleration=_vector((x[1, 3:6] - x[0, 3:6]) / self.settings.step),
+            position=to_vector(x[1, :3]),
+            velocity=to_vector(x[1, 3:6]),
+            acceleration=to_vector((x[1, 3:6] - x[0, 3:6]) / self.settings.step),
             status=status,
         )

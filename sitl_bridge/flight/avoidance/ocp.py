@@ -63,6 +63,32 @@ def level_inputs(
 
 
 @compiled
+def follow_yaw(reference: Any, gain: float, limit: float, step: float, course: Any) -> float:
+    """Yaw along the horizon under the proportional loop of the companion code, and its first rate.
+
+    Args:
+        reference: (n + 1, 11) with yaw and yaw rate in the last columns.
+        gain: 1/s.
+        limit: rad/s.
+        step: s.
+        course: (n + 1,) rad; the first is given, the others are filled.
+
+    Returns:
+        rad/s to command now.
+    """
+    first = 0.0
+    for k in range(course.shape[0]):
+        error = reference[k, 9] - course[k]
+        error -= math.tau * round(error / math.tau)
+        rate = min(max(gain * error + reference[k, 10], -limit), limit)
+        if k == 0:
+            first = rate
+        if k + 1 < course.shape[0]:
+            course[k + 1] = course[k] + rate * step
+    return first
+
+
+@compiled
 def shift(settings_array: Any, plan_x: Any, plan_u: Any, yaw: Any, disturbance: Any, share: float) -> None:
     """Move a plan forward by ``share`` (0..1) of a grid step; its end is continued with the last input.
 
@@ -225,7 +251,7 @@ def weigh(
         plan_x, plan_u: (n + 1, 8), (n, 3).
         yaw: (n + 1,) rad.
         disturbance: (5,).
-        reference: (n + 1, 9): position, velocity, acceleration NED.
+        reference: (n + 1, 11): position, velocity, acceleration NED, yaw, yaw rate.
         entities: (m,) ENTITY.
         spread: (n + 1,) m, own uncertainty.
         hessian, gradient: (n + 1, 8, 8), (n + 1, 8) filled, by the state.

@@ -7,16 +7,55 @@ yaw rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
+from sitl_bridge.compiled import compiled
 from sitl_bridge.errors import UserError
 
 Floats = NDArray[np.float64]
 REFERENCE_WIDTH = 11
+
+
+@compiled
+def sample_legs(
+    points: Any,
+    directions: Any,
+    lengths: Any,
+    peaks: Any,
+    starts: Any,
+    acceleration: float,
+    seconds: Any,
+    out: Any,
+) -> None:
+    """Position, velocity and acceleration on legs with trapezoidal speed; out (k, 11) at seconds (k,)."""
+    legs = lengths.shape[0]
+    leg = 0
+    for k in range(seconds.shape[0]):
+        while leg > 0 and seconds[k] < starts[leg]:
+            leg -= 1
+        while leg < legs - 1 and seconds[k] >= starts[leg + 1]:
+            leg += 1
+        total = starts[leg + 1] - starts[leg]
+        t = min(max(seconds[k] - starts[leg], 0.0), total)
+        left = total - t
+        peak = peaks[leg]
+        rise = peak / acceleration
+        travelled, speed, push = peak * (t - 0.5 * rise), peak, 0.0
+        if t < rise:
+            travelled, speed, push = 0.5 * acceleration * t * t, acceleration * t, acceleration
+        elif left < rise:
+            travelled = lengths[leg] - 0.5 * acceleration * left * left
+            speed, push = acceleration * left, -acceleration
+        if t <= 0.0 or left <= 0.0:
+            push = 0.0
+        for i in range(3):
+            out[k, i] = points[leg, i] + travelled * directions[leg, i]
+            out[k, 3 + i] = speed * directions[leg, i]
+            out[k, 6 + i] = push * directions[leg, i]
 
 
 class Reference(Protocol):
@@ -56,7 +95,7 @@ class Route:
     ) -> None:
         if not (speed > 0.0 and acceleration > 0.0 and depart >= 0.0):
             raise UserError("a route needs a speed and an acceleration above zero and no negative departure")
-        self._points = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        self._points = np.array(points, dtype=np.float64, ndmin=2)
         legs = np.diff(self._points, axis=0)
         self._lengths = np.linalg.norm(legs, axis=1)
         self._directions = legs / np.maximum(self._lengths, 1e-12)[:, None]
@@ -75,23 +114,10 @@ class Route:
         if len(self._lengths) == 0:
             out[:, :3] = self._points[0]
             return out
-        leg = np.clip(np.searchsorted(self._starts, seconds, side="right") - 1, 0, len(self._lengths) - 1)
-        length, peak, a = self._lengths[leg], self._peaks[leg], self._acceleration
-        total = self._starts[leg + 1] - self._starts[leg]
-        t = np.clip(seconds - self._starts[leg], 0.0, total)
-        rise = peak / a
-        left = total - t
-        going, slowing = t < rise, left < rise
-        travelled = np.where(
-            going, 0.5 * a * t**2, np.where(slowing, length - 0.5 * a * left**2, peak * (t - 0.5 * rise))
-        )
-        speed = np.where(going, a * t, np.where(slowing, a * left, peak))
-        underway = (t > 0.0) & (left > 0.0)
-        push = np.where(underway, np.where(going, a, np.where(slowing, -a, 0.0)), 0.0)
-        direction = self._directions[leg]
-        out[:, :3] = self._points[leg] + travelled[:, None] * direction
-        out[:, 3:6] = speed[:, None] * direction
-        out[:, 6:9] = push[:, None] * direction
+        sample_legs(
+            self._points, self._directions, self._lengths, self._peaks, self._starts, self._acceleration,
+            seconds, out,
+        )  # fmt: skip
         return out
 
 

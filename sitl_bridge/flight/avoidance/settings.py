@@ -46,8 +46,9 @@ class Weights(_Section):
     """Weights of eqs 8 to 10; north and east weigh alike.
 
     Tracking and input weights are the companion code's (nonlinear_mpc_firefly.yaml).  The paper gives no
-    figures for the collision cost; ours are the least restless of those tried (1200 and 5000, 4 and 6 1/m) on
-    a crossing pair, six and sixteen vehicles: there the potential alone keeps the distance.
+    figures for the collision cost; ours are the weakest and steepest of those tried (1000 to 5000, 4 to
+    8 1/m) with which the potential alone keeps a crossing pair apart: wider ones hold six vehicles off from
+    a middle that all must cross.
 
     Attributes:
         horizontal_position, vertical_position: 1/m^2.
@@ -65,8 +66,8 @@ class Weights(_Section):
     attitude: NotNegative = 10.0
     tilt_command: Positive = 50.0
     thrust_command: Positive = 1.0
-    collision: NotNegative = 5000.0
-    smoothness: Positive = 4.0
+    collision: NotNegative = 2000.0
+    smoothness: Positive = 8.0
 
 
 class Limits(_Section):
@@ -129,6 +130,9 @@ class ControllerSettings(_Section):
             decided; ours.
         yaw_gain: 1/s, of the yaw loop outside the optimisation; the companion code's K_yaw.
         iterations: of the quadratic program's active-set method before it counts as out of time.
+        lead: m by which the reference may run ahead of the vehicle; it slows down from half of that on and
+            waits there, so that who gave way need not race after it.  Ours; inf follows the clock, as the
+            paper.
         max_age: s after which a neighbour's word is no longer used.
     """
 
@@ -143,6 +147,7 @@ class ControllerSettings(_Section):
     side: NotNegative = 0.5
     yaw_gain: NotNegative = 1.8
     iterations: Annotated[int, Field(ge=1)] = 400
+    lead: Annotated[float, Field(gt=0.0)] = 1.5
     max_age: Positive = 2.0
 
     def record(self) -> NDArray[np.void]:

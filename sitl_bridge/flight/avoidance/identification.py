@@ -1,0 +1,200 @@
+"""Identification of the attitude model of eq. 4 from a recorded flight, and the file it is kept in.
+
+The paper identifies gains and time constants of an unknown attitude controller and leaves open how; here by
+output error: the model is simulated from the commands alone and its parameters moved until it fits the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict
+from scipy.optimize import least_squares
+
+from sitl_bridge.config.yaml_file import read, validate
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.avoidance.model import GRAVITY
+from sitl_bridge.flight.avoidance.settings import AttitudeModel
+
+Floats = NDArray[np.float64]
+
+LEAST_EXCITATION = np.radians(1.0)
+"""rad, standard deviation of a command below which gain and time constant cannot be told apart from noise."""
+LEAST_FIT = 0.5
+"""Share of the angle's deviation that a model must explain to be worth keeping."""
+
+
+@dataclass(frozen=True)
+class AxisFit:
+    """First-order response of one axis.
+
+    Attributes:
+        gain: 1.
+        time_constant: s.
+        offset: rad at which the axis settles when level is commanded.
+        fit: 1 - rms(error) / rms(angle about its mean); 1 is perfect.
+        rms: rad, of the error.
+    """
+
+    gain: float
+    time_constant: float
+    offset: float
+    fit: float
+    rms: float
+
+
+def respond(time: Floats, command: Floats, gain: float, time_constant: float, initial: float) -> Floats:
+    """(t,) angle in rad of eq. 4 for commands (t,) held from each time to the next; exact."""
+    keep = np.exp(-np.diff(time) / time_constant)
+    angle = np.empty(len(time))
+    angle[0] = initial
+    for k, share in enumerate(keep):
+        angle[k + 1] = share * angle[k] + (1.0 - share) * gain * command[k]
+    return angle
+
+
+def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
+    """Gain, time constant and offset by which the model's output fits a recorded angle in least squares.
+
+    Args:
+        time: (t,) s, rising.
+        command: (t,) rad, in force from each time on.
+        angle: (t,) rad.
+
+    Raises:
+        UserError: for arrays that do not fit, commands that hardly move, and a response that is not
+            of this kind.
+    """
+    t, u, y = (np.asarray(values, dtype=np.float64) for values in (time, command, angle))
+    if not (t.ndim == 1 and t.shape == u.shape == y.shape and len(t) >= 20):
+        raise UserError("identification needs time, command and angle of one length, 20 rows at least")
+    if not (np.isfinite([t, u, y]).all() and (np.diff(t) > 0.0).all()):
+        raise UserError("identification needs rising times and numbers throughout")
+    if u.std() < LEAST_EXCITATION:
+        raise UserError(
+            f"the commanded angle varies by {np.degrees(u.std()):.2f} deg only; fly doublets of a few "
+            "degrees in roll and pitch to identify the attitude model"
+        )
+
+    def error(p: Floats) -> Floats:
+        gain, log_time_constant, offset, initial = p
+        return respond(t, u, gain, float(np.exp(log_time_constant)), initial - offset) + offset - y
+
+    span = float(t[-1] - t[0])
+    lower, upper = np.log(1e-3 * span), np.log(span)
+    guess = np.array([1.0, np.clip(np.log(0.2), lower, upper), 0.0, y[0]])
+    found = least_squares(
+        error, guess, bounds=([0.0, lower, -1.0, -np.pi], [5.0, upper, 1.0, np.pi]), x_scale=[1, 1, 0.1, 0.1]
+    )
+    rms = float(np.sqrt(np.mean(np.square(found.fun))))
+    fit = 1.0 - rms / float(y.std()) if y.std() > 0.0 else -np.inf
+    if fit < LEAST_FIT:
+        raise UserError(
+            f"a first-order response explains {max(fit, 0.0):.0%} of the angle only; "
+            "are commands and angles of the same axis and clock?"
+        )
+    gain, log_time_constant, offset, _ = (float(value) for value in found.x)
+    return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit, rms)
+
+
+def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> float:
+    """Lumped drag coefficient of eq. 2 in s/m by linear least squares, not below zero.
+
+    Args:
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        acceleration: (t, 3) m/s^2 NED, in still air.
+        thrust: (t,) m/s^2.
+    """
+    x, a, f = (np.asarray(values, dtype=np.float64) for values in (truth, acceleration, thrust))
+    roll, pitch, yaw = x[:, 6], x[:, 7], x[:, 8]
+    z = np.stack(
+        [
+            np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
+            np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
+            np.cos(pitch) * np.cos(roll),
+        ],
+        axis=-1,
+    )
+    rest = a - (0.0, 0.0, GRAVITY)
+    rest -= z * (z * rest).sum(axis=1, keepdims=True)  # what is left in the rotor plane
+    v = x[:, 3:6]
+    shape = -f[:, None] * (v - z * (z * v).sum(axis=1, keepdims=True))
+    weight = float((shape * shape).sum())
+    return max(float((shape * rest).sum()) / weight, 0.0) if weight > 0.0 else 0.0
+
+
+class Identified(BaseModel):
+    """An attitude model as kept in a file beside its airframe.
+
+    Attributes:
+        airframe: it was identified on.
+        stack: what steered: a flight stack and its version.
+        model: gains, time constants and drag.
+        fit_roll, fit_pitch: 1 is perfect.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    airframe: str
+    stack: str
+    model: AttitudeModel
+    fit_roll: float
+    fit_pitch: float
+
+
+def identify(
+    time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str
+) -> Identified:
+    """Attitude model from a recorded flight in still air.
+
+    Args:
+        time: (t,) s, evenly spaced.
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, in force from each time on.
+        airframe, stack: for the file.
+
+    Raises:
+        UserError: as ``fit_axis``, with the axis.
+    """
+    t, x, u = (np.asarray(values, dtype=np.float64) for values in (time, truth, commands))
+    fits = []
+    for i, axis in enumerate(("roll", "pitch")):
+        try:
+            fits.append(fit_axis(t, u[:, i], x[:, 6 + i]))
+        except UserError as error:
+            raise UserError(f"{axis}: {error}") from error
+    roll, pitch = fits
+    drag = fit_drag(x, np.gradient(x[:, 3:6], t, axis=0), u[:, 2])
+    model = AttitudeModel(
+        roll_gain=roll.gain,
+        roll_time_constant=roll.time_constant,
+        pitch_gain=pitch.gain,
+        pitch_time_constant=pitch.time_constant,
+        drag=drag,
+    )
+    return Identified(airframe=airframe, stack=stack, model=model, fit_roll=roll.fit, fit_pitch=pitch.fit)
+
+
+def save(identified: Identified, path: Path) -> None:
+    """Write an identified model as YAML.
+
+    Raises:
+        UserError: where the file cannot be written.
+    """
+    try:
+        path.write_text(yaml.safe_dump(identified.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> Identified:
+    """Read an identified model.
+
+    Raises:
+        ConfigurationError: with every fault of the file.
+    """
+    return validate(Identified, read(path))

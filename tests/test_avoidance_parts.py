@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.flight.avoidance.agent import Agent, OwnState
+from sitl_bridge.flight.avoidance.classics import METHODS
+from sitl_bridge.flight.avoidance.comparison import compare
+from sitl_bridge.flight.avoidance.identification import (
+    Identified,
+    fit_axis,
+    fit_drag,
+    identify,
+    load,
+    respond,
+    save,
+)
+from sitl_bridge.flight.avoidance.model import GRAVITY
+from sitl_bridge.flight.avoidance.neighbours import (
+    Broadcast,
+    Neighbourhood,
+    check_graph,
+    full_graph,
+    priority_graph,
+)
+from sitl_bridge.flight.avoidance.observer import Observer
+from sitl_bridge.flight.avoidance.references import Route, Table
+from sitl_bridge.flight.avoidance.scenario import Scenario, check_scenario, load_scenario
+from sitl_bridge.flight.avoidance.settings import ControllerSettings, Limits
+
+
+# --- neighbours
+def test_priority_makes_each_avoid_those_above_it_only() -> None:
+    names = ("a", "b", "c", "d")
+    assert full_graph(names)["b"] == ("a", "c", "d")
+    graph = priority_graph(names, ("c", "a"))
+    assert graph == {"c": (), "a": ("c",), "b": ("a", "c", "d"), "d": ("a", "b", "c")}
+    with pytest.raises(UserError, match="no vehicle 'z'"):
+        priority_graph(names, ("z",))
+    with pytest.raises(UserError, match="more than once"):
+        priority_graph(names, ("a", "a"))
+    with pytest.raises(UserError, match="no vehicle 'z'"):
+        check_graph({"a": ("z",)}, names)
+
+
+def word(name: str, time: int, north: float, speed: float) -> Broadcast:
+    return Broadcast(name, time, (north, 0.0, 0.0), (speed, 0.0, 0.0), (0.1, 0.1, 0.2), (0.0, 0.0, 0.3))
+
+
+def test_the_newest_word_of_those_to_avoid_counts() -> None:
+    known = Neighbourhood(("b", "c"), (), ControllerSettings())
+    known.hear(
+        [word("b", 2_000_000, 5.0, 1.0), word("b", 1_000_000, 4.0, 1.0), word("x", 2_000_000, 1.0, 0.0)]
+    )
+    known.hear([word("c", 1_500_000, 7.0, 0.04)])
+    b, c = known.entities(2_050_000)
+    assert b["position"][0] == 5.0
+    assert b["age"] == pytest.approx(0.05)
+    np.testing.assert_allclose(b["position_variance"], (0.01, 0.01, 0.04))
+    assert c["velocity"][0] == 0.0  # below the speed threshold: taken as standing still
+    assert len(known.entities(4_100_000)) == 0
+    assert known.silent == ("b", "c")
+
+
+# --- references
+def test_a_route_is_driven_at_its_speed_and_acceleration() -> None:
+    route = Route([(0.0, 0.0, -5.0), (8.0, 0.0, -5.0)], speed=2.0, acceleration=1.0, depart=1.0)
+    assert route.duration == pytest.approx(1.0 + 8.0 / 2.0 + 2.0 / 1.0)
+    t = np.linspace(-1.0, 9.0, 2001)
+    rows = route.sample(t)
+    np.testing.assert_allclose(rows[:, 0], np.cumsum(rows[:, 3]) * 0.005, atol=0.01)
+    assert rows[:, 3].max() == pytest.approx(2.0)
+    assert np.abs(rows[:, 6]).max() == pytest.approx(1.0)
+    assert tuple(rows[-1, :3]) == (8.0, 0.0, -5.0)
+    np.testing.assert_allclose(np.gradient(rows[:, 0], t)[250:-250], rows[250:-250, 3], atol=0.01)
+
+
+def test_a_short_leg_never_reaches_its_speed() -> None:
+    rows = Route([(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)], speed=5.0, acceleration=1.0).sample(
+        np.linspace(0, 2, 401)
+    )
+    assert rows[:, 4].max() == pytest.approx(1.0, abs=0.01)
+    assert rows[-1, 1] == pytest.approx(1.0)
+
+
+def test_a_table_passes_its_points_from_rest_to_rest() -> None:
+    table = Table([0.0, 2.0, 4.0], [(0, 0, -5), (2, 1, -5), (4, 0, -5)])
+    rows = table.sample(np.array([0.0, 2.0, 4.0, 9.0]))
+    np.testing.assert_allclose(rows[:, :3], [(0, 0, -5), (2, 1, -5), (4, 0, -5), (4, 0, -5)], atol=1e-12)
+    np.testing.assert_allclose(rows[[0, 2, 3], 3:9], 0.0, atol=1e-12)
+    with pytest.raises(UserError, match="rising"):
+        Table([0.0, 0.0], [(0, 0, 0), (1, 0, 0)])
+
+
+# --- observer
+def test_the_observer_finds_a_steady_force_and_a_crooked_rest() -> None:
+    record = ControllerSettings().record()
+    observer = Observer(record)
+    gain, tau = record[0]["gain"], record[0]["time_constant"]
+    force, rest = np.array([0.8, -0.5, 0.3]), np.array([0.03, -0.02])
+    x, dt = np.zeros(8), 0.01
+    random = np.random.default_rng(2)
+    for k in range(1500):
+        u = np.array([0.1 * math.sin(0.02 * k), 0.1 * math.cos(0.03 * k), GRAVITY])
+        noise = np.concatenate([0.02 * random.standard_normal(6), 0.005 * random.standard_normal(2)])
+        observer.update(x + noise, np.square([0.02] * 6 + [0.005] * 2), u, 0.0, dt)
+        z = np.array([np.sin(x[7]) * np.cos(x[6]), -np.sin(x[6]), np.cos(x[7]) * np.cos(x[6])])
+        drag = 0.01 * GRAVITY * (x[3:6] - z * (z @ x[3:6]))
+        acceleration = np.array([0.0, 0.0, GRAVITY]) - GRAVITY * z - drag + force
+        x[:3] += dt * x[3:6] + 0.5 * dt**2 * acceleration
+        x[3:6] += dt * acceleration
+        x[6:] += (1.0 - np.exp(-dt / tau)) * (gain * u[:2] + rest - x[6:])
+    np.testing.assert_allclose(observer.disturbance[:3], force, atol=0.15)
+    np.testing.assert_allclose(observer.disturbance[3:], rest, atol=0.01)
+    assert np.linalg.eigvalsh(observer.covariance)[0] > 0.0
+
+
+# --- agent
+def test_an_agent_alone_flies_to_its_reference_and_turns() -> None:
+    agent = Agent("a", Route([(0.0, 0.0, -5.0)], yaw=0.5))
+    command = agent.tick(1_000_000, OwnState((-1.0, 0.0, -5.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), ())
+    assert command.pitch < -0.05  # nose down: northwards
+    assert command.yaw == 0.5
+    assert command.yaw_rate == pytest.approx(1.8 * 0.5)
+    assert command.position[0] > -1.0
+    assert agent.broadcast().time == 1_000_000
+    with pytest.raises(ValueError, match="before its first tick"):
+        Agent("b", Route([(0.0, 0.0, -5.0)])).broadcast()
+
+
+# --- identification
+def doublets(time: Any) -> Any:
+    return np.radians(8.0) * np.sign(np.sin(2.0 * math.pi * time / 2.5)) * (time > 0.5)
+
+
+def test_gain_and_time_constant_are_found_in_a_noisy_response() -> None:
+    time = np.arange(0.0, 20.0, 0.01)
+    command = doublets(time)
+    clean = respond(time, command, 0.78, 0.259, 0.05)
+    exact = fit_axis(time, command, clean)
+    assert exact.gain == pytest.approx(0.78)
+    assert exact.time_constant == pytest.approx(0.259)
+    noise = np.radians(0.5) * np.random.default_rng(3).standard_normal(len(time))
+    fitted = fit_axis(time, command, clean + noise + 0.01)
+    assert fitted.gain == pytest.approx(0.78, rel=0.02)
+    assert fitted.time_constant == pytest.approx(0.259, rel=0.03)
+    assert fitted.offset == pytest.approx(0.01, abs=0.002)
+    assert 0.85 < fitted.fit < 0.97
+
+
+def test_identification_refuses_what_tells_nothing() -> None:
+    time = np.arange(0.0, 10.0, 0.01)
+    with pytest.raises(UserError, match="doublets"):
+        fit_axis(time, 0.0 * time, 0.0 * time)
+    noise = np.random.default_rng(4).standard_normal(len(time))
+    with pytest.raises(UserError, match="first-order"):
+        fit_axis(time, doublets(time), noise)
+    with pytest.raises(UserError, match="rising"):
+        fit_axis(time[::-1], doublets(time), noise)
+    with pytest.raises(UserError, match="one length"):
+        fit_axis(time, time[:-1], time)
+
+
+def test_a_flights_model_is_identified_stored_and_read_again(tmp_path: Path) -> None:
+    time = np.arange(0.0, 15.0, 0.01)
+    truth, commands = np.zeros((len(time), 9)), np.zeros((len(time), 3))
+    commands[:, 0], commands[:, 1], commands[:, 2] = doublets(time), doublets(time + 0.6), GRAVITY
+    truth[:, 6] = respond(time, commands[:, 0], 0.9, 0.15, 0.0)
+    truth[:, 7] = respond(time, commands[:, 1], 1.1, 0.2, 0.0)
+    found = identify(time, truth, commands, airframe="iris", stack="test")
+    assert found.model.roll_gain == pytest.approx(0.9)
+    assert found.model.roll_time_constant == pytest.approx(0.15)
+    assert found.model.pitch_gain == pytest.approx(1.1)
+    assert found.model.pitch_time_constant == pytest.approx(0.2)
+    save(found, tmp_path / "iris.yaml")
+    assert load(tmp_path / "iris.yaml") == found
+    assert isinstance(found, Identified)
+    (tmp_path / "bad.yaml").write_text("airframe: x\nmodel: {roll_gain: -1.0}\n")
+    with pytest.raises(ConfigurationError, match="roll_gain"):
+        load(tmp_path / "bad.yaml")
+
+
+def test_drag_is_found_from_accelerations() -> None:
+    random = np.random.default_rng(5)
+    truth = np.zeros((200, 9))
+    truth[:, 3:6] = 3.0 * random.standard_normal((200, 3))
+    thrust = np.full(200, GRAVITY)
+    z = np.array([0.0, 0.0, 1.0])
+    v = truth[:, 3:6]
+    acceleration = -0.03 * GRAVITY * (v - np.outer(v @ z, z)) + 0.05 * random.standard_normal((200, 3))
+    assert fit_drag(truth, acceleration, thrust) == pytest.approx(0.03, abs=0.002)
+
+
+# --- refusals
+def scenario(**changes: Any) -> Scenario:
+    data: dict[str, Any] = {
+        "name": "s",
+        "duration": 10.0,
+        "vehicles": [
+            {"name": "a", "route": [(0.0, 0.0, -5.0), (4.0, 0.0, -5.0)]},
+            {"name": "b", "route": [(0.0, 3.0, -5.0), (4.0, 3.0, -5.0)]},
+        ],
+    }
+    return Scenario.model_validate(data | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"priority": ["a", "z"]}, "no vehicle 'z'"),
+        ({"vehicles": []}, "no vehicle"),
+        ({"duration": 2.0}, r"takes 3\.3 s of 2.0 s"),
+        (
+            {"vehicles": [{"name": "a", "route": [(0, 0, 0)]}, {"name": "b", "route": [(0, 0.5, 0)]}]},
+            "0.50 m apart",
+        ),
+        (
+            {"vehicles": [{"name": "a", "route": [(0, 0, 0)]}, {"name": "a", "route": [(5, 0, 0)]}]},
+            "called 'a'",
+        ),
+        ({"vehicles": [{"name": "a"}]}, "route or a table"),
+        ({"vehicles": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "rising"),
+        (
+            {"vehicles": [{"name": "a", "route": [(0, 0, 0), (4, 0, 0)], "acceleration": 9.0}]},
+            "25.0 deg of tilt",
+        ),
+        ({"vehicles": [{"name": "a", "table": [(0, 0, 0, 0), (1, 0, 0, -9)]}]}, "vertical"),
+        ({"obstacles": [{"kind": "sphere", "centre": (4, 0, -5), "radius": 1.0}]}, "ends -1.00 m from"),
+        ({"obstacles": [{"kind": "box", "centre": (0, 0, -4.2), "edges": (1, 1, 1)}]}, "starts 0.30 m from"),
+    ],
+)
+def test_a_scenario_that_cannot_fly_is_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_scenario(scenario(**changes))
+
+
+def test_a_sound_scenario_is_accepted() -> None:
+    check_scenario(scenario())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("controller: {distances: {minimum: -0.9}}", "controller.distances.minimum"),
+        ("controller: {distances: {minimum: 1.5}}", "minimum must be less than threshold"),
+        ("noise: {position: -1.0}", "noise.position"),
+        ("link: {loss: 1.5}", "link.loss"),
+        ("obstacles: [{kind: pyramid, centre: [0.0, 0.0, 0.0]}]", "obstacles"),
+        ("priorities: [a]", "did you mean `priority`"),
+    ],
+)
+def test_a_bad_file_is_refused_with_line_and_place(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(f"name: bad\nduration: 20.0\ncircle: {{count: 4, radius: 4.0}}\n{text}\n")
+    with pytest.raises(ConfigurationError, match=message):
+        load_scenario(file)
+
+
+def test_limits_without_hover_are_refused() -> None:
+    with pytest.raises(ValueError, match="hover"):
+        Limits(thrust_min=10.0)
+
+
+# --- methods
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(UserError, match="repelling velocity"):
+        compare([scenario()], ["magic"])
+
+
+def test_reciprocal_velocity_obstacles_share_the_change() -> None:
+    settings = ControllerSettings()
+
+    class Pilot:
+        speed = 2.0
+
+    pilot: Any = Pilot()
+    pilot.settings = settings
+    law = METHODS["reciprocal velocity obstacles"]
+    gap = np.array([4.0, 0.0, 0.0])
+    v = np.array([1.0, 0.0, 0.0])
+    one = law(pilot, np.zeros(3), v, v, np.array([gap]), np.array([-v]))
+    other = law(pilot, gap, -v, -v, np.array([np.zeros(3)]), np.array([v]))
+    np.testing.assert_allclose(one, -other, atol=1e-9)
+    # The relative velocity is now outside: within 2 s they pass at 0.9 m.
+    relative = one - other
+    closest = min(np.linalg.norm(gap - relative * t) for t in np.linspace(0.0, 2.0, 201))
+    assert closest == pytest.approx(0.9, abs=0.01)
+
+
+def test_voronoi_cells_leave_half_the_gap_to_each() -> None:
+    class Pilot:
+        speed = 2.0
+        settings = ControllerSettings()
+
+    pilot: Any = Pilot()
+    law = METHODS["buffered Voronoi cells"]
+    towards = np.array([2.0, 0.0, 0.0])
+    found = law(pilot, np.zeros(3), towards, towards, np.array([[3.0, 0.0, 0.0]]), np.zeros((1, 3)))
+    assert found[0] == pytest.approx(0.5 * (3.0 - 0.9), abs=1e-3)
+
+
+def test_the_repelling_velocity_pushes_both_apart_sideways() -> None:
+    class Pilot:
+        speed = 5.0
+
+    pilot: Any = Pilot()
+    law = METHODS["repelling velocity"]
+    a, b = np.zeros(3), np.array([0.75, 0.0, 0.0])
+    none = np.zeros(3)
+    one = law(pilot, a, none, none, np.array([b]), np.zeros((1, 3)))
+    other = law(pilot, b, none, none, np.array([a]), np.zeros((1, 3)))
+    np.testing.assert_allclose(one, -other)
+    # Halfway within 1.5 m, with a gain of 2 m/s: 1 m/s, across the line between them.
+    assert np.linalg.norm(one) == pytest.approx(1.0)
+    assert one[0] == 0.0
