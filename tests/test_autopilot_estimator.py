@@ -159,16 +159,17 @@ def test_errors_are_as_large_as_the_covariance_says(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "firefly", "hector", "iris_full"])
-def test_errors_stay_as_large_as_the_covariance_says_for_ten_minutes(name: str) -> None:
-    bench = Bench(load_airframe(name), wandering(601.0), list(range(100, 200)))
+def test_errors_stay_as_large_as_the_covariance_says_for_five_minutes(name: str) -> None:
+    bench = Bench(load_airframe(name), wandering(301.0), list(range(100, 140)))
     grant_speed_errors(bench)
-    low, high = bounds(15, 100)
+    low, high = bounds(15, 40)
     inside = []
-    for _ in range(20):
+    bench.fly(1.5)
+    for _ in range(9):
         bench.fly(30.0)
         inside.append(low < nees(bench).mean() < high)
     # Errors half a minute apart are not independent, so a seed that strays shows more than once.
-    assert sum(inside) >= 18
+    assert sum(inside) >= 8
 
 
 @pytest.mark.parametrize("name", ["iris", "hector", "iris_full"])
