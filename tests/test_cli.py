@@ -61,6 +61,7 @@ def test_checking_a_plan_tells_what_it_holds() -> None:
         (("fly", "none.plan"), "none.plan"),
         (("fly", "missions/square.plan", "--speed", "0"), "--speed"),
         (("fly", "missions/square.plan", "--wind", "gale"), "--wind"),
+        (("fly", "missions/square.plan", "--wind", "turbulence=-3"), "cannot read 'turbulence=-3'"),
         (("fly", "missions/square.plan", "--px4", "/nonexistent"), "/nonexistent"),
         (("serve", "--on-stall", "panic"), "--on-stall"),
         (("export", "none"), "none"),

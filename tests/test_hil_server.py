@@ -19,6 +19,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import LockstepServer, OnStall
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.layout import START
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
@@ -83,6 +84,21 @@ def test_every_frame_is_answered_before_the_next_goes_out(
         assert status.links[0].answers >= len(peer.times) - SILENT_FRAMES - 2
         assert np.all(np.diff(peer.times) == STEP)
         assert peer.times[0] == server.simulation.start + STEP
+
+
+def test_an_event_changes_the_wind_in_flight(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
+    rows = Rows()
+    server = serve(recorder=rows)
+    simulation = server.simulation
+    storm = WindSpecification(steady=SteadyWind(speed=9.0, direction=180.0))
+    server.at(1.0, lambda: simulation.world.set_wind(storm, simulation.time))
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 400, "400 steps")
+    server.close()
+    table = rows.all()
+    late = table["time"] > simulation.start + 1_000_000
+    assert np.all(table["wind"][~late] == 0.0)
+    np.testing.assert_allclose(table["wind"][late][:, 0], 9.0)
 
 
 class Pipelined(Peer):

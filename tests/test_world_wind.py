@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.layout import STATE
 from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
+from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.layout import WIND_STATE
 from sitl_bridge.world.wind import (
     Gust,
@@ -26,6 +28,7 @@ from sitl_bridge.world.wind import (
     parse_wind,
     wind_velocity,
 )
+from sitl_bridge.world.world import World, WorldSpecification
 
 FEET = 0.3048
 
@@ -160,6 +163,63 @@ def test_a_recorded_wind_is_followed_and_winds_add_up(tmp_path: Path) -> None:
     np.testing.assert_allclose(blow(wind, start=9_000_000)[0], [5.0, -2.0, 1.0], atol=1e-12)
 
 
+@pytest.mark.parametrize("first", [0.0, 10.0, 1.7e9])
+def test_a_repeating_wind_goes_through_its_table_again_wherever_its_times_begin(
+    tmp_path: Path, first: float
+) -> None:
+    file = tmp_path / "wind.csv"
+    file.write_text(f"t,north,east,down\n{first},0,0,0\n{first + 2.0},4,0,0\n{first + 4.0},0,0,0\n")
+    world = World(
+        WorldSpecification(wind=WindSpecification(series=WindSeries(file=file, repeat=True))), start=0
+    )
+    out = np.zeros((1, 3))
+    states, vehicles = np.zeros(1, WIND_STATE), np.zeros(1, STATE)
+    for seconds in (0.5, 3.0, 10.5, 12.0, 14.5, 31.0):
+        _blow(world.wind, states, world.wind_series, vehicles, round(seconds * 1e6), 4000, out)
+        # A triangle of 4 m/s and 4 s; ``first`` is where it stands at the time 0.
+        phase = (seconds - first) % 4.0
+        assert out[0, 0] == pytest.approx(2.0 * min(phase, 4.0 - phase), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "names", ["t,east,north,down", "time,north,east,down", "t,north,east,up", "t,speed,direction,down"]
+)
+def test_columns_in_another_order_or_of_other_names_are_refused(tmp_path: Path, names: str) -> None:
+    file = tmp_path / "wind.csv"
+    file.write_text(f"# recorded on a mast\n{names}\n0,1,2,3\n1,1,2,3\n")
+    with pytest.raises(UserError, match=rf"wind\.csv: .*t,north,east,down in this order.*not {names}"):
+        WindSpecification(series=WindSeries(file=file)).load_series()
+
+
+def test_column_names_may_be_quoted_or_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "wind.csv"
+    series = WindSpecification(series=WindSeries(file=file))
+    for header in ('"T", "North", "East", "Down"\n', "\ufefft,north,east,down\n", ""):
+        file.write_text(f"{header}0,1,2,3\n1,4,5,6\n", encoding="utf-8")
+        np.testing.assert_array_equal(series.load_series(), [[0, 1, 2, 3], [1, 4, 5, 6]])
+
+
+def test_another_wind_set_in_flight_blows_from_the_next_step_on(
+    make_simulation: Callable[..., Simulation], tmp_path: Path
+) -> None:
+    file = tmp_path / "wind.csv"
+    file.write_text("t,north,east,down\n0,0,0,0\n1,0,0,2\n")
+    simulation = make_simulation()
+    simulation.advance(10)
+    np.testing.assert_array_equal(simulation.states["wind"], [[0.0, 0.0, 0.0]])
+    gust = Gust(start=0.5, speed=6.0, direction=180.0, length=2.0, passing_speed=20.0)
+    simulation.world.set_wind(
+        WindSpecification(steady=SteadyWind(speed=8.0, direction=270.0), gusts=(gust,)), simulation.time
+    )
+    simulation.advance(1)
+    np.testing.assert_allclose(simulation.states["wind"], [[0.0, 8.0, 0.0]], atol=1e-12)
+    simulation.advance(250)
+    np.testing.assert_allclose(simulation.states["wind"], [[6.0, 8.0, 0.0]], atol=1e-12)
+    simulation.world.set_wind(WindSpecification(series=WindSeries(file=file)), simulation.time)
+    simulation.advance(126)  # the last of these steps begins half a second after the change
+    np.testing.assert_allclose(simulation.states["wind"], [[0.0, 0.0, 1.0]], atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -196,8 +256,14 @@ def test_winds_are_read_from_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "8@y", "-3@0", "8@270,gale", "8,profile=jet", "nan@0", "turbulence=no"]
-)
+    "text",
+    [
+        "", "x", "8@", "8@y", "-3@0", "8@270,gale", "8,profile=jet", "nan@0", "turbulence=no",
+        "turbulence=-3", "turbulence=0", "turbulence=nan", "turbulence=inf", "turbulence=", "8@270@3",
+        "8@270,5@90", "turbulence=light,turbulence=severe", "8,profile=log,profile=steady", "profile=log",
+        "turbulence=light,profile=log",
+    ],
+)  # fmt: skip
 def test_what_is_no_wind_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UserError, match="8@270"):
         parse_wind(text)

@@ -26,6 +26,9 @@ AIRSPEED_FLOOR = 1.0
 a steady push would be left of it.  Least passing speed, chosen well below walking wind (Beaufort 1 begins at
 0.3 m/s, 2 at 1.6 m/s)."""
 
+SERIES_COLUMNS = ("t", "north", "east", "down")
+"""Of a recorded wind: s, m/s NED."""
+
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 NonNegative = Annotated[float, Field(ge=0.0)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -77,7 +80,7 @@ class WindSeries(BaseModel):
     model_config = _STRICT
 
     file: Path
-    repeat: bool = Field(False, description="begin again after the last row")
+    repeat: bool = Field(False, description="begin again after the last row; absent: its values hold on")
 
 
 class WindSpecification(BaseModel):
@@ -127,8 +130,8 @@ class WindSpecification(BaseModel):
             return np.zeros((0, 4))
         path = self.series.file
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(lines)])
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(path, lines)])
         except OSError as error:
             raise UserError(f"{path}: cannot read the recorded wind: {error.strerror}") from error
         except ValueError as error:
@@ -140,11 +143,22 @@ class WindSpecification(BaseModel):
         return np.ascontiguousarray(rows)
 
 
-def _data_lines(lines: list[str]) -> list[str]:
-    """Lines of figures: without comments, empty lines and a first line of column names."""
+def _data_lines(path: Path, lines: list[str]) -> list[str]:
+    """Lines of figures: without comments, empty lines and a first line of column names.
+
+    Raises:
+        UserError: when the columns are named otherwise, or in another order, than they are read.
+    """
     filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    named = bool(filled) and filled[0].lstrip()[:1].strip("+-.0123456789") != ""
-    return filled[1:] if named else filled
+    if not filled or filled[0].lstrip()[:1].strip("+-.0123456789") == "":
+        return filled
+    names = tuple(name.strip().strip('"').lower() for name in filled[0].split(","))
+    if names != SERIES_COLUMNS:
+        raise UserError(
+            f"{path}: the columns of a recorded wind are {','.join(SERIES_COLUMNS)} in this order (s, m/s"
+            f" NED), not {filled[0].strip()}"
+        )
+    return filled[1:]
 
 
 def parse_wind(text: str) -> WindSpecification:
@@ -154,35 +168,50 @@ def parse_wind(text: str) -> WindSpecification:
     or the wind at 20 ft in m/s; ``profile=log`` makes SPEED the wind at 20 ft of a logarithmic profile.
 
     Raises:
-        UserError: when the text is not of that form.
+        UserError: when the text is not of that form, says something twice, or gives a profile no speed.
     """
-    speed: float | None = None
-    direction = 0.0
-    turbulence: str | float | None = None
-    profile = "steady"
+    fields: dict[str, Any] = {}
     for part in (piece.strip() for piece in text.split(",")):
-        name, equals, value = part.partition("=")
+        name, equals, value = (piece.strip() for piece in part.partition("="))
         try:
-            if not equals:
-                head, _, tail = part.partition("@")
-                speed, direction = float(head), float(tail or 0.0)
-                if not (math.isfinite(speed) and speed >= 0.0 and math.isfinite(direction)):
-                    raise ValueError(part)
-            elif name == "turbulence":
-                turbulence = value if value in TURBULENCE_SPEED else float(value)
-            elif name == "profile" and value in ("log", "steady"):
-                profile = value
-            else:
-                raise ValueError(part)
+            name, read = _read_part(name, value) if equals else ("speed", _read_speed(part))
         except ValueError as error:
             raise UserError(
                 f"--wind {text!r}: cannot read {part!r}; write it as 8@270,turbulence=light,profile=log"
             ) from error
-    fields: dict[str, Any] = {"turbulence": turbulence}
-    if speed:
-        key = "log_profile" if profile == "log" else "steady"
-        fields[key] = {"speed": speed, "direction": direction}
+        if name in fields:
+            raise UserError(f"--wind {text!r}: the {name} is said twice; write it as 8@270,turbulence=light")
+        fields[name] = read
+    profile = fields.pop("profile", "steady")
+    if "speed" in fields:
+        speed, direction = fields.pop("speed")
+        fields["log_profile" if profile == "log" else "steady"] = {"speed": speed, "direction": direction}
+    elif profile == "log":
+        raise UserError(f"--wind {text!r}: a profile needs a speed; write it as 8@270,profile=log")
     return WindSpecification.model_validate(fields)
+
+
+def _read_speed(part: str) -> tuple[float, float]:
+    """``SPEED@DIRECTION`` or ``SPEED``, which then comes from the north."""
+    head, at, tail = part.partition("@")
+    speed, direction = float(head), float(tail) if at else 0.0
+    if not (math.isfinite(speed) and speed >= 0.0 and math.isfinite(direction)):
+        raise ValueError(part)
+    return speed, direction
+
+
+def _read_part(name: str, value: str) -> tuple[str, str | float]:
+    """``turbulence=...`` or ``profile=...``."""
+    if name == "profile" and value in ("log", "steady"):
+        return name, value
+    if name != "turbulence":
+        raise ValueError(name)
+    if value in TURBULENCE_SPEED:
+        return name, value
+    speed = float(value)
+    if not (math.isfinite(speed) and speed > 0.0):
+        raise ValueError(value)
+    return name, speed
 
 
 @compiled
@@ -341,7 +370,8 @@ def wind_velocity(
     if series.shape[0] > 0:
         moment = (time - wind.series_start) * 1e-6
         if wind.series_period > 0:
-            moment %= wind.series_period * 1e-6
+            # The times of the table lie between its first and its last, wherever it begins.
+            moment = series[0, 0] + (moment - series[0, 0]) % (wind.series_period * 1e-6)
         north += _interpolate(series, moment, 1)
         east += _interpolate(series, moment, 2)
         down += _interpolate(series, moment, 3)
