@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.formation.choreography import Choreography
-from sitl_bridge.flight.formation.flock import Setpoints, States, fly
+from sitl_bridge.flight.formation.flock import Setpoints, States, fly, fly_async
 from sitl_bridge.flight.formation.formation import Conduct, Formation
 from sitl_bridge.flight.formation.graph import BEACON, Radio, Topology, algebraic_connectivity, hops
 from sitl_bridge.flight.formation.offboard_target import offboard_target
@@ -169,6 +170,31 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
     assert tracks(1) == tracks(1)
     assert tracks(1) != tracks(2)
+
+
+class Telling:
+    """A flock that keeps its own time, as vehicles behind a link do."""
+
+    def __init__(self, flock: PointMassFlock) -> None:
+        self.flock = flock
+        self.begun = False
+
+    async def next_states(self) -> States:
+        if self.begun:
+            self.flock.advance(self.flock.time + TICK)
+        self.begun = True
+        await asyncio.sleep(0)
+        return self.flock.states()
+
+    async def command(self, setpoints: Setpoints) -> None:
+        self.flock.command(setpoints)
+
+
+def test_vehicles_that_keep_their_own_time_fly_the_same_tracks() -> None:
+    by_hand = flight(delay=0.1, loss=0.3).fly(12.0)
+    by_itself = flight(delay=0.1, loss=0.3)
+    asyncio.run(fly_async(by_itself.formation, Telling(by_itself.flock), 12_000_000, by_itself._watch))
+    assert [s.position.tobytes() for s in by_itself.states] == [s.position.tobytes() for s in by_hand.states]
 
 
 def test_a_formation_turns_with_its_leader() -> None:

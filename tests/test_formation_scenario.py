@@ -157,9 +157,11 @@ def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
         return load_formation(file).formation().conduct.timeout * 1e-6
 
     assert timeout("{kind: star}") == 1.0
-    # 12 beacons of 50 ms lost in a row have a probability of 5e-7 at 30 %; each of two hops adds its delay.
+    # 12 beacons of 50 ms lost in a row have a probability of 5e-7 at 30 %.
     assert math.ceil(math.log(1e-6) / math.log(0.3)) == 12
-    assert timeout("{kind: star, delay: 0.2, loss: 0.3}") == pytest.approx(0.2 + 24 * 0.05)
+    assert timeout("{kind: star, delay: 0.5, loss: 0.3}") == pytest.approx(
+        0.5 + (1 + 1 / 0.7 + 12) * 0.05, abs=1e-6
+    )
     assert timeout("{kind: chain, delay: 0.5}") > 3 * 0.5
 
 

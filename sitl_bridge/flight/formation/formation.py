@@ -437,12 +437,14 @@ class Formation:
     # ---------------------------------------------------------------- how well
 
     def slot_errors(self, states: States) -> Array:
-        """Distance (n,) in m of each member from its slot as the leader's own place has it; nan for others.
+        """Distance (n,) in m of each member from its slot as the leader's own place has it.
 
-        With nobody leading, from its slot about the centre it last heard of.
+        With nobody leading, from its slot about the centre it last heard of; nan for those that are gone,
+        have left, or are on their way back.
         """
         leaders = self.leaders
-        offsets = self._offsets()
+        time = self._time - self.started_at if self.started_at else 0
+        offsets = self.choreography.offsets(self._epoch, time)
         centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
         place = in_world(offsets, centre["heading"], centre["turn_rate"])[0]
         if leaders:
@@ -453,7 +455,9 @@ class Formation:
         else:
             middle = centre["position"]
         error = np.linalg.norm(states.position - (middle + place), axis=1)
-        return np.where(self.members & (self.started_at > 0), error, np.nan)
+        counts = self.members & (self.started_at > 0)
+        counts[[*self._rejoining, *self._lost_way]] = False
+        return np.where(counts, error, np.nan)
 
 
 def _places(line: tuple[int, ...], count: int) -> Index:

@@ -304,7 +304,14 @@ class FormationPlan:
 
 
 def _patience(made: FormationSpecification, choreography: Choreography) -> float:
-    """s after which silence is not chance: the way over all links, and beacons that may be lost in a row."""
+    """s after which silence is not chance.
+
+    Over each link a word takes the delay, the wait for the next beacon and the tries that losses cost in the
+    mean; and somewhere so many may be lost in a row as have a probability of SILENT_BY_CHANCE.
+
+    Raises:
+        UserError: for a graph that leaves somebody out.
+    """
     graph = made.graph
     topology = Topology(graph.kind, graph.neighbours, graph.links)
     everybody = np.ones(made.count, dtype=np.bool_)
@@ -315,8 +322,9 @@ def _patience(made: FormationSpecification, choreography: Choreography) -> float
             deaf = int(np.argmin(away))
             raise UserError(f"the graph ({graph.kind}) carries no word of the leader to vehicle {deaf}")
         far = max(far, int(away.max()))
-    row = 1 if graph.loss == 0.0 else math.ceil(math.log(SILENT_BY_CHANCE) / math.log(graph.loss))
-    return max(1.0, far * (graph.delay + (row if far == 1 else 3) / graph.rate) + row / graph.rate)
+    row = math.ceil(math.log(SILENT_BY_CHANCE) / math.log(graph.loss)) if graph.loss > 0.0 else 0
+    tries = 1.0 + 1.0 / (1.0 - graph.loss)
+    return max(1.0, far * (graph.delay + tries / graph.rate) + row / graph.rate)
 
 
 def _roles(made: FormationSpecification, path: Trajectory, heading: float | None) -> tuple[Leader, Follower]:
