@@ -16,7 +16,7 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.compiled import compiled
 from sitl_bridge.config.airframe import Airframe, load_airframe
-from sitl_bridge.dynamics.layout import OCV_POINTS
+from sitl_bridge.dynamics.layout import OCV_POINTS, STATE
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
@@ -24,6 +24,7 @@ from sitl_bridge.world.world import World, WorldSpecification
 DT = 0.004
 NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 """All shipped airframes."""
+MOTION = ["position", "velocity", "attitude", "angular_velocity"]
 Floats = NDArray[np.float64]
 
 
@@ -100,9 +101,10 @@ class Bench:
             self.setpoints[field] = math.nan
 
     def run(self, seconds: float) -> NDArray[np.void]:
-        """Fly on; returns the states after each step, (steps, n) STATE."""
-        log = []
-        for _ in range(round(seconds / DT)):
+        """Fly on; returns the MOTION of the states after each step, (steps, n)."""
+        steps = round(seconds / DT)
+        log = np.zeros((steps, len(self.states)), [(f, "f8", STATE[f].shape) for f in MOTION])
+        for k in range(steps):
             fly_perfectly(
                 self.states,
                 self.estimates,
@@ -113,8 +115,9 @@ class Bench:
                 self.simulation.controls,
             )
             self.simulation.advance()
-            log.append(self.states.copy())
-        return np.array(log)
+            for field in MOTION:
+                log[field][k] = self.states[field]
+        return log
 
     def take_off(self, height: float = 5.0, seconds: float = 8.0) -> NDArray[np.void]:
         """From idling on the ground to a hover ``height`` m above where the vehicles stood, heading north."""
