@@ -256,6 +256,26 @@ def test_integrators_do_not_wind_up_while_the_vehicle_is_held(law: str) -> None:
     assert bench.errors().max() < 0.1
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_a_landing_in_wind_ends_upright_on_the_feet_with_the_thrust_gone(law: str) -> None:
+    """Leaning into the wind by up to 27 deg, a vehicle that keeps its tilt on the ground tips over."""
+    bench = Bench(NAMES, law, EIGHT)
+    bench.take_off(height=2.0)
+    bench.setpoints["position"][:, 2] = math.nan
+    bench.setpoints["velocity"][:, 2] = 0.7
+    bench.run(5.0)
+    assert (bench.states["in_contact"] > 0).all()
+    assert np.degrees(bench.tilts()).max() < 1.0
+    least = np.maximum(bench.controllers["thrust_min"], 0.1 * bench.controllers["mass"] * 9.81)
+    np.testing.assert_allclose(bench.wrenches["thrust"], least, rtol=0.01)
+    assert bench.states["impact_speed"].max() < 1.5
+    # And up again, without having learnt anything from the ground.
+    bench.setpoints["position"] = bench.home - (0.0, 0.0, 3.0)
+    bench.setpoints["velocity"] = math.nan
+    bench.run(12.0)
+    assert bench.errors().max() < 0.1
+
+
 def test_flight_is_the_same_alone_and_among_others() -> None:
     alone, among = Bench(["hector"]), Bench(["hector", "iris", "ar200"])
     for bench in (alone, among):

@@ -92,6 +92,7 @@ def rest(controller: Any, wrench: Any) -> None:
     """Forget what was learnt in flight, ask for nothing."""
     wrench.thrust = 0.0
     controller.yaw_moment = 0.0
+    controller.grounded = 0.0
     for i in range(3):
         wrench.moment[i] = 0.0
         controller.follows[i] = FREE

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 KINDS = {"hector_pid": HECTOR_PID, "lee": LEE, "rotors": LEE}
 CASCADE = 3.0
 """Gain of a loop over the gain of the one around it.  Loops k and k/3 nested, s^2 + k s + k^2/3, have a
-damping of sqrt(3)/2 = 0.87 and a phase margin of 70 deg; an integral with k/9 keeps 0.76."""
+damping of sqrt(3)/2 = 0.87 and a phase margin of 72 deg; an integral with k/9 keeps 0.76."""
 LINEAR_TILT = 0.35
 """rad, attitude error that takes all of the angular acceleration there is; smaller ones do not saturate."""
 FAST_LAG = 0.02
@@ -151,7 +151,9 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     controller["thrust_min"] = upward @ allocation["thrust_min"]
     controller["thrust_max"] = upward @ allocation["thrust_max"]
     # Braking from a rate at the attitude's gain takes gain times rate; half of what there is.
-    controller["rate_limit"] = np.minimum(RATE_LIMIT, 0.5 * loops.angular_acceleration / loops.attitude)
+    controller["rate_limit"] = np.minimum(
+        RATE_LIMIT, 0.5 * loops.angular_acceleration / np.maximum(loops.attitude, 1e-9)
+    )
     controller["drag"] = (*[_rotor_drag(airframe, world)] * 2, 0.0)
     controller["derivative"], controller["derivative_filter"] = loops.derivative, loops.derivative_filter
     controller["yaw_lead"] = loops.yaw_lead

@@ -15,6 +15,7 @@ from sitl_bridge.autopilot.control.trajectory import (
     POSITION,
     integrate_errors,
     limit_acceleration,
+    settle_on_ground,
 )
 from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.compiled import compiled
@@ -60,6 +61,7 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
         controller.e_i[i] = error
         a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
         a_c[i] += gains.velocity_p[i] * error + controller.integral[i]
+    settle_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, gains.velocity_i, dt)
     lift = controller.gravity - a_c[2]

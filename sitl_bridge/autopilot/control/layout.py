@@ -78,6 +78,7 @@ CONTROLLER = np.dtype(
         ("yaw_rate_d", "f8"),  # rad/s
         ("q_d", "f8", 4),  # attitude asked for
         ("Omega_d", "f8", 3),  # rad/s asked for
+        ("grounded", "f8"),  # s for which something has kept the vehicle from descending
         ("integral", "f8", 3),  # m/s^2 NED
         ("moment_integral", "f8", 3),  # body; rad/s^2 in hector's law, N m in Lee's
         ("Omega_last", "f8", 3),  # rad/s

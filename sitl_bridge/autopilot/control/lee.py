@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.control.trajectory import (
     POSITION,
     integrate_errors,
     limit_acceleration,
+    settle_on_ground,
 )
 from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.compiled import compiled
@@ -68,6 +69,7 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
         controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
         a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
         a_c[i] += controller.integral[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass
+    settle_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
     A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], law.mass * (a_c[2] - law.gravity)

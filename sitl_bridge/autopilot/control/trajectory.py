@@ -24,6 +24,14 @@ LEAST_LIFT = 0.1
 """Of the weight; less upward thrust is not asked for: a vehicle without thrust cannot steer by its tilt."""
 LEAST_ALOFT = 0.3
 """Of the weight; with less thrust the vehicle is on the ground or about to be."""
+GROUND_SPEED = 0.25
+"""m/s, PX4's LNDMC_Z_VEL_MAX: a vehicle that is to descend this much faster, but moves more slowly than
+this, stands on something."""
+GROUND_TIME = 0.1
+"""s for which it does before that is believed.  PX4's land detector takes 0.35 s, in which a vehicle that
+leans into the wind may tip over; here a mistake costs no more than a moment of thrust."""
+GROUND_RELIEF = 0.5
+"""s within which the thrust then goes."""
 # --- CONTROLLER.follows
 FREE = 0
 VELOCITY = 1
@@ -178,6 +186,31 @@ def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt:
     turn = min(max(turn, -limit * dt), limit * dt)
     controller.yaw_d = wrapped(controller.yaw_d + turn)
     controller.yaw_rate_d = rate
+
+
+@compiled
+def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
+    """Level out and let the thrust go where the ground keeps the vehicle from descending.
+
+    Otherwise the tilt that held it against the wind would tip it over on its feet.  A wish to climb ends
+    that at once, and so does a descent faster than what was asked for: then nothing is there to stand on.
+
+    Args:
+        controller: CONTROLLER record; ``a_c`` and the errors ``e_i`` of the law are changed in place.
+        estimate: ESTIMATE record.
+        dt: s.
+    """
+    held = controller.e_i[2] > 0.0
+    if controller.grounded <= GROUND_TIME:
+        held = controller.e_i[2] > GROUND_SPEED and abs(estimate.velocity[2]) < GROUND_SPEED
+    controller.grounded = controller.grounded + dt if held and controller.follows[2] != FREE else 0.0
+    if controller.grounded > GROUND_TIME:
+        share = min((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 1.0)
+        for i in range(3):
+            controller.e_i[i] = 0.0
+        controller.a_c[0] = 0.0
+        controller.a_c[1] = 0.0
+        controller.a_c[2] += share * controller.gravity
 
 
 @compiled
