@@ -25,8 +25,8 @@ LEAST_LIFT = 0.1
 LEAST_ALOFT = 0.3
 """Of the weight; with less thrust the vehicle is on the ground or about to be."""
 GROUND_SPEED = 0.25
-"""m/s, PX4's LNDMC_Z_VEL_MAX: a vehicle that is to descend this much faster, but moves more slowly than
-this, stands on something."""
+"""m/s, PX4's LNDMC_Z_VEL_MAX: a vehicle that is to descend faster than this, and by this much faster than it
+does, but moves more slowly, stands on something."""
 GROUND_TIME = 0.1
 """s for which it does before that is believed.  PX4's land detector takes 0.35 s, in which a vehicle that
 leans into the wind may tip over; here a mistake costs no more than a moment of thrust."""
@@ -200,9 +200,10 @@ def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
         estimate: ESTIMATE record.
         dt: s.
     """
-    held = controller.e_i[2] > 0.0
+    sinking = controller.v_d[2]
+    held = sinking > 0.0 and controller.e_i[2] > 0.0
     if controller.grounded <= GROUND_TIME:
-        held = controller.e_i[2] > GROUND_SPEED and abs(estimate.velocity[2]) < GROUND_SPEED
+        held = min(sinking, controller.e_i[2]) > GROUND_SPEED > abs(estimate.velocity[2])
     controller.grounded = controller.grounded + dt if held and controller.follows[2] != FREE else 0.0
     if controller.grounded > GROUND_TIME:
         share = min((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 1.0)
