@@ -67,6 +67,8 @@ def advance_stack(
         _move_on(setpoint, seconds)
         control(controller, estimate, setpoint, seconds, wrench)
         allocate(allocation, wrench, setpoint.level, controls)
+        for k in range(controls.shape[0]):
+            controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
     done(m)
 
 
