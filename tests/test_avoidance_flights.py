@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.flight.avoidance.agent import Command
 from sitl_bridge.flight.avoidance.closed_loop import Flight, fly
 from sitl_bridge.flight.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.flight.avoidance.figures import save_figures
 from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
+from sitl_bridge.flight.avoidance.identification import Identified, identify
 from sitl_bridge.flight.avoidance.scenario import Circle, Noise, Scenario, VehiclePlan, load_scenario
-from sitl_bridge.flight.avoidance.settings import AttitudeModel, ControllerSettings
+from sitl_bridge.flight.avoidance.settings import ControllerSettings
 from sitl_bridge.flight.avoidance.solver import Status
 
 MISSIONS = Path(__file__).parents[1] / "missions"
@@ -102,12 +104,34 @@ def test_hover_in_steady_wind_is_free_of_offset_on_the_full_dynamics() -> None:
     assert away[flight.time > 10.0].max() < 0.05
 
 
-def test_six_vehicles_swap_places_on_the_full_dynamics() -> None:
-    settings = ControllerSettings(
-        model=AttitudeModel(
-            roll_gain=1.0, roll_time_constant=0.15, pitch_gain=1.0, pitch_time_constant=0.15, drag=0.03
-        )
-    )
+@pytest.fixture(scope="module")
+def identified() -> Identified:
+    """The iris under the built-in attitude loop, shaken by doublets of 8 deg in roll and pitch in turn."""
+    plant = DynamicsPlant(load_airframe("iris"), [(0.0, 0.0, -100.0)], [0.0])
+    time = np.arange(0.0, 12.0, 0.01)
+    truth, commands = np.zeros((len(time), 9)), np.zeros((len(time), 3))
+    commands[:, 2] = 9.80665
+    for axis in (0, 1):
+        wave = np.sign(np.sin(2.0 * np.pi * time / 2.0))
+        commands[:, axis] = np.radians(8.0) * wave * ((time // 4.0) % 2 == axis)
+    still = (0.0, 0.0, 0.0)
+    for k, (roll, pitch, thrust) in enumerate(commands):
+        truth[k] = plant.state()[0]
+        command = Command(roll, pitch, 0.0, 0.0, thrust, still, still, still, Status.SOLVED)
+        plant.advance([command], 0.01)
+    return identify(time, truth, commands, airframe="iris", stack="built-in")
+
+
+def test_the_built_in_attitude_loop_is_identified(identified: Identified) -> None:
+    # The loop reaches what it is told; how soon is its design's matter.
+    assert identified.model.roll_gain == pytest.approx(1.0, abs=0.05)
+    assert identified.model.pitch_gain == pytest.approx(1.0, abs=0.05)
+    assert 0.02 < identified.model.roll_time_constant < 0.4
+    assert min(identified.fit_roll, identified.fit_pitch) > 0.7
+
+
+def test_six_vehicles_swap_places_on_the_full_dynamics(identified: Identified) -> None:
+    settings = ControllerSettings(model=identified.model)
     scenario = mission("swap_six").model_copy(update={"controller": settings, "wind": (2.0, 1.0, 0.0)})
     plans = scenario.plans()
     plant = DynamicsPlant(

@@ -32,6 +32,7 @@ from sitl_bridge.flight.avoidance.observer import Observer
 from sitl_bridge.flight.avoidance.references import Route, Table
 from sitl_bridge.flight.avoidance.scenario import Scenario, check_scenario, load_scenario
 from sitl_bridge.flight.avoidance.settings import ControllerSettings, Limits
+from sitl_bridge.flight.avoidance.solver import Status
 
 
 # --- neighbours
@@ -131,6 +132,22 @@ def test_an_agent_alone_flies_to_its_reference_and_turns() -> None:
     assert agent.broadcast().time == 1_000_000
     with pytest.raises(ValueError, match="before its first tick"):
         Agent("b", Route([(0.0, 0.0, -5.0)])).broadcast()
+
+
+def test_what_is_no_number_is_not_taken_in() -> None:
+    still = (0.0, 0.0, 0.0)
+    agent = Agent("a", Route([(0.0, 0.0, -5.0)]), avoids=["b"])
+    agent.tick(1_000_000, OwnState((0.0, 0.0, -5.0), still, still), ())
+    broken = Broadcast("b", 1_000_000, (math.nan, 0.0, 0.0), still)
+    lost = OwnState((math.nan, 0.0, -5.0), still, still)
+    command = agent.tick(1_010_000, lost, [broken])
+    assert command.status is Status.SHIFTED
+    assert all(math.isfinite(value) for value in (command.roll, command.pitch, command.thrust))
+    assert agent.neighbourhood.garbled == 1
+    statuses = [agent.tick(1_010_000 + 50_000 * k, lost, ()).status for k in range(1, 42)]
+    assert statuses[-1] is Status.EXHAUSTED
+    command = agent.tick(3_070_000, OwnState((0.0, 0.0, -5.0), still, still), ())
+    assert command.status is Status.SOLVED
 
 
 # --- identification

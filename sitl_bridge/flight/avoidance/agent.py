@@ -130,7 +130,7 @@ class Agent:
 
         Args:
             now: us; later than at the last call.
-            own: state of the vehicle now.
+            own: state of the vehicle now; where it holds what is no number, the last plan goes on.
             neighbours: what arrived since the last call, in any order.
         """
         seconds = 0.0 if self._last is None else (now - self._last) * 1e-6
@@ -140,10 +140,12 @@ class Agent:
             [*own.position_deviation, *own.velocity_deviation, own.attitude_deviation, own.attitude_deviation]
         )
         measured = np.array([*own.position, *own.velocity, own.attitude[0], own.attitude[1]])
-        self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
+        sound = bool(np.isfinite(measured).all() and math.isfinite(own.attitude[2]))
+        if sound:
+            self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
+            self._course[0] = own.attitude[2]
         self.neighbourhood.hear(neighbours)
         reference = self._wanted(now, seconds)
-        self._course[0] = own.attitude[2]
         yaw_rate = follow_yaw(
             reference,
             self.settings.yaw_gain,
@@ -153,15 +155,19 @@ class Agent:
         )
         if first:
             self.solver.restart(self.observer.state)
-        status = self.solver.step(
-            self.observer.state,
-            np.ascontiguousarray(self.observer.covariance[:STATES, :STATES]),
-            self._course,
-            self.observer.disturbance,
-            reference,
-            self.neighbourhood.entities(now),
-            min(seconds / self.settings.step, 1.0),
-        )
+        share = min(seconds / self.settings.step, 1.0)
+        if sound:
+            status = self.solver.step(
+                self.observer.state,
+                np.ascontiguousarray(self.observer.covariance[:STATES, :STATES]),
+                self._course,
+                self.observer.disturbance,
+                reference,
+                self.neighbourhood.entities(now),
+                share,
+            )
+        else:
+            status = self.solver.coast(self._course, self.observer.disturbance, share)
         return self._command(status, float(reference[0, 9]), yaw_rate)
 
     def broadcast(self) -> Broadcast:

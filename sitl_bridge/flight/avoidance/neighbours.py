@@ -5,6 +5,7 @@ Turns both into ENTITY records; how far they are and how that is weighed is the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,7 +89,9 @@ class Neighbourhood:
         settings: of the controller.
 
     Attributes:
-        silent: names whose last word was older than max_age at the last call of ``entities``.
+        garbled: words that held what is no number, and were not taken in.
+        silent: names of vehicles that are no longer avoided: at the last call of ``entities`` their word was
+            older than max_age.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Neighbourhood:
     ) -> None:
         self.avoids = frozenset(avoids)
         self.silent: tuple[str, ...] = ()
+        self.garbled = 0
         self._settings = settings
         self._latest: dict[str, Broadcast] = {}
         self._records = np.zeros(len(self.avoids) + len(obstacles), ENTITY)
@@ -109,8 +113,14 @@ class Neighbourhood:
         return len(self._records)
 
     def hear(self, broadcasts: Iterable[Broadcast]) -> None:
-        """Take in what arrived; of each vehicle the newest word counts, in whatever order it comes."""
+        """Take in what arrived; of each vehicle the newest sound word counts, in whatever order it comes."""
         for word in broadcasts:
+            numbers = (
+                *word.position, *word.velocity, *word.position_deviation, *word.velocity_deviation
+            )  # fmt: skip
+            if not all(map(math.isfinite, numbers)):
+                self.garbled += 1
+                continue
             known = self._latest.get(word.name)
             if word.name in self.avoids and (known is None or word.time > known.time):
                 self._latest[word.name] = word

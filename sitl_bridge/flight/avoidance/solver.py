@@ -28,6 +28,10 @@ SLACK_WEIGHT = 1e5
 there is no solution without (exact penalty)."""
 SLACK_CURVATURE = 1e4
 """Cost of a square metre of slack, twice."""
+DAMPING = (500.0, 500.0, 20.0)
+"""Added to the Hessian for each input of the horizon (Levenberg and Marquardt): a sixth of what the first one
+has there, so that a plan moves over a few ticks and does not leap between two ways round somebody.  Where it
+comes to rest is not changed."""
 SLACK_TOLERANCE = 1e-4
 """m of slack below which constraints count as kept."""
 ACTIVE_TOLERANCE = 1e-6
@@ -95,6 +99,8 @@ class Solver:
         self._row_of = np.full((entities, n + 1), -1, np.int64)
         self.rows = np.zeros((capacity, size))
         self.lower, self.upper = np.zeros(size + capacity), np.zeros(size + capacity)
+        self._diagonal = np.diag_indices(size)
+        self._damping = np.tile(DAMPING, n)
         self._sense = np.zeros(size + capacity, np.int32)
         self._sense[size:] = _SOFT
         self.distances = self._distances[:0]
@@ -160,14 +166,10 @@ class Solver:
         Where the program cannot be solved the shifted plan stays as it is.
         """
         self.linearise(state, covariance, yaw, disturbance, reference, entities, share)
-        self._unsolved += share
+        self.hessian[self._diagonal] += self._damping
         solution = self._solve()
         if isinstance(solution, Status):
-            status = Status.EXHAUSTED if self._unsolved > self.horizon else solution
-            if status is Status.EXHAUSTED:
-                unsolved = self._unsolved
-                self.restart(state)
-                self._unsolved = unsolved
+            status = self._go_on(solution, share)
         else:
             self._unsolved = 0.0
             ocp.move(self._by_state, self._by_input, self._deviation, solution, self.plan_x, self.plan_u, 1.0)
@@ -175,6 +177,23 @@ class Solver:
             status = Status.SLACK if self.slack > SLACK_TOLERANCE else Status.SOLVED
         self.counts[status] += 1
         return status
+
+    def coast(self, yaw: Floats, disturbance: Floats, share: float) -> Status:
+        """Go on with the last plan where there is no state to plan from; arguments as ``linearise``."""
+        ocp.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
+        status = self._go_on(Status.SHIFTED, share)
+        self.counts[status] += 1
+        return status
+
+    def _go_on(self, reason: Status, share: float) -> Status:
+        """Keep the shifted plan for as long as its horizon reaches, then level out where it ended."""
+        self._unsolved += share
+        if self._unsolved <= self.horizon:
+            return reason
+        unsolved = self._unsolved
+        self.restart(self.plan_x[0].copy())
+        self._unsolved = unsolved
+        return Status.EXHAUSTED
 
     def _solve(self) -> Floats | Status:
         """Solve with the rows in reach, then with those that the solution violates."""
