@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.formation.assignment import CROSSING, assign, closest_approach
+from sitl_bridge.flight.formation.assignment import CROSSING, assign, assign_wide, closest_approach
 from sitl_bridge.flight.formation.choreography import Choreography, in_world
 from sitl_bridge.flight.formation.patterns import (
     NAMES,
@@ -204,6 +204,18 @@ def test_ways_lead_around_a_vehicle_that_keeps_its_slot() -> None:
     careful = slots[assign(begin, slots, fixed={0: 0}, clearance=1.0)]
     assert closest_approach(begin, blind)[0] < 0.1
     assert closest_approach(begin, careful)[0] > 1.0
+
+
+def test_of_equally_short_ways_the_widest_are_taken() -> None:
+    # Least separations by trying all permutations of the eight followers, the leader in its slot.
+    begin = pattern("cube", 9)
+    for name, widest in (("pyramid", 2.8284), ("triangle", 1.7889), ("cube", 1.7889)):
+        slots = pattern(name, 9)
+        plain = slots[assign(begin, slots, fixed={0: 0}, clearance=1.414)]
+        end = slots[assign_wide(begin, slots, fixed={0: 0}, clearance=1.414)]
+        assert ((end - begin) ** 2).sum() == pytest.approx(((plain - begin) ** 2).sum())
+        assert closest_approach(begin, end)[0] == pytest.approx(widest, abs=1e-3)
+        begin = end
 
 
 def test_more_slots_than_vehicles_leave_the_far_ones_empty() -> None:

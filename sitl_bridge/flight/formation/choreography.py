@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.formation.assignment import assign, closest_approach
+from sitl_bridge.flight.formation.assignment import assign_wide, closest_approach
 from sitl_bridge.flight.formation.patterns import check_separation, closest_pair
 from sitl_bridge.flight.formation.trajectory import (
     ROW_PERIOD,
@@ -143,9 +143,9 @@ class Choreography:
             fixed = {int(rows[0]): 0}
             # Not just past the limit, but as far as free choice would keep them.
             clearance = max(wanted, min(closest_pair(begin)[0], closest_pair(slots)[0]) / math.sqrt(2.0))
-            tried.append(assign(begin, slots, fixed=fixed, clearance=clearance))
+            tried.append(assign_wide(begin, slots, fixed=fixed, clearance=clearance))
         for attempt in range(2):
-            choice = tried[attempt] if attempt < len(tried) else assign(begin, slots)
+            choice = tried[attempt] if attempt < len(tried) else assign_wide(begin, slots)
             distance, part, i, j = closest_approach(begin, slots[choice])
             if distance >= wanted:
                 return choice
