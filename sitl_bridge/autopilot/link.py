@@ -20,7 +20,7 @@ from sitl_bridge.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, ppo
 TICKED = 0
 """The commander is due; the step's answer is not out yet."""
 IDLE = 1
-"""Nothing came for a while."""
+"""Time to look after other things; no frame waits."""
 LOST = 2
 """The peer closed the connection."""
 STEPPED = 3
@@ -114,7 +114,7 @@ def serve(
     clock: Any,
     patience: int,
 ) -> int:
-    """Answer steps until the commander is due, or nothing has come for ``patience`` ns.
+    """Answer steps until the commander is due, or ``patience`` ns have passed and no frame waits.
 
     Args:
         peer: PEER record.

@@ -35,8 +35,11 @@ from sitl_bridge.world.world import World
 FIRST_PORT = 4560
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""
-PATIENCE = 20_000_000
-"""ns without a frame after which the MAVLink ports are looked after; time stands still meanwhile."""
+PATIENCE = 5_000_000
+"""ns of wall time after which partners are answered between two updates of the commander: an upload goes to
+and fro once an item."""
+STANDSTILL = 50_000
+"""us of wall time after which telemetry goes on though simulated time stands still."""
 LOG = Path("log", "flight.ulg")
 AUTOPILOT = 1
 """MAV_COMP_ID_AUTOPILOT1"""
@@ -129,6 +132,7 @@ class LinkedStack:
 
     def run(self) -> None:
         """Fly until the simulator closes the connection."""
+        polled = 0
         while True:
             reason = self._serve(PATIENCE)
             if reason == link.LOST:
@@ -137,11 +141,17 @@ class LinkedStack:
             if reason == link.STEPPED:
                 continue
             now = int(self.pilot.reader["measurement"]["time"])
+            wall = time.monotonic_ns() // 1000
             if reason == link.TICKED:
                 self.pilot.update(now)
                 self.peer["armed"] = int(self.pilot.commander.armed)
-            if self._endpoint is not None:
-                self._endpoint.poll(now, time.monotonic_ns() // 1000)
+            if self._endpoint is None:
+                continue
+            if reason == link.TICKED or wall - polled > STANDSTILL:
+                polled = wall
+                self._endpoint.poll(now, wall)
+            else:
+                self._endpoint.receive(now, wall)
 
     def _serve(self, patience: int) -> int:
         s = self.stacks
