@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
-from sitl_bridge.cli.fly import live_line, parse_speed
+from sitl_bridge.cli.fly import live_line
+from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight import vehicle as vehicle_module

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.cli.fly import parse_speed
+from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.startup import write_startup_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.cli.fly import load_settings_world, parse_speed
+from sitl_bridge.cli.options import load_settings_world, parse_speed
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
@@ -72,21 +73,22 @@ def serve(
     specification = load_settings_world(world, wind)
     factor = parse_speed(speed)
     console = Console()
-    setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
-    place = World(specification)
-    simulation = Simulation(place, [setup], seed=seed)
-    server = LockstepServer(
-        simulation,
-        ports=[FIRST_PORT + instance],
-        host=host,
-        speed=factor,
-        on_stall=policy,
-        notify=lambda line: console.print(Text(line)),
-    )
-    try:
+    with contextlib.ExitStack() as stack:
         with announced(console.print):
+            setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
+            simulation = Simulation(World(specification), [setup], seed=seed)
+            server = LockstepServer(
+                simulation,
+                ports=[FIRST_PORT + instance],
+                host=host,
+                speed=factor,
+                on_stall=policy,
+                notify=lambda line: console.print(Text(line)),
+            )
+            stack.callback(server.close)
             server.prepare()
         directory = RunDirectory(runs_dir, f"serve-{frame.name}")
+        stack.callback(directory.close)
         server.custom = tuple(
             CustomSensorHost(sensor, seed=seed, table=directory.path / f"{sensor.name}.csv")
             for sensor in frame.custom_sensors()
@@ -94,24 +96,22 @@ def serve(
         directory.describe(
             airframe=frame.model_dump(mode="json"), world=specification.model_dump(mode="json"), seed=seed
         )
-        with TruthLog(directory.truth) as log:
-            server.recorder = log
-            console.print(Text(f"run directory {directory.path}"))
-            console.print(
-                Text(f"waiting for PX4 instance {instance} on {host}:{FIRST_PORT + instance}; Ctrl-C ends it")
-            )
-            _watch(server, console, host)
-            server.close()
-    finally:
-        server.close()
+        server.recorder = stack.enter_context(TruthLog(directory.truth))
+        # Whatever ends this, the server writes its last rows before the log is closed.
+        stack.callback(server.close)
+        console.print(Text(f"run directory {directory.path}"))
+        console.print(
+            Text(f"waiting for PX4 instance {instance} on {host}:{FIRST_PORT + instance}; Ctrl-C ends it")
+        )
+        _watch(server, console, host)
     if server.failure is not None:
         raise server.failure
 
 
 def _watch(server: LockstepServer, console: Console, host: str) -> None:
     """Serve until Ctrl-C or until the server ends by itself."""
-    server.start()
     try:
+        server.start()
         if console.is_terminal:
             with Live(console=console, refresh_per_second=10, transient=True) as display:
                 while server.running:

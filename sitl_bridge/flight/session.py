@@ -33,7 +33,6 @@ from sitl_bridge.flight.events import EventCatalogue
 from sitl_bridge.flight.flown_by import Choice, FlownBy, who_flies
 from sitl_bridge.flight.monitor import BatterySample, Message, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
-from sitl_bridge.flight.picture import draw
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED, SUCCEEDED, SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.flight.summary import Outcome, summarise, write_json
@@ -543,6 +542,8 @@ class FlightSession:
         logs["ground truth"] = self.directory.truth
         if record is not None and record.air_time > 0:
             picture = self.directory.path / "flight.png"
+            from sitl_bridge.flight.picture import draw  # matplotlib takes half a second to load
+
             draw(record, picture, f"{outcome.mission}, {outcome.airframe}")
             logs["picture"] = picture
         outcome = _with_logs(outcome, logs)

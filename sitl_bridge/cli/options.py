@@ -1,0 +1,40 @@
+"""Options that several commands have: what their words mean.  Loads nothing that only one command needs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from sitl_bridge.config.world import load_world
+from sitl_bridge.errors import UserError
+from sitl_bridge.world.wind import parse_wind
+from sitl_bridge.world.world import WorldSpecification
+
+
+def parse_speed(text: str) -> float:
+    """``0.5``, ``1``, ``20`` or ``max``.
+
+    Raises:
+        UserError: for anything else.
+    """
+    if text == "max":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not (math.isfinite(speed) and speed > 0):
+        raise UserError(f"--speed {text!r}: write a factor above 0, such as 0.5, 1 or 20, or max")
+    return speed
+
+
+def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecification:
+    """World of the command line: the file, with the wind of ``--wind`` in place of its own.
+
+    Raises:
+        UserError: for a faulty file or wind.
+    """
+    specification = load_world(world) if world is not None else WorldSpecification()
+    if wind is None:
+        return specification
+    return specification.model_copy(update={"wind": parse_wind(wind)})
