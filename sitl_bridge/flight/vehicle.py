@@ -69,7 +69,7 @@ class Vehicle:
         armed: whether the motors may turn.
         landed: MAVSDK's LandedState.
         mode: MAVSDK's FlightMode.
-        ground: m down where it stood when it was armed last; nan before.
+        ground: m down where it stood when it was armed last, or was told to take off; nan before.
         failed_checks: PX4's own words for what keeps it from arming, when it offers them.
         messages: the last status texts, newest last.
         offboard_active: whether an OffboardControl of this program streams setpoints.
@@ -360,6 +360,8 @@ class Vehicle:
             MissionFailedError: when it does not get there in time, or PX4 gives up.
         """
         self.say(f"taking off to {height:g} m")
+        if self.landed == LandedState.ON_GROUND:
+            self.ground = self.position[2]  # the estimate moves until it flies, and PX4's home with it
         await self.action.set_takeoff_altitude(height)
         await self.action.takeoff()
         # PX4 climbs with MPC_TKO_SPEED (1.5 m/s by default) after spooling up for a second or two.
