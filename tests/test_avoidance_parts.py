@@ -247,6 +247,7 @@ def scenario(**changes: Any) -> Scenario:
             "25.0 deg of tilt",
         ),
         ({"vehicles": [{"name": "a", "table": [(0, 0, 0, 0), (1, 0, 0, -9)]}]}, "vertical"),
+        ({"vehicles": [{"name": "a", "route": [(0, 0, 0), (30, 0, 0)], "speed": 4.0}]}, "4.0 m/s; the"),
         ({"obstacles": [{"kind": "sphere", "centre": (4, 0, -5), "radius": 1.0}]}, "ends -1.00 m from"),
         ({"obstacles": [{"kind": "box", "centre": (0, 0, -4.2), "edges": (1, 1, 1)}]}, "starts 0.30 m from"),
     ],

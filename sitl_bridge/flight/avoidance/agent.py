@@ -116,7 +116,11 @@ class Agent:
         record = self.settings.record()
         self.observer = Observer(record, noise)
         self.solver = Solver(
-            record, self.settings.horizon, self.neighbourhood.capacity, self.settings.iterations
+            record,
+            self.settings.horizon,
+            self.neighbourhood.capacity,
+            self.settings.iterations,
+            self.settings.limits.speed,
         )
         self._start = start
         self._course = np.zeros(self.settings.horizon + 1)

@@ -304,6 +304,9 @@ def _reference_faults(
             where,
             f"{plan.name}: asks for {asked:.1f} m/s^2; {limits.tilt} deg of tilt give {able:.1f} m/s^2",
         )
+    speed = float(np.linalg.norm(samples[:, 3:6], axis=1).max())
+    if speed > limits.speed:
+        yield where, f"{plan.name}: goes {speed:.1f} m/s; the controller's limit is {limits.speed} m/s"
     up, down = float((-samples[:, 8]).max()), float(samples[:, 8].max())
     if up > limits.thrust_max - 9.80665 or down > 9.80665 - limits.thrust_min:
         yield where, f"{plan.name}: asks for more vertical acceleration than the thrust limits give"

@@ -77,12 +77,15 @@ class Limits(_Section):
         tilt: deg, of commanded roll and pitch each.
         thrust_min, thrust_max: m/s^2.
         yaw_rate: rad/s.
+        speed: m/s that a plan keeps below as far as distances allow; ours, half as fast again as the paper's
+            references.
     """
 
     tilt: Annotated[float, Field(gt=0.0, lt=80.0)] = 25.0
     thrust_min: NotNegative = 5.0
     thrust_max: Positive = 20.0
     yaw_rate: Positive = 1.0
+    speed: Positive = 3.0
 
     @model_validator(mode="after")
     def _hover_within(self) -> Self:

@@ -8,6 +8,7 @@ seventh of PIQP's time, a ninth of quadprog's, a twentieth of ProxQP's and less 
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 
 import daqp
@@ -28,10 +29,14 @@ SLACK_WEIGHT = 1e5
 there is no solution without (exact penalty)."""
 SLACK_CURVATURE = 1e4
 """Cost of a square metre of slack, twice."""
-DAMPING = (500.0, 500.0, 20.0)
-"""Added to the Hessian for each input of the horizon (Levenberg and Marquardt): a sixth of what the first one
-has there, so that a plan moves over a few ticks and does not leap between two ways round somebody.  Where it
-comes to rest is not changed."""
+DAMPING = (1000.0, 1000.0, 100.0)
+"""Added to the Hessian for each input of the horizon (Levenberg and Marquardt): a third of what the first
+tilts have there, as much as the first thrust.  So a plan moves over a few ticks and does not leap between two
+ways round somebody; where it comes to rest is not changed."""
+SPEED_SHARE = 0.8
+"""Of the speed limit, from which on it is part of the program."""
+SPEED_SCALE = 0.01
+"""m/s of speed beyond its limit weigh as that many metres of distance: keeping apart comes first."""
 SLACK_TOLERANCE = 1e-4
 """m of slack below which constraints count as kept."""
 ACTIVE_TOLERANCE = 1e-6
@@ -62,6 +67,7 @@ class Solver:
         horizon: grid points after the present.
         entities: most things kept away from at a time.
         iterations: of the active-set method, after which the program counts as timed out.
+        speed: m/s at most, as far as distances allow.
 
     Attributes:
         plan_x, plan_u: (n + 1, 8), (n, 3).
@@ -76,7 +82,12 @@ class Solver:
     """
 
     def __init__(
-        self, settings: NDArray[np.void], horizon: int, entities: int, iterations: int = 400
+        self,
+        settings: NDArray[np.void],
+        horizon: int,
+        entities: int,
+        iterations: int = 400,
+        speed: float = math.inf,
     ) -> None:
         self.settings = settings
         n, size = horizon, INPUTS * horizon
@@ -86,9 +97,9 @@ class Solver:
         self.failures: Counter[int] = Counter()
         self.slack = self.cost = self.change = 0.0
         self.active = self.iterations = 0
-        self._limit = iterations
+        self._limit, self._speed = iterations, speed
         self._unsolved = n + 1.0  # grid steps since the plan was made by a solution
-        capacity = entities * n
+        capacity = entities * n + n
         self._by_state, self._by_input = np.zeros((n, STATES, STATES)), np.zeros((n, STATES, INPUTS))
         self._deviation, self._spread = np.zeros((n + 1, STATES)), np.zeros(n + 1)
         self._state_hessian = np.zeros((n + 1, STATES, STATES))
@@ -215,10 +226,31 @@ class Solver:
             solution = solved
         return solution
 
+    def _limit_speed(self) -> int:
+        """Soft rows behind the others that hold the plan's speed below the limit where it comes near it.
+
+        Linear in the direction that the plan goes in.  Without them a plan may find its way past somebody by
+        being there first, ever faster.
+        """
+        velocity = self.plan_x[1:, 3:6] + self._deviation[1:, 3:6]
+        speed = np.sqrt(np.einsum("ki,ki->k", velocity, velocity))
+        fast = np.flatnonzero(speed > SPEED_SHARE * self._speed)
+        if len(fast) == 0:
+            return 0
+        towards = velocity[fast] / speed[fast, None]
+        first = self.row_count
+        last = first + len(fast)
+        change = np.einsum("ki,kij->kj", towards, self._condensed[fast + 1, 3:6])
+        self.rows[first:last] = -SPEED_SCALE * change
+        self.lower[self._size + first : self._size + last] = SPEED_SCALE * (speed[fast] - self._speed)
+        self.upper[self._size + first : self._size + last] = 1e30
+        return len(fast)
+
     def _quadratic_program(self) -> Floats | Status:
-        total = self._size + self.row_count
+        count = self.row_count + self._limit_speed()
+        total = self._size + count
         solution, _, flag, info = daqp.solve(
-            self.hessian, self.gradient, self.rows[: self.row_count],
+            self.hessian, self.gradient, self.rows[:count],
             self.upper[:total], self.lower[:total], self._sense[:total],
             iter_limit=self._limit, rho_soft=1.0 / SLACK_CURVATURE, w_soft=SLACK_WEIGHT, eps_prox=0.0,
         )  # fmt: skip
@@ -227,7 +259,8 @@ class Solver:
             self.failures[int(flag)] += 1
             return Status.TIMED_OUT if flag == _LIMIT_REACHED else Status.SHIFTED
         if self.row_count:
-            missing = self.lower[self._size : total] - self.rows[: self.row_count] @ solution
+            rows = self.rows[: self.row_count]
+            missing = self.lower[self._size : self._size + self.row_count] - rows @ solution
             self.slack = max(0.0, float(missing.max()))
             self.active = int((missing > -ACTIVE_TOLERANCE).sum())
         return np.ascontiguousarray(solution)
