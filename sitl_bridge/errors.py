@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class UserError(Exception):
@@ -21,3 +22,9 @@ class ConfigurationError(UserError):
         self.source = source
         self.faults = tuple(faults)
         super().__init__("\n".join(f"{source}: {fault}" for fault in self.faults))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``, did you mean 'iris'?`` where a known word is near, else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

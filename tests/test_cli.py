@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sitl_bridge.cli import doctor
 from sitl_bridge.cli.main import COMMANDS
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.record.truth_log import TruthLog
@@ -57,6 +59,7 @@ def test_checking_a_plan_tells_what_it_holds() -> None:
     ("arguments", "told"),
     [
         (("check", "unheard_of"), "no airframe is called 'unheard_of'"),
+        (("check", "irsi"), "did you mean 'iris'?"),
         (("check", "none.plan"), "none.plan"),
         (("fly", "none.plan"), "none.plan"),
         (("fly", "missions/square.plan", "--speed", "0"), "--speed"),
@@ -64,7 +67,13 @@ def test_checking_a_plan_tells_what_it_holds() -> None:
         (("fly", "missions/square.plan", "--wind", "turbulence=-3"), "cannot read 'turbulence=-3'"),
         (("fly", "missions/square.plan", "--px4", "/nonexistent"), "/nonexistent"),
         (("serve", "--on-stall", "panic"), "--on-stall"),
-        (("export", "none"), "none"),
+        (("fly", "missions/hover.py", "--autopilot", "builtin", "--controller", "le"), "did you mean 'lee'?"),
+        (
+            ("fly", "missions/hover.py", "--autopilot", "builtin", "--controller", "my.py:Own"),
+            "my.py: no such",
+        ),
+        (("export", "none"), "none: cannot be read: No such file"),
+        (("export", "pyproject.toml"), "pyproject.toml: cannot be read as a truth log"),
     ],
 )
 def test_what_the_user_can_mend_is_one_message_without_a_traceback(
@@ -84,6 +93,46 @@ def test_a_faulty_airframe_is_refused_with_every_fault(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "mass" in result.stderr
     assert "did you mean `friction`?" in result.stderr
+
+
+def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(name: str) -> str:
+        if name == "pyulog":
+            raise metadata.PackageNotFoundError
+        return "1.0" if name == "mavsdk" else metadata.version(name)
+
+    assert doctor._packages().grade == "ok"
+    monkeypatch.setattr(doctor, "version", version)
+    finding = doctor._packages()
+    assert finding.grade == "missing"
+    assert "pyulog is not installed" in finding.words
+    assert "mavsdk 1.0 is installed, mavsdk" in finding.words
+
+
+def test_the_doctor_counts_the_simulation_as_compiled_only_with_the_loop_that_serves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "tests_1").mkdir()
+    (tmp_path / "tests_1" / "test_world_wind._blow-1.py311.nbi").touch()
+    assert doctor._kernels().grade == "note"
+    (tmp_path / "tests_1" / "loop.run-343.py311.nbi").touch()
+    assert doctor._kernels().grade == "ok"
+
+
+def test_the_doctor_does_not_ask_for_px4_where_the_built_in_stack_flies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PX4_DIR", raising=False)
+    finding = doctor._px4()
+    if finding.grade != "ok":  # /opt/px4 holds one
+        assert finding.grade == "note"
+        assert "built-in flight stack flies without it" in finding.words
+    monkeypatch.setenv("PX4_DIR", str(tmp_path))
+    assert doctor._px4().grade == "missing"
 
 
 def test_the_doctor_names_what_it_looked_at() -> None:

@@ -7,20 +7,20 @@ import shutil
 import socket
 import sys
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, Literal
 
 import typer
+from packaging.requirements import Requirement
 from rich.console import Console
 
 from sitl_bridge.compiled import cache_directory
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.flown_by import BUILTIN, who_flies
 from sitl_bridge.hil.server import FIRST_PORT, holder_of
-from sitl_bridge.px4.find import find_px4
 from sitl_bridge.px4.process import stale_processes
 
 Grade = Literal["ok", "note", "missing"]
-PACKAGES = ("numpy", "scipy", "numba", "pymavlink", "mavsdk", "pydantic", "pyulog", "aiomqtt")
 UDP_PORTS = {
     14540: "MAVSDK scripts listen there",
     14030: "the live line listens there",
@@ -42,30 +42,41 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    absent = []
-    for name in PACKAGES:
+    """Every package the project asks for, in a version it works with."""
+    wanted = [Requirement(text) for text in requires("sitl-bridge") or []]
+    wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    wrong = []
+    for one in wanted:
         try:
-            version(name)
+            found = version(one.name)
         except PackageNotFoundError:
-            absent.append(name)
-    if absent:
-        return Finding("packages", "missing", f"{', '.join(absent)}; type: pip install sitl-bridge")
-    return Finding("packages", "ok", f"{len(PACKAGES)} of {len(PACKAGES)}")
+            wrong.append(f"{one.name} is not installed")
+            continue
+        if not one.specifier.contains(found, prereleases=True):
+            wrong.append(f"{one.name} {found} is installed, {one} is wanted")
+    if wrong:
+        return Finding("packages", "missing", f"{'; '.join(wrong)}; type: pip install sitl-bridge")
+    return Finding("packages", "ok", f"all {len(wanted)}")
 
 
 def _kernels() -> Finding:
+    """Whether the loop that serves a flight stack is in the cache of this version."""
     directory = cache_directory()
-    if any(directory.glob("**/*.nbi")):
+    if any(directory.glob("**/loop.run-*.nbi")):
         return Finding("compiled simulation", "ok", f"cached in {directory}")
-    return Finding("compiled simulation", "note", "not compiled yet; the first run takes half a minute more")
+    return Finding(
+        "compiled simulation", "note", "not compiled yet; the first run takes up to half a minute more"
+    )
 
 
 def _px4() -> Finding:
     try:
-        build = find_px4()
+        flown_by = who_flies()
     except UserError as error:
         return Finding("PX4", "missing", str(error))
-    return Finding("PX4", "ok", f"{build.version} in {build.root}")
+    if flown_by.px4 is None:
+        return Finding("PX4", "note", f"{BUILTIN} flies without it; {flown_by.why}")
+    return Finding("PX4", "ok", f"{flown_by.px4.version} in {flown_by.px4.root}")
 
 
 def _stale() -> Finding:

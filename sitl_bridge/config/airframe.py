@@ -28,7 +28,7 @@ from sitl_bridge.dynamics.layout import (
     TABLE_ADVANCE_RATIOS,
     TABLE_SPEEDS,
 )
-from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.layout import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
@@ -452,7 +452,10 @@ def find_airframe(name: str) -> Path:
         if candidate.is_file():
             return candidate
         names.update(path.stem for path in directory.glob("*.yaml"))
-    raise UserError(f"no airframe is called {name!r}; there are {', '.join(sorted(names)) or 'none'}")
+    if direct.is_dir():
+        raise UserError(f"{name}: is a directory; name the airframe's file")
+    near = did_you_mean(name, names)
+    raise UserError(f"no airframe is called {name!r}{near}; there are {', '.join(sorted(names)) or 'none'}")
 
 
 def load_airframe(name: str | Path) -> Airframe:

@@ -28,7 +28,8 @@ from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe
-from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.config.controller import BUILT_IN, own_controller
+from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
 from sitl_bridge.flight.events import EventCatalogue
 from sitl_bridge.flight.flown_by import Choice, FlownBy, who_flies
 from sitl_bridge.flight.monitor import BatterySample, Message, Monitor
@@ -140,9 +141,27 @@ class FlightSettings:
             faults.append(str(error))
         if flown_by is not None and flown_by.px4 is not None and self.controller is not None:
             faults.append("--controller: is for the built-in stack, and PX4 flies; add --autopilot builtin")
+        elif self.controller is not None:
+            faults += self._controller_faults(self.controller)
+        try:
+            self.world.wind.load_series()
+        except UserError as error:
+            faults.append(str(error))
         if faults or flown_by is None:
             raise ConfigurationError("cannot fly", faults)
         return flown_by, plan
+
+    def _controller_faults(self, law: str) -> list[str]:
+        """What is wrong with a controller's name; what its file holds shows when the stack loads it."""
+        own = own_controller(law)
+        if own is not None:
+            return [] if own[0].is_file() else [f"--controller: {own[0]}: no such file"]
+        if law not in BUILT_IN:
+            near = did_you_mean(law, BUILT_IN)
+            return [f"--controller: there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
+        if law == "rotors" and self.airframe.controller.rotors is None:
+            return [f"--controller: RotorS publishes no gains for {self.airframe.name}; lee flies it"]
+        return []
 
     def _check_mission(self) -> Plan | None:
         path = self.mission

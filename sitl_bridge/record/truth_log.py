@@ -80,8 +80,10 @@ def read_truth(path: Path) -> NDArray[np.void]:
     """
     try:
         table: NDArray[np.void] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a truth log: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, EOFError) as error:
+        raise UserError(f"{path}: cannot be read as a truth log") from error
     if table.dtype.names is None or "position_north" not in table.dtype.names:
         raise UserError(f"{path}: is no truth log (it has no column position_north)")
     return table
