@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, hull, interact
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
@@ -41,14 +42,18 @@ def advance_fleet(
     wind_series: Any,
     sensors: Any,
     sensor_states: Any,
+    proximity: Any,
+    hulls: Any,
+    touching: Any,
+    collisions: Any,
     time: int,
     step: int,
     substeps: int,
 ) -> None:
     """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
 
-    Vehicles do not depend on one another or on their number, so a vehicle's bytes are the same alone or
-    among others.
+    A vehicle depends on others only by what ``proximity`` switches on; without, its bytes are the same alone
+    or among others.
 
     Args:
         vehicles: (n,) VEHICLE.
@@ -61,17 +66,23 @@ def advance_fleet(
         wind_series: (k, 4) time in s and wind NED in m/s; k = 0 where there is none.
         sensors: (n, MAX_SENSORS) SENSOR.
         sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
+        proximity: (1,) PROXIMITY, and so on to ``collisions`` as for ``interact``.
+        hulls: (n,) HULL.
+        touching: (n, n) uint8.
+        collisions: (k,) COLLISION.
         time: us at the start of the step.
         step: us.
         substeps: integration steps within the step.
     """
     seconds = step * 1e-6
+    if vehicles.shape[0] > 1 and (proximity[0].collisions != 0 or proximity[0].downwash != 0):
+        interact(proximity, hulls, touching, collisions, vehicles, states, environment[0], time, seconds)
     for i in range(vehicles.shape[0]):
         state = states[i]
         north, east, down = wind_velocity(wind[0], wind_states[i], wind_series, state, time, seconds)
-        state.wind[0] = north
-        state.wind[1] = east
-        state.wind[2] = down
+        state.wind[0] = north + state.neighbour_air[0]
+        state.wind[1] = east + state.neighbour_air[1]
+        state.wind[2] = down + state.neighbour_air[2]
         advance_vehicle(vehicles[i], state, controls[i], armed[i], environment[0], seconds, substeps)
         sample_sensors(vehicles[i], state, environment[0], sensors[i], sensor_states[i], time + step, step)
 
@@ -105,6 +116,7 @@ class Simulation:
         step: us between primary inertial samples.
         substeps: integration steps within a step.
         start: us of simulated time at the start.
+        proximity: what vehicles do to one another; None for nothing.
 
     Raises:
         ValueError: for no vehicle, too many sensors, or a step the substeps do not divide.
@@ -120,6 +132,7 @@ class Simulation:
         step: int = 4000,
         substeps: int = 1,
         start: int = START,
+        proximity: Proximity | None = None,
     ) -> None:
         if not vehicles:
             raise ValueError("a simulation needs at least one vehicle")
@@ -138,6 +151,11 @@ class Simulation:
         self.controls = np.zeros((n, CONTROLS))
         self.armed = np.zeros(n, np.int64)
         self.wind_states = np.zeros(n, WIND_STATE)
+        self.proximity = (proximity or Proximity(collisions=False, downwash=False)).pack()
+        self.hulls = np.array([hull(vehicle) for vehicle in self.vehicles])
+        self.hulls["order"] = np.arange(n)
+        self.touching = np.zeros((n, n), np.uint8)
+        self._collisions = np.zeros(REPORTS, COLLISION)
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         for i, setup in enumerate(vehicles):
@@ -157,6 +175,16 @@ class Simulation:
     def __len__(self) -> int:
         return len(self.vehicles)
 
+    @property
+    def neighbourhood(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.uint8], NDArray[np.void]]:
+        """What ``advance_fleet`` takes from ``proximity`` to ``collisions``."""
+        return self.proximity, self.hulls, self.touching, self._collisions
+
+    @property
+    def collisions(self) -> NDArray[np.void]:
+        """(k,) COLLISION so far, of at most REPORTS; ``proximity["count"]`` counts all."""
+        return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
+
     def advance(self, steps: int = 1) -> None:
         """Advance by ``steps`` steps with the present ``controls`` and ``armed``."""
         world = self.world
@@ -172,6 +200,7 @@ class Simulation:
                 world.wind_series,
                 self.sensors,
                 self.sensor_states,
+                *self.neighbourhood,
                 self.time,
                 self.step,
                 self.substeps,

@@ -26,7 +26,8 @@ RECORDED = np.load(Path(__file__).parent / "data" / "px4_square_controls.npz")
 @compiled
 def _replay(
     vehicles: Any, states: Any, controls: Any, armed: Any, environment: Any, wind: Any, wind_states: Any,
-    series: Any, sensors: Any, memories: Any, links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
+    series: Any, sensors: Any, memories: Any, proximity: Any, hulls: Any, touching: Any, collisions: Any,
+    links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
     stream: Any, arming: Any, time: int, step: int, which: int,
 ) -> int:  # fmt: skip
     """Feed the recorded commands to every vehicle; returns the length of the frames of vehicle ``which``."""
@@ -38,7 +39,7 @@ def _replay(
                 controls[i, m] = stream[k, m]
         advance_fleet(
             vehicles, states, controls, armed, environment, wind, wind_states, series, sensors, memories,
-            time, step, 1,
+            proximity, hulls, touching, collisions, time, step, 1,
         )  # fmt: skip
         time += step
         length += write_step(
@@ -64,7 +65,8 @@ def frames(*names: str, which: int = 0, seed: int = 0) -> tuple[str, np.void]:
     out = np.zeros(len(RECORDED["control"]) * 300 + MAX_STEP_BYTES, np.uint8)
     length = _replay(
         s.vehicles, s.states, s.controls, s.armed, world.environment, world.wind, s.wind_states,
-        world.wind_series, s.sensors, s.sensor_states, links, sensor_slots(s.sensors[which]), payloads,
+        world.wind_series, s.sensors, s.sensor_states, *s.neighbourhood, links,
+        sensor_slots(s.sensors[which]), payloads,
         payloads.view(np.uint8).reshape(-1), out, RECORDED["control"], RECORDED["armed"], s.time, s.step,
         which,
     )  # fmt: skip

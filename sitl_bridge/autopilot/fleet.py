@@ -17,6 +17,7 @@ from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames
 from sitl_bridge.compiled import compiled
 from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots, write_step
 from sitl_bridge.sensors.layout import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
@@ -35,6 +36,10 @@ def advance(
     wind_series: Any,
     sensors: Any,
     memories: Any,
+    proximity: Any,
+    hulls: Any,
+    touching: Any,
+    collisions: Any,
     links: Any,
     slots: Any,
     payloads: Any,
@@ -56,7 +61,7 @@ def advance(
     """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
 
     Args:
-        vehicles: (n,) VEHICLE, and so on to ``memories`` as for ``advance_fleet``.
+        vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
         links: (n,) LINK, and so on to ``payloads_raw`` as for ``hil.loop.run``.
         out: (MAX_STEP_BYTES,) uint8 scratch.
         readers: (n,) READER, and so on to ``wrenches`` as in ``StackArrays``.
@@ -78,6 +83,10 @@ def advance(
             wind_series,
             sensors,
             memories,
+            proximity,
+            hulls,
+            touching,
+            collisions,
             now - step,
             step,
             substeps,
@@ -145,6 +154,7 @@ class Fleet:
         seed: of all random streams.
         step: us between inertial samples.
         truth_interval: us between samples of ground truth in the vehicles' logs; 0 for none.
+        proximity: what vehicles do to one another; None for nothing.
 
     Raises:
         UserError: for an airframe that a simulation or its stack cannot take.
@@ -158,12 +168,13 @@ class Fleet:
         seed: int = 0,
         step: int = 4000,
         truth_interval: int = 0,
+        proximity: Proximity | None = None,
     ) -> None:
         setups = [
             VehicleSetup(m.airframe.vehicle(), m.airframe.sensor_records(), m.position, m.yaw, m.name)
             for m in members
         ]
-        self.simulation = Simulation(world, setups, seed=seed, step=step)
+        self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
         s = self.simulation
         n = len(members)
         airframes = [m.airframe for m in members]
@@ -220,6 +231,7 @@ class Fleet:
             s.world.wind_series,
             s.sensors,
             s.sensor_states,
+            *s.neighbourhood,
             self._links,
             self._slots,
             self._payloads,

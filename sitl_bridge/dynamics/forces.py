@@ -258,9 +258,9 @@ def derivative(
     fx = -vehicle.drag_force[0] * airspeed * u
     fy = -vehicle.drag_force[1] * airspeed * v
     fz = -vehicle.drag_force[2] * airspeed * w
-    mx = -vehicle.drag_moment[0] * spin * p + state.external_moment[0]
-    my = -vehicle.drag_moment[1] * spin * q + state.external_moment[1]
-    mz = -vehicle.drag_moment[2] * spin * r + state.external_moment[2]
+    mx = -vehicle.drag_moment[0] * spin * p + state.external_moment[0] + state.neighbour_moment[0]
+    my = -vehicle.drag_moment[1] * spin * q + state.external_moment[1] + state.neighbour_moment[1]
+    mz = -vehicle.drag_moment[2] * spin * r + state.external_moment[2] + state.neighbour_moment[2]
 
     rows = state.rotor_work
     _rotor_flow(state, vehicle.rotor_count, u, v, w, p, q, r, density)
@@ -285,9 +285,9 @@ def derivative(
         hy += rows[MOMENTUM_Y, k]
         hz += rows[MOMENTUM_Z, k]
 
-    gn = state.external_force[0]
-    ge = state.external_force[1]
-    gd = state.external_force[2]
+    gn = state.external_force[0] + state.neighbour_force[0]
+    ge = state.external_force[1] + state.neighbour_force[1]
+    gd = state.external_force[2] + state.neighbour_force[2]
     if -y[2] < vehicle.contact_radius:
         for k in range(vehicle.contact_count):
             cx = vehicle.contact_point[k, 0]

@@ -97,6 +97,10 @@ STATE = np.dtype(
         ("rotor_health", "f8", MAX_ROTORS),  # share of thrust and torque left; 0 also stops the motor
         ("external_force", "f8", 3),  # N NED at the centre of gravity
         ("external_moment", "f8", 3),  # N m body
+        # --- what other vehicles do to this one over the step, written by proximity.py
+        ("neighbour_force", "f8", 3),  # N NED at the centre of gravity
+        ("neighbour_moment", "f8", 3),  # N m body
+        ("neighbour_air", "f8", 3),  # m/s NED, their wakes; part of ``wind``
         # --- results of the step, valid at its end
         ("specific_force", "f8", 3),  # m/s^2 body, what an ideal accelerometer at the CoG reads
         ("angular_acceleration", "f8", 3),  # rad/s^2 body

@@ -307,6 +307,10 @@ def run(
     wind_series: Any,
     sensors: Any,
     memories: Any,
+    proximity: Any,
+    hulls: Any,
+    touching: Any,
+    collisions: Any,
     links: Any,
     slots: Any,
     payloads: Any,
@@ -330,7 +334,7 @@ def run(
 
     Args:
         loop_array: (1,) LOOP.
-        vehicles: (n,) VEHICLE, and so on to ``memories`` as for ``advance_fleet``.
+        vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
         links: (n,) LINK.
         slots: (n, 3, 4) of ``sensor_slots``.
         payloads: (n, 1) PAYLOADS; ``raw`` is the same memory as (n, bytes) uint8.
@@ -381,6 +385,10 @@ def run(
             wind_series,
             sensors,
             memories,
+            proximity,
+            hulls,
+            touching,
+            collisions,
             loop.time,
             loop.step,
             loop.substeps,

@@ -438,6 +438,7 @@ class LockstepServer:
             s.world.wind_series,
             s.sensors,
             s.sensor_states,
+            *s.neighbourhood,
             self._links,
             self._slots,
             self._payloads,
