@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
+from peer import Peer
+from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.cli.main import build
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.flight.monitor import PAYLOAD_PORT
+from sitl_bridge.hil.server import FIRST_PORT, LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 
 
@@ -43,3 +51,57 @@ def test_an_interrupt_while_the_server_starts_leaves_a_whole_log(
     assert started[0].failure is None
     (log,) = (path for path in tmp_path.glob("*/truth.npy") if not path.parent.is_symlink())
     np.testing.assert_array_equal(read_truth(log)["time"], [1])
+
+
+def test_px4_is_fed_the_simulated_battery_where_that_is_asked_for(
+    tmp_path: Path, wait_for: Callable[..., None]
+) -> None:
+    instance = free_instance()
+    program = [sys.executable, "-m", "sitl_bridge.cli.main"]
+    options = ["serve", "--battery", "--instance", str(instance), "--runs-dir", str(tmp_path)]
+    px4 = mavlink.MAVLink(None, srcSystem=instance + 1, srcComponent=1)
+    heard: list[mavlink.MAVLink_message] = []
+    with (
+        subprocess.Popen([*program, *options], stdout=subprocess.DEVNULL) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as payload,
+    ):
+        payload.connect(("127.0.0.1", PAYLOAD_PORT + instance))
+        payload.setblocking(False)
+
+        def battery_came() -> bool:
+            with contextlib.suppress(ConnectionError):
+                payload.send(px4.heartbeat_encode(2, 12, 0, 0, 3).pack(px4))
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                while data := payload.recv(2048):
+                    heard.extend(m for m in px4.parse_buffer(data) or [] if m.get_type() == "BATTERY_STATUS")
+            return bool(heard)
+
+        try:
+            wait_for(lambda: listens(FIRST_PORT + instance), "the server", 200.0)
+            with Peer(FIRST_PORT + instance):
+                wait_for(battery_came, "a battery message")
+        finally:
+            server.send_signal(signal.SIGINT)
+    cells = [millivolts for millivolts in heard[0].voltages if millivolts != 0xFFFF]
+    assert len(cells) == load_airframe("iris").battery.cells
+    assert all(3500 < millivolts < 4300 for millivolts in cells)
+
+
+@pytest.mark.parametrize(("options", "made_up_by_px4"), [([], 1), (["--battery"], 0)])
+def test_px4_files_say_whose_battery_it_is(tmp_path: Path, options: list[str], made_up_by_px4: int) -> None:
+    arguments = ["px4-files", str(tmp_path), *options]
+    build(arguments)(arguments, standalone_mode=False)
+    text = (tmp_path / "px4-rc.params").read_text(encoding="utf-8")
+    assert f"SIM_BAT_ENABLE {made_up_by_px4}" in text
+
+
+def listens(port: int) -> bool:
+    """Whether a program listens there; a connection would be taken for a flight stack."""
+    there = [c for c in psutil.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
+    return port in {c.laddr.port for c in there if c.laddr}
+
+
+def free_instance() -> int:
+    """An instance of PX4 that nobody on this machine uses."""
+    taken = {c.laddr.port for c in psutil.net_connections(kind="inet") if c.laddr}
+    return next(i for i in range(100, 255) if not {FIRST_PORT + i, PAYLOAD_PORT + i} & taken)

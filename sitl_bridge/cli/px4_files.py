@@ -17,8 +17,12 @@ def px4_files(
     directory: Annotated[Path, typer.Argument(help="made where it is missing")],
     airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
     speed: Annotated[str, typer.Option(help="the speed it will be flown at; stretches time-outs")] = "1",
+    battery: Annotated[
+        bool, typer.Option("--battery", help="`serve --battery` will send PX4 the simulated battery")
+    ] = False,
 ) -> None:
     """Write `px4-rc.params` into DIRECTORY; put DIRECTORY first on PX4's PATH and start it as none_iris."""
-    # Only `fly` sends the simulated battery's state over MAVLink; without it PX4 must make up its own.
-    parameters = parameters_for(load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=False)
+    parameters = parameters_for(
+        load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
+    )
     typer.echo(write_startup_files(directory, parameters))

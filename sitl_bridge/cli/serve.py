@@ -18,6 +18,8 @@ from sitl_bridge.cli.options import load_settings_world, parse_speed
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.battery_feed import battery_sample
+from sitl_bridge.flight.monitor import Monitor
 from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall, Status
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
@@ -61,11 +63,15 @@ def serve(
     on_stall: Annotated[
         str, typer.Option(help="when PX4 stops answering: continue, wait or abort")
     ] = "continue",
+    battery: Annotated[
+        bool, typer.Option("--battery", help="send PX4 the simulated battery; only to a PX4 on this host")
+    ] = False,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
     """Serve the simulator link to a PX4 in Docker, in a debugger or on another host.
 
-    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.
+    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  With
+    --battery give both commands that option; without it PX4 makes up a battery of its own.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     policy = _policy(on_stall)
@@ -103,6 +109,11 @@ def serve(
         console.print(
             Text(f"waiting for PX4 instance {instance} on {host}:{FIRST_PORT + instance}; Ctrl-C ends it")
         )
+        if battery:
+            cells = frame.battery.cells
+            monitor = Monitor(instance, battery=lambda: battery_sample(server, cells))
+            stack.callback(monitor.stop)
+            monitor.start()
         _watch(server, console, host)
     if server.failure is not None:
         raise server.failure

@@ -30,9 +30,10 @@ from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.config.controller import BUILT_IN, own_controller
 from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
+from sitl_bridge.flight.battery_feed import battery_sample
 from sitl_bridge.flight.events import EventCatalogue
 from sitl_bridge.flight.flown_by import Choice, FlownBy, who_flies
-from sitl_bridge.flight.monitor import BatterySample, Message, Monitor
+from sitl_bridge.flight.monitor import Message, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED, SUCCEEDED, SYSTEM_VARIABLE, URL_VARIABLE
@@ -45,7 +46,6 @@ from sitl_bridge.px4.process import Px4Process
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.sensors.layout import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
@@ -259,7 +259,10 @@ class FlightSession:
         with announced(self.say):
             self._build_simulation()
         self.monitor = Monitor(
-            settings.instance, catalogue=self._catalogue(), battery=self._battery, on_message=self._hear
+            settings.instance,
+            catalogue=self._catalogue(),
+            battery=lambda: battery_sample(self.server, settings.airframe.battery.cells),
+            on_message=self._hear,
         )
         self._stack.callback(self.monitor.stop)
         self.monitor.start()
@@ -401,22 +404,6 @@ class FlightSession:
         self.messages.append(message)
         with self._lock:
             self.directory.say(f"[{message.time:9.2f} s] autopilot says: {message.text}")
-
-    def _battery(self) -> BatterySample | None:
-        """Latest sample of the battery sensor, or the true state where the airframe has no such sensor."""
-        if not self.server.status().links[0].connected:
-            return None
-        status = self.server.status()
-        cells = self.settings.airframe.battery.cells
-        now = round(status.time * 1e6)
-        values = self.server.sensor_values(0, BATTERY)
-        if values is None:
-            voltage, current, left = (float(value) for value in status.battery[0])
-            return BatterySample(now, voltage, current, left, 0.0, cells)
-        voltage, current, left, consumed = (float(value) for value in values[:4])
-        if voltage <= 0.0:
-            return None  # not sampled yet
-        return BatterySample(now, voltage, current, left, consumed, cells)
 
     def progress(self) -> Progress:
         """How it stands; from any thread."""

@@ -1,0 +1,31 @@
+"""What the simulation's battery tells a flight stack; the monitor sends it."""
+
+from __future__ import annotations
+
+from sitl_bridge.flight.monitor import BatterySample
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.sensors.layout import BATTERY
+
+
+def battery_sample(server: LockstepServer, cells: int) -> BatterySample | None:
+    """Latest sample of the first vehicle's battery sensor, or the true state where it has no such sensor.
+
+    Args:
+        server: serves the vehicle.
+        cells: in series.
+
+    Returns:
+        None while there is no flight stack, or no sample yet.
+    """
+    status = server.status()
+    if not status.links[0].connected:
+        return None
+    now = round(status.time * 1e6)
+    values = server.sensor_values(0, BATTERY)
+    if values is None:
+        voltage, current, left = (float(value) for value in status.battery[0])
+        return BatterySample(now, voltage, current, left, 0.0, cells)
+    voltage, current, left, consumed = (float(value) for value in values[:4])
+    if voltage <= 0.0:
+        return None  # not sampled yet
+    return BatterySample(now, voltage, current, left, consumed, cells)
