@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.autopilot.fleet import Fleet, Member
+from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.formation.quick import fly_quick
@@ -43,6 +45,8 @@ from sitl_bridge.world.world import World
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCE = 9
+ARM, TAKE_OFF = 400, 22
+"""MAV_CMD_COMPONENT_ARM_DISARM, MAV_CMD_NAV_TAKEOFF"""
 PORT = 4560 + INSTANCE
 SETTLE = 4.0
 """s of wall time after connecting, in which PX4 starts its modules, before anything is measured."""
@@ -133,6 +137,33 @@ def fleet(say: Any) -> dict[str, Any]:
     return {"vehicle_steps_per_second": found}
 
 
+def built_in(say: Any) -> dict[str, Any]:
+    """Simulated over CPU time of vehicles that hold with the built-in stack: everything, on one core."""
+    found: dict[str, float] = {}
+    for airframe, counts in (("iris", (1,)), ("iris_full", (1, 10, 100, 200, 1000))):
+        frame = load_airframe(airframe)
+        for count in counts:
+            members = [Member(frame, name=str(i), position=(0.0, 5.0 * i, 0.0)) for i in range(count)]
+            with Fleet(World(), members, seed=1) as flying:
+                flying.advance(210)
+                for pilot in flying.pilots:
+                    for command, first in ((ARM, 1.0), (TAKE_OFF, math.nan)):
+                        pilot.commander.command(command, [first, *[math.nan] * 6], flying.time)
+                flying.advance(170)
+                ticks = max(5, 2000 // count)
+                factors = []
+                for _ in range(3):
+                    begin = time.process_time()
+                    flying.advance(ticks)
+                    factors.append(ticks * TICK * 1e-6 / (time.process_time() - begin))
+                up = int(np.sum(flying.simulation.states["position"][:, 2] < -1.0))
+            name = f"{count} {airframe}"
+            found[name] = statistics.median(factors)
+            cost = TICK / count / found[name]
+            say(f"  {name}, {up} in the air: {found[name]:.3g} x real time, {cost:.0f} us a vehicle and tick")
+    return {"built_in_real_time_factor": found}
+
+
 def formation(say: Any) -> dict[str, Any]:
     """s flown for each s of processor time by point masses in formation, planning apart."""
     found = {}
@@ -218,6 +249,8 @@ def main() -> None:
     figures |= start_up(print)
     print("fleet, one core, iris with its sensors")
     figures |= fleet(print)
+    print("the built-in stack, one core: dynamics, sensors, estimator, controller, commander")
+    figures |= built_in(print)
     print("formation of point masses at 50 Hz, one core, processor time")
     figures |= formation(print)
     print("lockstep with one real PX4, disarmed")

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames
 from sitl_bridge.compiled import compiled
 from sitl_bridge.config.airframe import Airframe
@@ -179,8 +179,21 @@ class Fleet:
         n = len(members)
         airframes = [m.airframe for m in members]
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
+        kinds = {id(airframe): airframe for airframe in airframes}
+        facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
         self.pilots = tuple(
-            Pilot(self.stacks, i, s.controls[i], m.airframe, world, s.time, m.controller, m.parameters, m.log)
+            Pilot(
+                self.stacks,
+                i,
+                s.controls[i],
+                m.airframe,
+                world,
+                s.time,
+                m.controller,
+                m.parameters,
+                m.log,
+                facts[id(m.airframe)],
+            )
             for i, m in enumerate(members)
         )
         self._steps = max(1, round(TICK / step))

@@ -70,6 +70,7 @@ class Pilot:
         controller: choice, None for the airframe's.
         parameters: changed from their defaults, by name.
         log: file of its log, None for none.
+        facts: of the airframe, where ``facts_of`` was asked before.
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
@@ -89,11 +90,12 @@ class Pilot:
         controller: str | None = None,
         parameters: dict[str, int | float] | None = None,
         log: Path | None = None,
+        facts: VehicleFacts | None = None,
     ) -> None:
         self.parameters = Parameters(GROUND_STATION)
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
-        self.commander = Commander(facts_of(airframe, world), self.parameters)
+        self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
         self.estimate: Any = stacks.estimates[index]
         self.setpoint: Any = stacks.setpoints[index]
         self.reader: Any = stacks.readers[index]

@@ -146,15 +146,23 @@ class StackArrays:
         """
         n = len(airframes)
         readers = np.zeros(n, READER)
+        # What follows from an airframe takes a while to work out, and fleets have few kinds.
+        made: dict[tuple[int, str | None], tuple[NDArray[np.void], ...]] = {}
+        chosen = [(id(airframe), choice) for airframe, choice in zip(airframes, controllers, strict=True)]
+        for airframe, key in zip(airframes, chosen, strict=True):
+            if key not in made:
+                made[key] = (
+                    estimator_record(airframe, world, start),
+                    controller_record(airframe, world, key[1]),
+                    allocation_record(airframe, world),
+                )
         return StackArrays(
             readers=readers,
             raw=readers.view(np.uint8).reshape(n, READER.itemsize),
-            estimators=np.array([estimator_record(a, world, start) for a in airframes]),
+            estimators=np.array([made[key][0] for key in chosen]),
             estimates=np.zeros(n, ESTIMATE),
             setpoints=np.zeros(n, SETPOINT),
-            controllers=np.array(
-                [controller_record(a, world, c) for a, c in zip(airframes, controllers, strict=True)]
-            ),
-            allocations=np.array([allocation_record(a, world) for a in airframes]),
+            controllers=np.array([made[key][1] for key in chosen]),
+            allocations=np.array([made[key][2] for key in chosen]),
             wrenches=np.zeros(n, WRENCH),
         )
