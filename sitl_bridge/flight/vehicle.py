@@ -428,7 +428,7 @@ def reason(refusal: MavsdkError) -> str:
     return result.name.lower().replace("_", " ") if result is not None else str(refusal)
 
 
-def _keep_mavsdk_quiet() -> None:
+def keep_mavsdk_quiet() -> None:
     """Send MAVSDK's own log lines of level warning and above to stderr, and drop the rest."""
 
     def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
@@ -453,7 +453,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
     Raises:
         MissionFailedError: when the URL is wrong or its port taken, or when nothing is heard in time.
     """
-    _keep_mavsdk_quiet()
+    keep_mavsdk_quiet()
     mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
     try:
         try:
@@ -473,7 +473,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
                 f"waited {limit:.0f} s for {which} on {url} and heard none: is PX4 running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
-        async with _watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
+        async with watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
             yield vehicle
     finally:
         log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
@@ -492,7 +492,8 @@ async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
 
 
 @asynccontextmanager
-async def _watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
+async def watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
+    """Keep a vehicle's attributes at their latest values for the length of a ``with`` block."""
     watcher = asyncio.create_task(vehicle.watch())
     try:
         # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.

@@ -1,0 +1,262 @@
+"""Flies a formation file on vehicles that are running: real PX4, the built-in stack, or both.
+
+``python -m sitl_bridge.flight.formation.fly FILE --instances 0..8``.  Whoever starts the vehicles calls
+:func:`fly_formation` with where they are heard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from mavsdk.asyncio import MavsdkError
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.formation.flock import Setpoints, States, fly_async
+from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Place, Say, connect_flock
+from sitl_bridge.flight.formation.quick import SETTLED, Recording, Result
+from sitl_bridge.flight.formation.scenario import EventSpecification, FormationPlan, load_formation
+from sitl_bridge.flight.script import FAILED, INTERRUPTED, SUCCEEDED
+from sitl_bridge.flight.vehicle import MissionFailedError, reason
+
+LANDING_SPACING = 3.0
+"""m between vehicles that land side by side."""
+
+LANDING_SEPARATION = 1.5
+"""m on the ground between two vehicles under which they do not land where they are: two metres of an
+ordinary fix's error between them would put one on the other, and one above another would land on it."""
+
+
+def instance_url(instance: int) -> str:
+    """Where PX4's simulated instance is heard (px4-rc.mavlink): 14540 + i, and all from 10 on at 14549."""
+    return f"udpin://127.0.0.1:{14540 + instance if instance <= 9 else 14549}"
+
+
+async def fly_formation(
+    plan: FormationPlan,
+    urls: Sequence[str],
+    say: Say = print,
+    *,
+    systems: Sequence[int] | None = None,
+    origin: Place | None = None,
+    surveyed: bool = False,
+) -> Result:
+    """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
+
+    Events that lose or stall vehicles are of those who run the vehicles; those that abort one are done here.
+
+    Args:
+        plan: of ``load_formation``.
+        urls: where each vehicle is heard, in the formation's order; see ``connect_flock``.
+        say: takes lines for the user.
+        systems: MAVLink system id of each; needed where vehicles share a URL.
+        origin: the plan's origin, deg and m AMSL; None takes it from where the vehicles stand.
+        surveyed: whether the vehicles stand exactly where the plan's start has them; else they know by their
+            own receivers where they are.
+
+    Returns:
+        how they flew from the start on, by the vehicles' own estimates.
+
+    Raises:
+        MissionFailedError: when they cannot fly it, with the vehicle and the reason.
+    """
+    if len(urls) != plan.choreography.count:
+        raise MissionFailedError(
+            f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
+        )
+    async with connect_flock(urls, say, systems=systems) as flock:
+        say(f"connected to {len(flock)} vehicles")
+        await flock.ready()
+        await flock.find_origins(plan.places, origin, surveyed=surveyed)
+        try:
+            await flock.take_off(plan.places, float(plan.path.yaw[0]))
+            result = await _Flight(plan, flock).fly()
+            await flock.land()
+        except (asyncio.CancelledError, UserError, MavsdkError):
+            say("those in the air are told to hold their position")
+            await asyncio.shield(flock.hold())
+            raise
+    return result
+
+
+class _Flight:
+    """From the start to side by side, ready to land."""
+
+    def __init__(self, plan: FormationPlan, flock: MavsdkFlock) -> None:
+        self.plan, self.flock = plan, flock
+        self.formation = plan.formation()
+        self.recording = Recording(self.formation)
+        self._pending = sorted(
+            (event for event in plan.specification.events if event.abort is not None), key=lambda e: e.at
+        )
+        self._leaving: list[asyncio.Task[None]] = []
+        self._told = 0
+
+    async def fly(self) -> Result:
+        formation, flock = self.formation, self.flock
+        begun, start = time.monotonic(), flock.time
+        notice = formation.conduct.notice
+        until = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
+        await fly_async(formation, flock, until, self._watch)
+        result = self.recording.result(self.plan)
+        flock.say(
+            f"flown in {(flock.time - start) / (time.monotonic() - begun):.2f} x real time; worst slot error "
+            f"{result.worst_settled_error:.2f} m, least separation {result.least_separation:.2f} m"
+        )
+        await self._spread()
+        for task in self._leaving:
+            await task
+        return result
+
+    def _watch(self, states: States, told: Setpoints) -> None:
+        formation = self.formation
+        if not formation.started_at:
+            formation.start()
+        while self._pending and states.time >= formation.started_at + 1e6 * self._pending[0].at:
+            self._abort(self._pending.pop(0))
+        self.recording(states, told)
+        for event in formation.events[self._told :]:
+            who = "" if event.vehicle < 0 else f"vehicle {event.vehicle} "
+            self.flock.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
+        self._told = len(formation.events)
+
+    def _abort(self, event: EventSpecification) -> None:
+        if self.formation.present[event.vehicle]:
+            self.formation.abort(event.vehicle, event.action)
+            order = self.flock.abort(event.vehicle, event.action)
+            self._leaving.append(asyncio.get_running_loop().create_task(order))
+
+    async def _spread(self) -> None:
+        """Fly side by side where they do not land clear of one another."""
+        states = self.flock.states()
+        members = self.formation.members & states.alive
+        if not self.formation.leaders or _clear(states.position[members]):
+            return
+        move = self.formation.change("grid", spacing=LANDING_SPACING)
+        over = self.formation.started_at + move.over + round(1e6 * SETTLED)
+        await fly_async(self.formation, self.flock, over)
+
+
+def _clear(position: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> bool:
+    """Whether all are LANDING_SEPARATION apart on the ground."""
+    apart = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    return bool(apart.min() >= LANDING_SEPARATION)
+
+
+# ---------------------------------------------------------------- from the command line
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fly; exit codes as of mission scripts."""
+    options = _parse(arguments)
+    # As in flight/script.py: MAVSDK's threads wait up to this long for the interpreter.
+    sys.setswitchinterval(0.0005)
+    try:
+        plan = load_formation(options.file)
+        result = asyncio.run(_interruptible(plan, options))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("interrupted", file=sys.stderr, flush=True)
+        return INTERRUPTED
+    except UserError as error:
+        print(f"mission failed: {error}", file=sys.stderr, flush=True)
+        return FAILED
+    except MavsdkError as error:
+        print(f"mission failed: {getattr(error, 'origin', 'MAVSDK')}: {reason(error)}", file=sys.stderr)
+        return FAILED
+    if options.output is not None:
+        write(result, options.output, f"{options.file.name}: {result.position.shape[1]} vehicles")
+        print(f"written to {options.output}", flush=True)
+    if not result.succeeded:
+        print(
+            f"mission failed: worst slot error {result.worst_settled_error:.2f} m, least separation "
+            f"{result.least_separation:.2f} m",
+            file=sys.stderr,
+            flush=True,
+        )
+        return FAILED
+    print("mission succeeded", flush=True)
+    return SUCCEEDED
+
+
+def write(result: Result, directory: Path, title: str) -> None:
+    """Write the result, its tracks and the picture ``formation.png`` into a directory."""
+    from sitl_bridge.flight.formation.picture import draw  # matplotlib takes half a second to load
+
+    result.write(directory)
+    draw(result, directory / "formation.png", title)
+
+
+async def _interruptible(plan: FormationPlan, options: argparse.Namespace) -> Result:
+    flight = asyncio.ensure_future(
+        fly_formation(
+            plan,
+            options.url,
+            lambda line: print(line, flush=True),
+            systems=options.system,
+            origin=options.origin,
+            surveyed=options.surveyed,
+        )
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, flight.cancel)
+    return await flight
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Fly the formation of a scenario file on vehicles that are running, and land them."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="scenario file with a formation: section")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--url", action="append", help="where a vehicle is heard; once for each, in order")
+    where.add_argument("--instances", type=_range, metavar="A..B", help="of simulated PX4s on this machine")
+    parser.add_argument(
+        "--system", action="append", type=int, metavar="ID", help="MAVLink system id; once for each --url"
+    )
+    parser.add_argument(
+        "--origin", type=_place, metavar="LAT,LON,ALT", help="the plan's origin, deg and m above sea level"
+    )
+    parser.add_argument(
+        "--surveyed", action="store_true", help="the vehicles stand exactly where the plan starts"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write result and picture")
+    options = parser.parse_args(arguments)
+    if options.instances is not None:
+        options.url = [instance_url(i) for i in options.instances]
+        options.system = options.system or [i + 1 for i in options.instances]
+    if options.system is not None and len(options.system) != len(options.url):
+        parser.error(
+            f"{len(options.url)} vehicles need {len(options.url)} --system, not {len(options.system)}"
+        )
+    return options
+
+
+def _range(text: str) -> list[int]:
+    first, dots, last = text.partition("..")
+    try:
+        numbers = list(range(int(first), int(last if dots else first) + 1))
+    except ValueError:
+        numbers = []
+    if not numbers or numbers[0] < 0 or numbers[-1] > 254:
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of instances such as 0..8")
+    return numbers
+
+
+def _place(text: str) -> Place:
+    try:
+        latitude, longitude, altitude = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LAT,LON,ALT") from None
+    return latitude, longitude, altitude
+
+
+if __name__ == "__main__":
+    sys.exit(main())

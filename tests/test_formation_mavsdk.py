@@ -1,0 +1,71 @@
+"""Formations over MAVSDK: three built-in stacks as processes of their own, flown from this one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from formation_flights import built_in, grounded, true_slot_errors
+
+from sitl_bridge.flight.formation.fly import fly_formation, instance_url, main, write
+from sitl_bridge.flight.formation.scenario import load_formation
+from sitl_bridge.flight.vehicle import MissionFailedError
+
+INSTANCES = (1, 2, 4)
+THREE = """
+seed: 3
+formation:
+  count: 3
+  start: {pattern: grid, spacing: 3}
+  leader: {speed: 2, yaw: 0, waypoints: [{position: [0, 0, -6], hold: 2}, {position: [8, 0, -6]}]}
+  patterns:
+    - {at: 0, pattern: column}
+    - {at: 4, pattern: triangle}
+"""
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    file = tmp_path / "three.yaml"
+    file.write_text(THREE)
+    return file
+
+
+def test_three_built_in_stacks_change_their_pattern_and_land(three: Path, tmp_path: Path) -> None:
+    plan = load_formation(three)
+    said: list[str] = []
+    with grounded(plan, INSTANCES, built_in, tmp_path / "stacks") as run:
+        result = asyncio.run(
+            fly_formation(
+                plan, [instance_url(i) for i in INSTANCES], said.append, systems=[i + 1 for i in INSTANCES]
+            )
+        )
+        states = run.server.simulation.states
+        assert (states["position"][:, 2] > -0.3).all(), "not on the ground"
+        assert (states["impact_speed"] < 1.0).all()
+    assert sum("landed and disarmed" in line for line in said) == 3
+    assert result.succeeded, result.summary()
+    assert result.worst_settled_error < 0.5
+    assert run.truth.least_separation > 1.0
+    # What the receivers err by, 0.3 m of each axis (airframes/iris.yaml), comes on top of what they know of.
+    errors = true_slot_errors(result, run.truth.at(result.time + result.start * 1e-6))
+    assert errors[result.settled].max() < 1.5
+    write(result, tmp_path / "result", "three")
+    assert json.loads((tmp_path / "result" / "summary.json").read_text())["succeeded"]
+    assert (tmp_path / "result" / "formation.png").stat().st_size > 10_000
+
+
+def test_a_number_of_vehicles_that_is_not_the_plans_is_refused(three: Path) -> None:
+    with pytest.raises(MissionFailedError, match="formation is of 3 vehicles, and 2 are given"):
+        asyncio.run(fly_formation(load_formation(three), ["udpin://127.0.0.1:14541"] * 2))
+
+
+def test_the_command_line_says_what_is_wrong_with_it(three: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--instances", "4..2"], ["--instances", "a..b"], [], ["--url", "x", "--system", "a"]):
+        with pytest.raises(SystemExit) as ended:
+            main([str(three), *words])
+        assert ended.value.code == 2
+    assert main([str(three), "--instances", "7"]) == 1
+    assert "formation is of 3 vehicles, and 1 are given" in capsys.readouterr().err
