@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.cli.options import load_settings_world, parse_speed
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.flight.flown_by import Choice
 from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
@@ -81,6 +82,7 @@ def fly(
     time_limit: Annotated[
         float | None, typer.Option(help="s of simulated time after which the flight counts as failed")
     ] = None,
+    bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
@@ -101,6 +103,7 @@ def fly(
         runs=runs_dir,
         arguments=tuple(arguments or ()),
         time_limit=math.inf if time_limit is None else time_limit,
+        bus=None if bus is None else BusAddress.parse(bus),
     )
     raise typer.Exit(run(settings, Console(), live=not headless))
 

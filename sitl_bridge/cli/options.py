@@ -10,6 +10,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
+BUS_HELP = "publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER:PASSWORD@HOST:PORT"
+
 
 def parse_speed(text: str) -> float:
     """``0.5``, ``1``, ``20`` or ``max``.

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.cli.options import load_settings_world, parse_speed
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
@@ -66,6 +67,7 @@ def serve(
     battery: Annotated[
         bool, typer.Option("--battery", help="send PX4 the simulated battery; only to a PX4 on this host")
     ] = False,
+    bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
     """Serve the simulator link to a PX4 in Docker, in a debugger or on another host.
@@ -78,6 +80,7 @@ def serve(
     frame = load_airframe(airframe)
     specification = load_settings_world(world, wind)
     factor = parse_speed(speed)
+    address = None if bus is None else BusAddress.parse(bus)
     console = Console()
     with contextlib.ExitStack() as stack:
         with announced(console.print):
@@ -114,9 +117,25 @@ def serve(
             monitor = Monitor(instance, battery=lambda: battery_sample(server, cells))
             stack.callback(monitor.stop)
             monitor.start()
+        if address is not None:
+            stack.enter_context(_bus(address, server, directory, console))
         _watch(server, console, host)
     if server.failure is not None:
         raise server.failure
+
+
+def _bus(
+    address: BusAddress, server: LockstepServer, directory: RunDirectory, console: Console
+) -> contextlib.AbstractContextManager[object]:
+    from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+
+    return Bus(
+        server,
+        address,
+        run=directory.path.name,
+        directory=directory.path / "bus",
+        notify=lambda line: console.print(Text(line)),
+    )
 
 
 def _watch(server: LockstepServer, console: Console, host: str) -> None:

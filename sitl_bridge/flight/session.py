@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
 from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
+from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe
@@ -93,6 +94,7 @@ class FlightSettings:
         arguments: handed to a mission script.
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when PX4 stops answering.
+        bus: broker to publish the flight on; None for none.
     """
 
     mission: Path
@@ -108,6 +110,7 @@ class FlightSettings:
     arguments: tuple[str, ...] = ()
     time_limit: float = math.inf
     on_stall: OnStall = "continue"
+    bus: BusAddress | None = None
 
     def check(self) -> tuple[FlownBy, Plan | None]:
         """Look for everything that would go wrong later.
@@ -267,10 +270,20 @@ class FlightSession:
         self._stack.callback(self.monitor.stop)
         self.monitor.start()
         self.server.start()
+        if settings.bus is not None:
+            self._start_bus(settings.bus)
         self.flight_stack = builtin or self._start_px4()
         self._begun = time.monotonic()
         if builtin is not None:
             self._wait_for(builtin)
+
+    def _start_bus(self, address: BusAddress) -> None:
+        from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+
+        place = self.directory.path
+        bus = Bus(self.server, address, run=place.name, directory=place / "bus", notify=self.say)
+        self._stack.callback(bus.close)
+        bus.start()
 
     def _start_builtin(self) -> ChildProcess:
         """First of all, so that what there is to compile is compiled beside the simulation."""

@@ -7,12 +7,18 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
 from sitl_bridge.errors import UserError
+
+
+def _without_password(word: str) -> str:
+    """A word of the command line, the password of a URL in it struck out."""
+    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", word)
 
 
 class RunDirectory:
@@ -88,7 +94,7 @@ class RunDirectory:
             "run.json",
             {
                 "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+                "command": [Path(sys.argv[0]).name, *(_without_password(word) for word in sys.argv[1:])],
                 "versions": {name: version(name) for name in packages}
                 | {"python": platform.python_version()},
                 "machine": {"system": platform.system(), "architecture": platform.machine()},

@@ -1,0 +1,77 @@
+"""The embedded broker: amqtt in a process of its own, on this machine only, for anybody on it.
+
+A process and not a thread, so that what a flood of messages costs is never taken from the simulation's
+interpreter; and a nicer one, so that it gets the processor after everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+from sitl_bridge.child_process import ChildProcess
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import holder_of
+
+HOST = "127.0.0.1"
+NICENESS = 10
+LOOK = 0.5
+"""s between looks whether the program that started the broker still lives."""
+
+
+def free_port() -> int:
+    """A TCP port that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def require_free(port: int) -> None:
+    """See that nobody listens on a port.
+
+    Raises:
+        UserError: when somebody does.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise UserError(
+                f"port {port} of the embedded broker is taken {holder_of(port)}; "
+                "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
+            ) from error
+
+
+def start_broker(port: int, directory: Path) -> ChildProcess:
+    """Start a broker; it listens about a second later.
+
+    Args:
+        port: to listen on.
+        directory: where its log is kept; made if it is missing.
+
+    Raises:
+        UserError: when it cannot be started.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "sitl_bridge.bus.broker", str(port), str(os.getpid())]
+    return ChildProcess("the embedded broker", command, directory.resolve(), os.environ)
+
+
+async def _serve(port: int, parent: int) -> None:
+    from amqtt.broker import Broker
+
+    plugins = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+    listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}", "max_connections": 100}}
+    broker = Broker({"listeners": listeners, "plugins": plugins})
+    await broker.start()
+    while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells an orphan)
+        await asyncio.sleep(LOOK)
+
+
+if __name__ == "__main__":
+    os.nice(NICENESS)
+    asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2])))

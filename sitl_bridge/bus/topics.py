@@ -1,0 +1,75 @@
+"""Where messages go: the topic tree under ``sitl/<run>/``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sitl_bridge.bus.messages import IDENTIFIER
+from sitl_bridge.errors import UserError
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a command is for: the run, or one vehicle of it."""
+
+    kind: str
+    vehicle: str | None = None
+
+
+class Topics:
+    """The topics of one run.
+
+    Args:
+        run: its name.
+        vehicles: their names.
+
+    Raises:
+        UserError: for a name that cannot be a level of a topic, or two vehicles of one name.
+    """
+
+    def __init__(self, run: str, vehicles: tuple[str, ...]) -> None:
+        for name in (run, *vehicles):
+            if not re.match(IDENTIFIER, name):
+                raise UserError(
+                    f"{name!r} cannot be part of a topic: use up to 64 letters, digits, '_', '.' and '-'"
+                )
+        if len(set(vehicles)) != len(vehicles):
+            raise UserError(f"two vehicles have the same name: {', '.join(vehicles)}")
+        self.root = f"sitl/{run}"
+        self.vehicles = vehicles
+        self.status = f"{self.root}/status"
+        self.clock = f"{self.root}/clock"
+        self.world = f"{self.root}/world"
+        self.commands = (f"{self.root}/command/+", f"{self.root}/vehicle/+/command/+")
+        """What the bus subscribes to."""
+
+    def state(self, vehicle: str) -> str:
+        """Of a vehicle's motion."""
+        return f"{self.root}/vehicle/{vehicle}/state"
+
+    def health(self, vehicle: str) -> str:
+        """Of a vehicle's condition."""
+        return f"{self.root}/vehicle/{vehicle}/health"
+
+    def event(self, vehicle: str) -> str:
+        """Of what happens to a vehicle."""
+        return f"{self.root}/vehicle/{vehicle}/event"
+
+    def reply(self, request_id: str) -> str:
+        """Of the answer to one request."""
+        return f"{self.root}/reply/{request_id}"
+
+    def retained(self) -> list[str]:
+        """Every topic whose last message the broker keeps, but the status."""
+        vehicles = [topic(name) for name in self.vehicles for topic in (self.state, self.health)]
+        return [self.clock, self.world, *vehicles]
+
+    def address(self, topic: str) -> Address | None:
+        """What a command's topic means; None for no command's topic."""
+        levels = topic.removeprefix(self.root + "/").split("/")
+        if len(levels) == 2 and levels[0] == "command":
+            return Address(levels[1])
+        if len(levels) == 4 and (levels[0], levels[2]) == ("vehicle", "command"):
+            return Address(levels[3], levels[1])
+        return None

@@ -1,0 +1,236 @@
+"""The bus between a running lockstep and a broker: round trips, commands, floods, brokers that die."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+import psutil
+import pytest
+from peer import Peer
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.bus import Bus
+from sitl_bridge.bus.messages import PUBLISHED, FormationTarget, Reply
+from sitl_bridge.bus.steering import OnFormation
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation
+
+Make = Callable[..., Simulation]
+Wait = Callable[..., None]
+
+
+class Client:
+    """A user's client: everything it hears, by topic."""
+
+    def __init__(self, port: int, **options: Any) -> None:
+        self.heard: dict[str, list[Any]] = defaultdict(list)
+        self.retained: set[str] = set()
+        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)  # type: ignore[attr-defined]
+        self.client.on_message = self._hear
+        self.client.on_connect = lambda client, *_: client.subscribe("sitl/#", 1)
+        if "user" in options:
+            self.client.username_pw_set(options["user"], options["password"])
+        if "ca" in options:
+            self.client.tls_set(ca_certs=options["ca"])
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+
+    def _hear(self, _client: Any, _data: Any, message: Any) -> None:
+        if "/command/" in message.topic:
+            return
+        if message.retain:
+            self.retained.add(message.topic)
+        self.heard[message.topic].append(json.loads(message.payload) if message.payload else None)
+
+    def send(self, topic: str, *, retain: bool = False, **command: Any) -> None:
+        self.client.publish(topic, json.dumps({"version": 1} | command), qos=1, retain=retain)
+
+    def answer(self, request_id: str) -> Reply | None:
+        found = self.heard.get(f"sitl/run/reply/{request_id}")
+        return Reply.model_validate(found[-1]) if found else None
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+@pytest.fixture
+def lockstep(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[LockstepServer]:
+    """Two vehicles in lockstep with obedient peers."""
+    simulation = make_simulation("iris", "iris")
+    with LockstepServer(
+        simulation, ports=[free_port(), free_port()], speed=math.inf
+    ) as server, Peer(server.ports[0]), Peer(server.ports[1]):  # fmt: skip
+        yield server
+    assert server.failure is None
+
+
+@pytest.fixture
+def start_bus(
+    lockstep: LockstepServer, tmp_path: Path, wait_for: Wait
+) -> Iterator[Callable[..., tuple[Bus, Client]]]:
+    """Starts a bus with its broker and a client of it; nothing of them is left at the end."""
+    before = set(threading.enumerate())
+    opened: list[Bus | Client] = []
+
+    def start(text: str = "embedded?run=run", on_formation: OnFormation | None = None) -> tuple[Bus, Client]:
+        bus = Bus(
+            lockstep,
+            BusAddress.parse(text),
+            run="other",
+            directory=tmp_path / "bus",
+            on_formation=on_formation,
+        )
+        opened.append(bus)
+        bus.start()
+        wait_for(bus.connected.is_set, "the bus to reach its broker")
+        client = Client(bus.port)
+        opened.append(client)
+        wait_for(lambda: client.heard["sitl/run/vehicle/1/state"], "the state of a vehicle")
+        return bus, client
+
+    yield start
+    for thing in opened:
+        thing.close()
+        assert not isinstance(thing, Bus) or thing.failure is None
+    wait_for(lambda: set(threading.enumerate()) <= before, "threads to end")
+    assert not [p for p in psutil.Process().children() if "sitl_bridge.bus.broker" in p.cmdline()]
+
+
+def test_what_is_published_is_of_the_documented_messages_and_true(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+) -> None:
+    bus, client = start_bus()
+    client.send("sitl/run/vehicle/1/command/rotor", request_id="lost", rotor=2)
+    wait_for(lambda: client.heard["sitl/run/vehicle/1/event"], "an event")
+    wait_for(lambda: client.answer("lost"), "the answer")
+    wait_for(lambda: client.heard["sitl/run/vehicle/1/health"][-1]["rotor_health"][2] == 0.0, "the loss")
+    for topic, messages in list(client.heard.items()):
+        levels = topic.split("/")
+        kind = "reply" if levels[2] == "reply" else f"vehicle_{levels[-1]}" if len(levels) == 5 else levels[2]
+        for message in messages:
+            PUBLISHED[kind].model_validate(message)
+    state = client.heard["sitl/run/vehicle/1/state"][-1]
+    assert state["position"][1] == pytest.approx(5.0, abs=0.5)
+    assert state["latitude"] == pytest.approx(47.397742, abs=1e-4)
+    assert lockstep.simulation.states[1]["rotor_health"][2] == 0.0
+    assert lockstep.simulation.states[0]["rotor_health"][2] == 1.0
+    late = Client(bus.port)
+    wait_for(lambda: len(late.retained) == 7, "status, clock, world and 2 x 2 of vehicles, retained")
+    late.close()
+    bus.close()
+    wait_for(lambda: client.heard["sitl/run/status"][-1]["online"] is False, "the farewell")
+
+
+def test_every_command_does_what_it_says(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+) -> None:
+    targets: list[FormationTarget] = []
+    _, client = start_bus(on_formation=targets.append)
+    run, vehicle = "sitl/run/command", "sitl/run/vehicle/0/command"
+
+    def do(topic: str, **values: Any) -> None:
+        request = f"r{time.monotonic_ns()}"
+        client.send(topic, request_id=request, **values)
+        wait_for(lambda: client.answer(request), f"the answer to {topic}")
+        reply = client.answer(request)
+        assert reply is not None
+        assert reply.accepted, reply.reason
+
+    simulation = lockstep.simulation
+    do(f"{run}/wind", wind={"steady": {"speed": 4.0, "direction": 180.0}})
+    assert simulation.world.wind[0]["steady"].tolist() == pytest.approx([4.0, 0.0, 0.0])
+    wait_for(lambda: client.heard["sitl/run/world"][-1]["steady_wind"][0] == pytest.approx(4.0), "the wind")
+    do(f"{run}/pace", speed=2.5)
+    assert lockstep.speed == 2.5
+    do(f"{run}/pause")
+    wait_for(lambda: client.heard["sitl/run/clock"][-1]["paused"], "the pause")
+    steps = lockstep.status().steps
+    do(f"{run}/step", count=7)
+    wait_for(lambda: lockstep.status().steps == steps + 7, "seven steps")
+    do(f"{vehicle}/fault", sensor="magnetometer", fault="stuck")
+    do(f"{vehicle}/jam", level=0.5)
+    do(f"{vehicle}/teleport", position=[100.0, -20.0, -30.0], velocity=[1.0, 0.0, 0.0], yaw=90.0)
+    state = simulation.states[0]
+    assert state["position"][:2].tolist() == [100.0, -20.0]
+    assert -30.6 < state["position"][2] < -30.0
+    assert state["attitude"].tolist() == pytest.approx([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
+    health = client.heard["sitl/run/vehicle/0/health"]
+    wait_for(lambda: {f["fault"] for f in health[-1]["faults"]} == {"stuck", "jammed"}, "both faults")
+    do(f"{vehicle}/fault", sensor="magnetometer", fault="none")
+    do(f"{vehicle}/jam", level=0.0)
+    wait_for(lambda: health[-1]["faults"] == [], "no fault")
+    do(f"{run}/resume")
+    do(f"{run}/pace", speed="max")
+    wait_for(lambda: lockstep.status().steps > steps + 1000, "time to run on")
+    do(f"{run}/formation", pattern="cube", spacing=4.0)
+    assert [target.pattern for target in targets] == ["cube"]
+
+
+def test_what_cannot_be_done_is_refused_with_a_reason(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+) -> None:
+    _, client = start_bus()
+    faulty: dict[str, tuple[str, dict[str, Any], str]] = {
+        "wind": ("sitl/run/command/wind", {"wind": {"steady": {"speed": -1.0}}}, "wind.steady.speed"),
+        "file": ("sitl/run/command/wind", {"wind": {"series": {"file": "/etc/passwd"}}}, "--world"),
+        "pace": ("sitl/run/command/pace", {"speed": 0}, "greater than 0"),
+        "step": ("sitl/run/command/step", {"count": 1, "pace": 3}, "pace"),
+        "kind": ("sitl/run/command/fly", {}, "there is wind, pace"),
+        "who": ("sitl/run/vehicle/9/command/rotor", {"rotor": 0}, "no vehicle '9'"),
+        "rotor": ("sitl/run/vehicle/0/command/rotor", {"rotor": 7}, "rotors 0 to 3"),
+        "sensor": ("sitl/run/vehicle/0/command/fault", {"sensor": "nose", "fault": "off"}, "imu 0"),
+        "place": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 5.0, 0.0]}, "vehicle 1 is there"),
+        "under": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 0.0, 9.0]}, "position.2"),
+        "formation": ("sitl/run/command/formation", {"pattern": "v"}, "nothing in this run"),
+        "version": ("sitl/run/command/pause", {"version": 2}, "version"),
+    }  # fmt: skip
+    for request, (topic, values, _) in faulty.items():
+        client.send(topic, **({"request_id": request} | values))
+    client.client.publish("sitl/run/command/pause", b"\xff{not json", qos=1)
+    wait_for(lambda: client.answer("unidentified"), "the last answer")
+    for request, (_, _, reason) in faulty.items():
+        wait_for(lambda request=request: client.answer(request), f"the answer to {request}")
+        reply = client.answer(request)
+        assert reply is not None
+        assert not reply.accepted
+        assert reason in reply.reason
+    assert not lockstep.status().paused
+    assert lockstep.simulation.world.wind[0]["steady"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_no_command_is_executed_twice(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+) -> None:
+    bus, client = start_bus()
+    client.send("sitl/run/command/pause", request_id="pause")
+    wait_for(lambda: client.answer("pause"), "the pause")
+    wait_for(lambda: lockstep.status().paused, "the pause")
+    steps = lockstep.status().steps
+    client.send("sitl/run/command/step", request_id="once", count=5)
+    wait_for(lambda: client.answer("once"), "the first answer")
+    for _ in range(3):
+        client.send("sitl/run/command/step", request_id="once", count=5)
+    wait_for(lambda: len(client.heard["sitl/run/reply/once"]) == 4, "an answer to each")
+    assert [m["duplicate"] for m in client.heard["sitl/run/reply/once"]] == [False, True, True, True]
+    assert all(m["accepted"] for m in client.heard["sitl/run/reply/once"])
+    assert lockstep.status().steps == steps + 5
+    # A retained command is executed when it is sent, and never by a bus that comes later.
+    client.send("sitl/run/command/step", request_id="kept", count=5, retain=True)
+    wait_for(lambda: client.answer("kept"), "the answer to the retained one")
+    address = BusAddress.parse(f"mqtt://127.0.0.1:{bus.port}?run=run")
+    with Bus(lockstep, address, run="run", directory=Path("unused")) as second:
+        wait_for(second.connected.is_set, "a second bus")
+        wait_for(lambda: second.desk.counts.retained >= 1, "the retained command")
+        client.send("sitl/run/command/resume", request_id="resume")
+        wait_for(lambda: second.desk.counts.executed == 1, "a fresh one")
+    wait_for(lambda: lockstep.status().steps > steps + 10, "time to run on")
+    assert second.desk.counts.executed == 1

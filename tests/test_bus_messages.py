@@ -1,0 +1,143 @@
+"""The bus without a broker: schemas, addresses of brokers, and the desk that takes commands."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sitl_bridge.bus import sampling
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.desk import BATCH, PATIENCE, RATE, Desk
+from sitl_bridge.bus.schema import DIRECTORY, schemas
+from sitl_bridge.bus.topics import Topics
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation
+
+PAUSE = b'{"version": 1, "request_id": "%s"}'
+
+
+def test_the_schemas_in_the_repository_are_those_of_the_messages() -> None:
+    kept = {path.name: path.read_text(encoding="utf-8") for path in DIRECTORY.glob("*.json")}
+    assert kept == schemas(), "run python -m sitl_bridge.bus.schema"
+
+
+def test_a_broker_is_addressed_by_url() -> None:
+    assert BusAddress.parse("embedded").port == 0
+    assert BusAddress.parse("embedded:1999?rate=2").rate == 2.0
+    address = BusAddress.parse("mqtt://ann:p%40ss@broker.local?run=show")
+    assert (address.host, address.port, address.user, address.password, address.run) == (
+        "broker.local",
+        1883,
+        "ann",
+        "p@ss",
+        "show",
+    )
+    assert BusAddress.parse("mqtts://[::1]").port == 8883
+    assert BusAddress.parse("mqtts://[::1]").tls_context() is not None
+    assert "p@ss" not in f"{address} {address!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("http://host", "mqtt"),
+        ("mqtt://", "mqtt"),
+        ("mqtt://host:99999", "65535"),
+        ("mqtt://host/topic", "follow"),
+        ("mqtt://host?qos=1", "ca, rate, run"),
+        ("mqtt://host?rate=0", "0.1"),
+        ("mqtt://host?ca=/x.pem", "mqtts"),
+        ("mqtts://host?ca=/no/such.pem", "/no/such.pem"),
+        ("mqtt://host?run=a/b", "a/b"),
+    ],
+)
+def test_a_faulty_address_is_refused_without_its_password(text: str, what: str) -> None:
+    secret = text.replace("://", "://ann:hushhush@")
+    with pytest.raises(UserError, match=what.replace("?", r"\?")) as caught:
+        BusAddress.parse(secret)
+    assert "hushhush" not in str(caught.value)
+
+
+class Desked:
+    """A desk over a server that does not run, so that a test decides when it takes a batch."""
+
+    def __init__(self, server: LockstepServer) -> None:
+        self.time = 1000.0
+        self.server = server
+        self.desk = Desk(server, Topics("run", ("0",)), now=lambda: self.time)
+        self.waiting: list[Callable[[], None]] = []
+        server.call = self.waiting.append  # type: ignore[method-assign, assignment]
+
+    def send(self, request: int) -> object:
+        return self.desk.receive("sitl/run/command/pause", PAUSE % str(request).encode())
+
+
+@pytest.fixture
+def desked(make_simulation: Callable[..., Simulation], free_port: Callable[[], int]) -> Desked:
+    server = LockstepServer(make_simulation("iris"), ports=[free_port()])
+    server.close()
+    return Desked(server)
+
+
+def test_a_flood_is_handed_on_in_small_batches_at_a_bounded_rate(desked: Desked) -> None:
+    for k in range(1000):
+        desked.send(k)
+        desked.desk.turn()
+        desked.time += 0.001
+    assert len(desked.waiting) == 1
+    executed = 0
+    while desked.waiting:
+        desked.waiting.pop()()
+        replies = desked.desk.turn()
+        assert len(replies) <= BATCH
+        executed += len(replies)
+    assert executed == desked.desk.counts.executed
+    assert executed <= 2 * RATE
+    assert desked.desk.counts.refused == 1000 - executed
+    assert desked.desk.counts.unanswered >= 1000 - 4 * RATE
+
+
+def test_what_the_simulation_does_not_take_is_withdrawn_for_good(desked: Desked) -> None:
+    desked.send(1)
+    assert desked.desk.turn() == []
+    desked.send(1)
+    assert desked.desk.counts.duplicates == 1
+    desked.time += PATIENCE
+    (reply,) = desked.desk.turn()
+    assert not reply.accepted
+    desked.waiting.pop()()
+    assert not desked.server.status().paused
+    # It was not executed, so the same request may come again.
+    desked.send(1)
+    desked.desk.turn()
+    desked.waiting.pop()()
+    (reply,) = desked.desk.turn()
+    assert reply.accepted
+    assert desked.server.status().paused
+
+
+def test_a_retained_command_is_ignored(desked: Desked) -> None:
+    assert desked.desk.receive("sitl/run/command/pause", PAUSE % b"1", retained=True) is None
+    assert desked.desk.turn() == []
+    assert not desked.waiting
+    assert desked.desk.counts.retained == 1
+
+
+def test_numbers_that_are_none_are_null(desked: Desked) -> None:
+    desked.server.simulation.states[0]["position"] = np.nan
+    (state,) = sampling.states(desked.server)
+    assert state.position == (None, None, None)
+    assert json.loads(state.model_dump_json())["latitude"] is None
+    assert math.isfinite(state.time)
+
+
+def test_names_that_are_no_level_of_a_topic_are_refused() -> None:
+    with pytest.raises(UserError, match="a/b"):
+        Topics("run", ("a/b",))
+    with pytest.raises(UserError, match="same name"):
+        Topics("run", ("0", "0"))
