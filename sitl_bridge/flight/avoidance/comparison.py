@@ -101,11 +101,12 @@ def compare(
         for method in methods:
             make = pilots(method)
             flights = [fly(scenario, seed=seed, method=method, pilots=make) for seed in seeds]
-            rows.append(_row(scenario.name, method, flights))
+            rows.append(row(scenario.name, method, flights))
     return rows
 
 
-def _row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
+def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
+    """How a method's flights of a scenario went."""
     times = [float(flight.arrival().max()) for flight in flights]
     arrived = [time for time in times if math.isfinite(time)]
     cpu = 1e3 * np.concatenate([flight.solve_cpu[2:].ravel() for flight in flights])

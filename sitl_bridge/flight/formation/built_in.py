@@ -14,15 +14,22 @@ from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.facts import OffboardTarget
-from sitl_bridge.autopilot.fleet import Fleet
+from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.modes import FLAG_CUSTOM, OFFBOARD
+from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.formation.flock import Setpoints, States
+from sitl_bridge.flight.formation.flock import Setpoints, States, fly
+from sitl_bridge.flight.formation.patterns import closest_pair
+from sitl_bridge.flight.formation.quick import Recording, Result
+from sitl_bridge.flight.formation.scenario import FormationPlan
+from sitl_bridge.world.world import World
 
 Array: TypeAlias = NDArray[np.float64]
 
 ARRIVED = 0.5
 """m from its place at which a vehicle counts as there."""
+TICK = 50_000
+"""us between setpoints; the fleet's commanders take them up at their own."""
 
 
 class BuiltInFlock:
@@ -100,3 +107,36 @@ class BuiltInFlock:
             if told is not None:
                 self.command(told)
             self.fleet.advance()
+
+
+def fly_built_in(plan: FormationPlan, airframe: Airframe, seed: int = 1) -> tuple[Result, float]:
+    """Take off and fly a formation with the built-in stack, in one process.
+
+    Args:
+        plan: of ``load_formation`` or ``plan_formation``; its events are the quick simulator's own.
+        airframe: of every vehicle.
+        seed: of all random streams.
+
+    Returns:
+        how it went by the vehicles' estimates, and the least true separation in m.
+    """
+    ground = plan.places * (1.0, 1.0, 0.0)
+    members = [
+        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0)) for i, p in enumerate(ground)
+    ]
+    with Fleet(World(), members, seed=seed) as fleet:
+        flock = BuiltInFlock(fleet, ground)
+        flock.take_off(plan.places, float(plan.path.yaw[0]))
+        formation = plan.formation()
+        recording = Recording(formation)
+        separation = []
+
+        def watch(states: States, told: Setpoints) -> None:
+            if not formation.started_at:
+                formation.start()
+            recording(states, told)
+            separation.append(closest_pair(fleet.simulation.states["position"])[0])
+
+        until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
+        fly(formation, flock, until, TICK, watch)
+        return recording.result(plan), min(separation)

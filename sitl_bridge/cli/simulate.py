@@ -1,0 +1,113 @@
+"""``sitl-bridge simulate``: formations and collision avoidance without MAVLink, many vehicles in one process.
+
+An algorithm is tried here first, on point masses or models, and flown unchanged on full dynamics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.config.yaml_file import read
+from sitl_bridge.errors import UserError
+from sitl_bridge.record.run_directory import RunDirectory
+
+On = Literal["quick", "full"]
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(help="formation or avoidance scenario (.yaml)")],
+    on: Annotated[
+        On, typer.Option(help="point masses and models, or full dynamics with the built-in stack's loops")
+    ] = "quick",
+    airframe: Annotated[str, typer.Option(help="of every vehicle on full dynamics")] = "iris",
+    method: Annotated[
+        str, typer.Option(help="of avoidance: nmpc or a classic, several with commas, or all")
+    ] = "nmpc",
+    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from --seed on")] = 1,
+    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+) -> None:
+    """Fly a formation or an avoidance scenario in this process; figures and a summary are kept.
+
+    Exit code 0 only when all went as the scenario demands.
+    """
+    if not scenario.is_file():
+        raise UserError(f"{scenario}: no such scenario file")
+    console = Console()
+    console.print(f"flying {scenario}; the first time with a version, what is needed is compiled")
+    if "formation" in read(scenario).data:
+        good = _formation(scenario, on, airframe, seed, runs_dir, console)
+    else:
+        good = _avoidance(scenario, on, airframe, method, range(seed, seed + seeds), runs_dir, console)
+    raise typer.Exit(0 if good else 1)
+
+
+def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console: Console) -> bool:
+    from sitl_bridge.flight.formation.built_in import fly_built_in
+    from sitl_bridge.flight.formation.picture import draw
+    from sitl_bridge.flight.formation.quick import fly_quick
+    from sitl_bridge.flight.formation.scenario import load_formation
+
+    plan = load_formation(file)
+    frame = load_airframe(airframe)
+    directory = RunDirectory(runs, file.stem)
+    try:
+        if on == "full":
+            result, separation = fly_built_in(plan, frame, seed)
+            console.print(f"least true separation {separation:.2f} m")
+        else:
+            result = fly_quick(plan)
+        result.write(directory.path)
+        draw(result, directory.path / "formation.png", f"{file}, {on}")
+    finally:
+        directory.close()
+    for name, value in result.summary().items():
+        console.print(f"{name}: {value}")
+    console.print(f"run directory {directory.path}")
+    return result.succeeded
+
+
+def _avoidance(
+    file: Path, on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
+) -> bool:
+    from sitl_bridge.flight.avoidance.classics import METHODS
+    from sitl_bridge.flight.avoidance.closed_loop import Plant, fly
+    from sitl_bridge.flight.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
+    from sitl_bridge.flight.avoidance.figures import save_figures
+    from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
+    from sitl_bridge.flight.avoidance.scenario import load_scenario
+
+    loaded = load_scenario(file)
+    frame = load_airframe(airframe)
+    methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
+    makers = {name: pilots(name) for name in methods}
+    directory = RunDirectory(runs, file.stem)
+    rows, good = [], True
+    try:
+        for name, make in makers.items():
+            flights = []
+            for seed in seeds:
+                plant: Plant | None = None
+                if on == "full":
+                    plans = loaded.plans()
+                    starts, yaws = [plan.start() for plan in plans], [plan.yaw for plan in plans]
+                    plant = DynamicsPlant(frame, starts, yaws, loaded.wind)
+                flights.append(fly(loaded, seed=seed, method=name, pilots=make, plant=plant))
+            rows.append(row(loaded.name, name, flights))
+            if name == PREDICTIVE:
+                good = all(succeeded(flight) for flight in flights)
+            save_figures(flights[0], directory.path / name)
+        text = table(rows)
+        (directory.path / "table.txt").write_text(text + "\n", encoding="utf-8")
+        directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
+    finally:
+        directory.close()
+    console.print(text, soft_wrap=True, highlight=False)
+    console.print(f"run directory {directory.path}")
+    return good
