@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
@@ -98,6 +98,7 @@ def test_a_wrench_the_rotors_can_give_is_given_exactly(
 
 @settings(max_examples=300)
 @given(st.sampled_from(NAMES), st.floats(0.0, 1.0), shares, shares, shares)
+@example("asymmetric_quadrotor", 0.0, 1.0, 0.0, 0.0)
 def test_roll_and_pitch_are_met_whenever_any_thrusts_meet_them(
     name: str, thrust: float, roll: float, pitch: float, yaw: float
 ) -> None:

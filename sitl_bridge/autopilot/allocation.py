@@ -202,7 +202,7 @@ def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
         pitch: N m.
 
     Returns:
-        0 where the whole moment can be given, else 1.
+        0 where the whole moment can be given and more, else 1.
     """
     n = allocation.rotor_count
     effect, low, high = allocation.effectiveness, allocation.thrust_min, allocation.thrust_max
@@ -216,8 +216,9 @@ def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
         for j in range(n):
             e = sign * (x * effect[1, j] + y * effect[2, j])
             most += e * (high[j] if e > 0.0 else low[j])
-        if abs(along) * share > max(most, 0.0):
-            share, edge, side = max(most, 0.0) / abs(along), k, sign
+        # Next to an edge too: there turn_within finds no slope to climb.
+        if abs(along) * share > max(most, 0.0) * (1.0 - 1e-9):
+            share, edge, side = min(max(most, 0.0) / abs(along), share), k, sign
     if edge < 0:
         return 0
     x, y = -effect[2, edge] * side, effect[1, edge] * side
