@@ -97,6 +97,7 @@ def test_a_wrench_the_rotors_can_give_is_given_exactly(
 
 
 @settings(max_examples=300)
+@example("iris", 0.0, 0.5, 0.515625, 0.0)  # whole Newton steps go round in circles
 @given(st.sampled_from(NAMES), st.floats(0.0, 1.0), shares, shares, shares)
 @example("asymmetric_quadrotor", 0.0, 1.0, 0.0, 0.0)
 def test_roll_and_pitch_are_met_whenever_any_thrusts_meet_them(
@@ -162,6 +163,15 @@ def test_rotors_stand_still_when_off_and_turn_slowly_at_idle() -> None:
     allocate(record[()], wrench[()], IDLE, controls)
     assert (controls[:4] > 0.0).all()
     assert (controls[:4] < 0.15).all()
+
+
+def test_dc_motors_that_would_carry_much_of_the_vehicle_rest_at_idle() -> None:
+    record, wrench, controls = RECORDS["hector"].copy(), np.zeros((), WRENCH), np.ones(16)
+    airframe = load_airframe("hector")
+    least = static_thrusts(airframe.record, 0.02, density_at(WORLD)).sum()
+    assert least > 0.3 * airframe.mass * 9.81
+    allocate(record[()], wrench[()], IDLE, controls)
+    assert (controls == 0.0).all()
 
 
 def test_a_failed_motor_gets_no_command_at_any_level() -> None:

@@ -29,7 +29,8 @@ NEWTON_STEPS = 24
 IDLE_SHARE = 0.01
 """Share of a rotor's thrust range at IDLE: a tenth of its speed range, too little to move any vehicle."""
 LEAST_DC_COMMAND = 0.02
-"""A DC motor that gets no voltage brakes (motor.py); this keeps it turning freely."""
+"""A DC motor that gets no voltage brakes (motor.py); this keeps it turning freely.  For hector that is with a
+third of its weight in thrust, by its identified law: too much on the ground, so at IDLE a DC motor rests."""
 
 
 def allocation_record(airframe: Airframe, world: World) -> NDArray[np.void]:
@@ -66,7 +67,7 @@ def allocation_record(airframe: Airframe, world: World) -> NDArray[np.void]:
     for k in range(rotors):
         root = np.sqrt((thrusts[:, k] - low[k]) / (high[k] - low[k]))
         allocation["curve"][k] = np.interp(share, root, grid)
-        allocation["idle"][k] = np.interp(math.sqrt(IDLE_SHARE), root, grid)
+        allocation["idle"][k] = 0.0 if least > 0.0 else np.interp(math.sqrt(IDLE_SHARE), root, grid)
     return allocation
 
 
@@ -249,7 +250,8 @@ def turn_within(allocation: Any, roll: float, pitch: float) -> None:
     """Thrusts within the limits nearest to those in ``work[1]`` with a roll and pitch moment that some have.
 
     The nearest are clip(f_0 + E^T y) with the two rows E of roll and pitch; y is found by Newton's method on
-    E clip(f_0 + E^T y) = (roll, pitch), which is piecewise linear and rises with y.
+    E clip(f_0 + E^T y) = (roll, pitch), which is piecewise linear and the gradient of a convex function of y.
+    A step ends where that function is least along it: whole steps may go round in circles.
 
     Args:
         allocation: ALLOCATION record; ``work[1]`` holds f_0 and gets the result.
@@ -262,14 +264,12 @@ def turn_within(allocation: Any, roll: float, pitch: float) -> None:
     for k in range(n):
         start[k] = thrust[k]
         size += effect[1, k] ** 2 + effect[2, k] ** 2
-    y0, y1 = 0.0, 0.0
     for _ in range(NEWTON_STEPS):
         a, b, c = 1e-9 * size, 0.0, 1e-9 * size
         miss0, miss1 = roll, pitch
         for k in range(n):
-            f = start[k] + effect[1, k] * y0 + effect[2, k] * y1
-            thrust[k] = min(max(f, allocation.thrust_min[k]), allocation.thrust_max[k])
-            if f == thrust[k]:
+            thrust[k] = min(max(start[k], allocation.thrust_min[k]), allocation.thrust_max[k])
+            if start[k] == thrust[k]:
                 a += effect[1, k] ** 2
                 b += effect[1, k] * effect[2, k]
                 c += effect[2, k] ** 2
@@ -278,5 +278,43 @@ def turn_within(allocation: Any, roll: float, pitch: float) -> None:
         if abs(miss0) + abs(miss1) <= 1e-10 * (abs(roll) + abs(pitch)):
             return
         determinant = a * c - b * b
-        y0 += (c * miss0 - b * miss1) / determinant
-        y1 += (a * miss1 - b * miss0) / determinant
+        d0 = (c * miss0 - b * miss1) / determinant
+        d1 = (a * miss1 - b * miss0) / determinant
+        part = share_of_step(allocation, d0, d1, d0 * roll + d1 * pitch)
+        for k in range(n):
+            start[k] += part * (effect[1, k] * d0 + effect[2, k] * d1)
+
+
+@compiled
+def share_of_step(allocation: Any, d0: float, d1: float, wanted: float) -> float:
+    """How far along a step (d0, d1) of ``turn_within`` the moment along it reaches ``wanted``; at most 1.
+
+    That moment, sum of s clip(f + t s) with s = E^T d, rises in t with a kink where a rotor gets to a limit.
+    """
+    effect, start = allocation.effectiveness, allocation.work[0]
+    before, after = 0.0, 1.0
+    given_before, given_after = 0.0, 0.0
+    n = allocation.rotor_count
+    for kink in range(-2, 2 * n):
+        t = 2.0 + kink  # first the two ends
+        if kink >= 0:
+            k = kink // 2
+            slope = effect[1, k] * d0 + effect[2, k] * d1
+            limit = allocation.thrust_min[k] if kink % 2 == 0 else allocation.thrust_max[k]
+            t = (limit - start[k]) / slope if slope != 0.0 else 0.0
+            if not before < t < after:
+                continue
+        given = 0.0
+        for j in range(n):
+            slope = effect[1, j] * d0 + effect[2, j] * d1
+            f = start[j] + t * slope
+            given += slope * min(max(f, allocation.thrust_min[j]), allocation.thrust_max[j])
+        if kink == -2 or (kink >= 0 and given <= wanted):
+            before, given_before = t, given
+        else:
+            after, given_after = t, given
+        if kink == -1 and given <= wanted:
+            return 1.0
+    if given_after <= given_before:
+        return after
+    return before + (after - before) * (wanted - given_before) / (given_after - given_before)
