@@ -377,6 +377,18 @@ def test_five_minutes_of_hover_stay_within_half_a_metre() -> None:
     assert np.sqrt(np.mean(np.square(errors))) < 0.3
 
 
+def test_a_height_that_strayed_returns_to_the_barometer_where_nothing_else_tells_it() -> None:
+    bench = Bench(without(iris(), "gps"), hovering(61.0), SEEDS[:5])
+    bench.fly(20.0)
+    bench.estimators["nominal"][:, 5] += 20.0
+    bench.fly(6.0)
+    assert (bench.estimates["rejected"][:, BARO_HEIGHT] > 0).all()
+    bench.fly(3.0)
+    assert (bench.estimates["resets"] == 1).all()
+    assert bench.estimates["position"][:, 2] == pytest.approx(-5.0, abs=0.5)
+    assert bench.estimates["velocity"][:, 2] == pytest.approx(0.0, abs=0.2)
+
+
 @pytest.mark.parametrize("temperature", [258.15, 308.15])
 def test_the_barometers_height_is_right_in_cold_and_hot_air(temperature: float) -> None:
     world = World(WorldSpecification(sea_level_temperature=temperature, sea_level_pressure=99000.0))

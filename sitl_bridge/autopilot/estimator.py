@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from sitl_bridge.autopilot.estimation.alignment import align, resting
 from sitl_bridge.autopilot.estimation.correction import inject
 from sitl_bridge.autopilot.estimation.inertial import (
@@ -17,6 +19,7 @@ from sitl_bridge.autopilot.estimation.inertial import (
     LONGEST_LAG,
     fade,
     integrate,
+    notice_shock,
     remember,
     rotated,
     spread,
@@ -68,6 +71,8 @@ CALM = 1.0
 """s of samples as from rest that make a vehicle one that stands."""
 STUCK = 2.0
 """s of the same reading again and again that are no chance (PX4's DataValidator: 100 samples)."""
+STUCK_INERTIAL = 0.4
+"""s of the same for accelerometer and gyroscope, 100 samples of PX4's."""
 DEAF = 0.5
 """s without inertial samples after which nothing is valid (PX4's DataValidator, time-out)."""
 DEAD_RECKONING = 5.0
@@ -89,13 +94,22 @@ WORST_HEIGHT = 25.0
 
 
 @compiled
-def _stuck(estimator: Any, source: int, a: float, b: float, c: float) -> bool:
+def _stuck(estimator: Any, source: Any, a: float, b: float, c: float, patience: float) -> bool:
     """Whether a noisy sensor has said the very same for longer than chance allows."""
     said = estimator.said[source]
     if said[0] != a or said[1] != b or said[2] != c:
         said[0], said[1], said[2] = a, b, c
         estimator.said_at[source] = estimator.clock
-    return bool(estimator.noisy[source] and estimator.clock - estimator.said_at[source] > STUCK)
+    return bool(estimator.noisy[source] and estimator.clock - estimator.said_at[source] > patience)
+
+
+@compiled
+def _inertial_live(estimator: Any, measurement: Any) -> bool:
+    """Whether both inertial sensors say something new."""
+    f, w = measurement.accelerometer, measurement.gyroscope
+    force_stuck = _stuck(estimator, np.int64(SOURCES), f[0], f[1], f[2], STUCK_INERTIAL)
+    rate_stuck = _stuck(estimator, np.int64(SOURCES + 1), w[0], w[1], w[2], STUCK_INERTIAL)
+    return measurement.imu_fresh == 1 and not force_stuck and not rate_stuck
 
 
 @compiled
@@ -112,21 +126,21 @@ def _news(estimator: Any, measurement: Any, source: int, dt: float) -> float:
     stuck = False
     if source == GPS_POSITION and m.gps_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.latitude, m.longitude, m.gps_velocity[2])
+        stuck = _stuck(estimator, source, m.latitude, m.longitude, m.gps_velocity[2], STUCK)
         age = (m.time - m.gps_time) * 1e-6
     elif source == BARO_HEIGHT and m.barometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0)
+        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0, STUCK)
     elif source == MAGNETIC_HEADING and m.magnetometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, said[0], said[1], said[2])
+        stuck = _stuck(estimator, source, said[0], said[1], said[2], STUCK)
     elif source == RANGE_HEIGHT and m.range_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.range, 0.0, 0.0)
+        stuck = _stuck(estimator, source, m.range, 0.0, 0.0, STUCK)
         age += dt
     elif source == FLOW_VELOCITY and m.flow_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.flow[0], m.flow[1], 0.0)
+        stuck = _stuck(estimator, source, m.flow[0], m.flow[1], 0.0, STUCK)
         age += dt
     return age if fresh and not stuck else -1.0
 
@@ -276,7 +290,8 @@ def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
             return
     else:
         integrate(estimator, measurement, dt)
-    if measurement.imu_fresh:
+        notice_shock(estimator, measurement)
+    if _inertial_live(estimator, measurement):
         estimator.heard_at = estimator.clock
     remember(estimator)
     if not resting(estimator, measurement):

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.estimator import estimator_record, update
-from sitl_bridge.autopilot.layout import ESTIMATE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.autopilot.measure import READER, STEP, done, fail_sensors, frame_size, read_frame
 from sitl_bridge.compiled import compiled
 
@@ -56,16 +56,18 @@ def advance_stack(
 ) -> None:
     """From what was measured to the motors' commands, for one vehicle.
 
-    Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope stops.
+    Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope stops, until the
+    commander stops the motors.
     """
     m = reader.measurement
     fail_sensors(reader)
+    seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
+    update(m, estimator, estimate, seconds)
+    estimate.time = m.time
+    _move_on(setpoint, seconds)
     if m.imu_fresh == 1:
-        seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
-        update(m, estimator, estimate, seconds)
-        estimate.time = m.time
-        _move_on(setpoint, seconds)
         control(controller, estimate, setpoint, seconds, wrench)
+    if m.imu_fresh == 1 or setpoint.level <= IDLE:
         allocate(allocation, wrench, setpoint.level, controls)
         for k in range(controls.shape[0]):
             controls[k] = np.float64(np.float32(controls[k]))  # as on the wire

@@ -26,6 +26,8 @@ FADING_PERIOD = 0.2
 """s between steps of what changes within minutes: fading biases, the ground's unevenness."""
 GROUND_SLOPE = 0.5
 """m/m, EKF2_TERR_GRAD (PX4)."""
+UNKNOWN_SPEED = 100.0
+"""(m/s)^2, variance of a velocity that nothing is known of."""
 MOTION = 9
 """Errors with dynamics of their own: tilt, velocity, position."""
 
@@ -105,6 +107,28 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     estimator.pending_time += dt
     estimator.slow_time += dt
     estimator.clock += dt
+
+
+@compiled
+def notice_shock(estimator: Any, measurement: Any) -> None:
+    """Where the accelerometer is at its limit, as in a crash, know no more of the velocity along that axis.
+
+    How much more than the limit acted is not measured; the velocity before says nothing of the one after.
+    """
+    p = estimator.covariance
+    for axis in range(3):
+        if abs(measurement.accelerometer[axis]) < estimator.force_limit[axis]:
+            continue
+        spread(estimator)
+        one = 1.0 if axis == 0 else 0.0
+        two = 1.0 if axis == 1 else 0.0
+        n, e, d = rotated(estimator.attitude, one, two, 1.0 - one - two)
+        for i in range(3):
+            u = n if i == 0 else (e if i == 1 else d)
+            for j in range(3):
+                v = n if j == 0 else (e if j == 1 else d)
+                p[VELOCITY + i, VELOCITY + j] += UNKNOWN_SPEED * u * v
+        estimator.shock_at = estimator.clock
 
 
 @compiled
@@ -236,7 +260,7 @@ def recall(estimator: Any, age: float) -> bool:
     again (``project``), the gyroscope's left in, 0.3 % of the tilt's variance for the iris' 0.12 s.
 
     Returns:
-        False where the ring does not reach back that far.
+        False where the ring does not reach back that far, or only by way of a shock.
     """
     x = estimator.nominal
     q = estimator.past_attitude
@@ -244,6 +268,8 @@ def recall(estimator: Any, age: float) -> bool:
     newest = estimator.ring[estimator.ring_head, 0]
     before = estimator.ring[(estimator.ring_head + RING - 1) % RING, 0]
     then = estimator.clock - age
+    if then < estimator.shock_at:
+        return False
     if age > 0.0:
         if estimator.ring_count < 2:
             return False

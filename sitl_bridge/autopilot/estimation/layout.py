@@ -35,6 +35,8 @@ STATES = 26
 
 RING = 64
 """Past states kept for measurements that come late."""
+INERTIAL = 2
+"""Accelerometer and gyroscope, rows behind those of the sources in what is remembered of what sensors say."""
 MAX_TERMS = 12
 """Errors one measurement can depend on."""
 
@@ -48,6 +50,7 @@ ESTIMATOR = np.dtype(
         ("temperature", "f8"),  # K, of the air where it starts
         ("rate_noise", "f8", 3),  # (rad/s)^2/Hz, gyroscope
         ("force_noise", "f8", 3),  # (m/s^2)^2/Hz, accelerometer
+        ("force_limit", "f8", 3),  # m/s^2 beyond which the accelerometer says nothing
         ("rate_variance", "f8"),  # (rad/s)^2 of a gyroscope's sample, the worst axis
         ("rate_rest", "f8"),  # rad/s and
         ("force_rest", "f8"),  # m/s^2 that a resting vehicle's samples stay within
@@ -74,7 +77,7 @@ ESTIMATOR = np.dtype(
         ("latency", "f8", SOURCES),  # s
         ("gate", "f8", SOURCES),  # standard deviations
         ("fitted", "i8", SOURCES),
-        ("noisy", "i8", SOURCES),  # 1: it hardly ever says the same twice
+        ("noisy", "i8", SOURCES + INERTIAL),  # 1: it hardly ever says the same twice
         ("start_time", "i8"),  # us
         ("stride", "i8"),  # steps between entries of the ring
         # --- belief
@@ -136,8 +139,9 @@ ESTIMATOR = np.dtype(
         ("gps_at", "f8"),  # of the last fix's drift
         ("range_at", "f8"),
         ("heard_at", "f8"),  # last fresh inertial sample
-        ("said", "f8", (SOURCES, 3)),  # what a source said last
-        ("said_at", "f8", SOURCES),  # since when it says the same
+        ("shock_at", "f8"),  # last inertial sample at its limit
+        ("said", "f8", (SOURCES + INERTIAL, 3)),  # what a source said last
+        ("said_at", "f8", SOURCES + INERTIAL),  # since when it says the same
     ],
     align=True,
 )

@@ -31,6 +31,7 @@ from sitl_bridge.autopilot.layout import (
     GPS_VELOCITY,
     MAGNETIC_HEADING,
     RANGE_HEIGHT,
+    SOURCES,
 )
 from sitl_bridge.sensors import layout as kinds
 from sitl_bridge.sensors.gps import GpsSpecification
@@ -96,7 +97,7 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
     estimator["prior"][POSITION : POSITION + 3] = REST_VELOCITY**2
     estimator["attitude"] = (1.0, 0.0, 0.0, 0.0)
     estimator["gate"] = GATE
-    for name in ("fused_at", "gps_at", "range_at", "assumed_at"):
+    for name in ("fused_at", "gps_at", "range_at", "assumed_at", "shock_at"):
         estimator[name] = -math.inf
     estimator["refused_since"] = math.inf
     # The highest instance first, so that the lowest of a kind has the last word.
@@ -142,6 +143,8 @@ def _inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     noise = sensor["noise"][:6]
     estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, LEAST_NOISE)
     estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, LEAST_NOISE)
+    estimator["noisy"][SOURCES:] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
+    estimator["force_limit"] = sensor["limit"][:3]
     _drift(estimator, ACCELEROMETER, sensor, slice(0, 3))
     _drift(estimator, GYROSCOPE, sensor, slice(3, 6))
     prior = estimator["prior"]

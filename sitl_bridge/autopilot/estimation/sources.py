@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.estimation.correction import (
+    ANYWHERE,
+    PATIENCE,
     RESET,
     cast_off,
     forget,
@@ -20,7 +22,7 @@ from sitl_bridge.autopilot.estimation.correction import (
     project,
     term,
 )
-from sitl_bridge.autopilot.estimation.inertial import recall, rotated
+from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_SPEED, recall, rotated
 from sitl_bridge.autopilot.estimation.layout import (
     ACCELEROMETER,
     BAROMETER,
@@ -46,8 +48,6 @@ GOOD_EPH = 3.0
 """m, EKF2_REQ_EPH (PX4)."""
 GOOD_EPV = 5.0
 """m, EKF2_REQ_EPV (PX4)."""
-UNKNOWN_SPEED = 100.0
-"""(m/s)^2, variance of a velocity that nothing is known of."""
 ANY_GROUND = 1e4
 """m^2, variance of ground that nothing is known of."""
 STEEPEST = 0.7071
@@ -255,10 +255,17 @@ def take_pressure(estimator: Any, estimate: Any, measurement: Any, source: int, 
     estimator.residual[0] = height + estimator.past_position[2] + below - x[BAROMETER]
     estimator.spread[0] = project(estimator) + variance
     verdict = judge(estimator, estimate, source)
-    if verdict == RESET:
+    if verdict == RESET and estimator.clock - estimator.fused_at[GPS_POSITION] <= PATIENCE:
         forget(estimator, np.int64(BAROMETER), estimator.covariance[POSITION + 2, POSITION + 2] + variance)
         x[BAROMETER] += estimator.residual[0]
         estimator.residual[0] = 0.0
+    elif verdict == RESET:
+        # Nothing else tells the height: the inertial solution strayed, maybe by a bias learnt falsely.
+        forget(estimator, np.int64(POSITION + 2), ANYWHERE)
+        forget(estimator, np.int64(VELOCITY + 2), UNKNOWN_SPEED)
+        for i in range(3):
+            forget(estimator, ACCELEROMETER + i, estimator.prior[ACCELEROMETER + i])
+            x[ACCELEROMETER + i] = 0.0
     if verdict:
         fuse(estimator, estimator.residual[0], variance, np.int64(-1), 0.0)
 
