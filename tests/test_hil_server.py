@@ -533,6 +533,8 @@ def flown(time_us: int) -> list[float]:
 def stream_of(serve: Callable[..., LockstepServer], wait_for: Wait, *names: str) -> bytes:
     """The first bytes that vehicle 0 of a run is sent."""
     server = serve(*names, seed=7)
+    # A first answer may take a loaded machine longer than a step; without it time would go on.
+    server._loop["silence"] = 10_000_000_000
     peers = [Peer(port, flown, silent=0) for port in server.ports]
     wait_for(lambda: all(len(peer.received) > 150_000 for peer in peers), "enough bytes")
     server.close()
