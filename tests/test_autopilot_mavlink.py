@@ -14,8 +14,8 @@ from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import layout, modes
+from sitl_bridge.autopilot.geography import Projection
 from sitl_bridge.autopilot.mavlink import wire
-from sitl_bridge.autopilot.mavlink.place import global_position, local_position
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, Streams
 
@@ -168,8 +168,8 @@ def test_arming_problems_clear_the_prearm_bit_that_mavsdk_calls_armable(station:
 
 @given(st.tuples(st.floats(-2000, 2000), st.floats(-2000, 2000), st.floats(-500, 500)))
 def test_local_and_global_positions_are_each_others_inverse(position: tuple[float, float, float]) -> None:
-    origin = (math.radians(ZURICH[0]), math.radians(ZURICH[1]), ZURICH[2])
-    assert local_position(origin, global_position(origin, position)) == pytest.approx(position, abs=1e-6)
+    projection = Projection(math.radians(ZURICH[0]), math.radians(ZURICH[1]), ZURICH[2])
+    assert projection.position(projection.place(position)) == pytest.approx(position, abs=1e-6)
 
 
 # ------------------------------------------------------------------ streams

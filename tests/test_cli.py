@@ -127,6 +127,17 @@ def test_a_faulty_airframe_is_refused_with_every_fault(tmp_path: Path) -> None:
     assert "did you mean `friction`?" in result.stderr
 
 
+def test_a_sensor_mounted_turned_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "turned.yaml"
+    text = (ROOT / "airframes" / "iris.yaml").read_text(encoding="utf-8")
+    path.write_text(text.replace("  - kind: imu", "  - kind: imu\n    rotation: [0, 0, 90]", 1))
+    result = run("check", str(path), "--json")
+    assert result.returncode == 0, result.stderr
+    (warning,) = [text for text in json.loads(result.stdout)["warnings"] if "turned" in text]
+    assert "sensors.imu is turned by 0, 0, 90 deg" in warning
+    assert not any("turned" in text for text in json.loads(run("check", "iris", "--json").stdout)["warnings"])
+
+
 def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

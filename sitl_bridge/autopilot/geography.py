@@ -7,6 +7,7 @@ altitude less the point's, not the tangent plane's.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from sitl_bridge.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
@@ -61,10 +62,24 @@ class Projection:
             dx += (east - away_east) / (self._east * self._cos)
         return math.degrees(self.origin[0] + dy), math.degrees(self.origin[1] + dx)
 
+    def place(self, position: tuple[float, float, float]) -> tuple[float, float, float]:
+        """Latitude deg, longitude deg and altitude m of a local position in m north, east, down."""
+        return *self.point(position[0], position[1]), self.altitude(position[2])
+
+    def position(self, place: tuple[float, float, float]) -> tuple[float, float, float]:
+        """Local position in m north, east, down of a latitude deg, longitude deg and altitude m."""
+        return *self.local(place[0], place[1]), self.down(place[2])
+
     def _forward(self, dy: float, dx: float) -> tuple[float, float]:
         along = self._east * self._cos * dx
         north = self._north * dy + 0.5 * along * dx * self._cos * self._tan
         return north, along * (1.0 - self._tan * dy * self._north / self._east)
+
+
+@lru_cache(maxsize=16)
+def projection_at(latitude: float, longitude: float, altitude: float) -> Projection:
+    """The projection about an origin (rad, rad, m), remembered for those asked for again and again."""
+    return Projection(latitude, longitude, altitude)
 
 
 def distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:

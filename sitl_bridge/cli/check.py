@@ -18,6 +18,7 @@ from sitl_bridge.config.yaml_file import read
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.flight.plan import Plan, load_plan
 from sitl_bridge.px4.parameters import parameters_for
+from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World, WorldSpecification
 
@@ -68,6 +69,14 @@ def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
         )
     if result.endurance < SHORT_FLIGHT:
         found.append(f"the battery lasts for only {result.endurance / 60.0:.1f} min of hover")
+    for sensor in airframe.sensors:
+        if isinstance(sensor, SensorSpecification) and any(sensor.rotation):
+            angles = ", ".join(f"{angle:g}" for angle in sensor.rotation)
+            found.append(
+                f"sensors.{sensor.kind} is turned by {angles} deg and reads in its own axes; to the built-in "
+                "flight stack that is a mounting error and to PX4 unless SENS_BOARD_ROT, SENS_BOARD_*_OFF or "
+                "CAL_MAG*_ROT tell of it"
+            )
     feet = np.array(airframe.contact.points)
     lowest = feet[feet[:, 2] > feet[:, 2].max() - 0.02]
     if len(lowest) < 3:

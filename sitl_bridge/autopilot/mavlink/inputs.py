@@ -15,7 +15,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot import layout
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.facts import NAN3, OffboardTarget
-from sitl_bridge.autopilot.mavlink.place import local_position
+from sitl_bridge.autopilot.geography import projection_at
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
 
 IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512
@@ -109,9 +109,8 @@ class Inputs:
             self._complain(f"SET_POSITION_TARGET_GLOBAL_INT: frame {frame} is not supported", now)
             return None
         latitude, longitude, altitude = self._estimate["origin"].tolist()
-        return local_position(
-            (latitude, longitude, altitude), (message.lat_int / 1e7, message.lon_int / 1e7, height)
-        )
+        projection = projection_at(latitude, longitude, altitude)
+        return projection.position((message.lat_int / 1e7, message.lon_int / 1e7, height))
 
     def _take_target(self, message: Any, position: Vector, now: int, *, body: bool) -> None:
         mask = message.type_mask

@@ -16,8 +16,8 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import layout, modes
 from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.geography import projection_at
 from sitl_bridge.autopilot.mavlink import wire
-from sitl_bridge.autopilot.mavlink.place import global_position, local_position
 
 TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,
@@ -124,15 +124,13 @@ class Snapshot:
     @cached_property
     def place(self) -> tuple[float, float, float]:
         """deg latitude, deg longitude, m altitude."""
-        o, p = self.origin, self.position
-        return global_position((o[0], o[1], o[2]), (p[0], p[1], p[2]))
+        return projection_at(*self.origin).place(self.position)
 
     @cached_property
     def home(self) -> tuple[float, float, float] | None:
         """Home in the local frame, m north, east, down."""
         home = self.commander.home
-        o = self.origin
-        return None if home is None else local_position((o[0], o[1], o[2]), home)
+        return None if home is None else projection_at(*self.origin).position(home)
 
     @property
     def heading(self) -> float:
@@ -330,8 +328,7 @@ def orbit_execution_status(s: Snapshot) -> Any:
     if s.commander.mode is not modes.ORBIT or not s.has(layout.GLOBAL):
         return None
     circle = s.commander.orbit.circle
-    o = s.origin
-    latitude, longitude, altitude = global_position((o[0], o[1], o[2]), (circle.x, circle.y, circle.z))
+    latitude, longitude, altitude = projection_at(*s.origin).place((circle.x, circle.y, circle.z))
     return mavlink.MAVLink_orbit_execution_status_message(
         s.now,
         math.copysign(circle.radius, circle.speed),
