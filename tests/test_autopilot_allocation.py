@@ -100,6 +100,7 @@ def test_a_wrench_the_rotors_can_give_is_given_exactly(
 @example("iris", 0.0, 0.5, 0.515625, 0.0)  # whole Newton steps go round in circles
 @given(st.sampled_from(NAMES), st.floats(0.0, 1.0), shares, shares, shares)
 @example("asymmetric_quadrotor", 0.0, 1.0, 0.0, 0.0)
+@example("asymmetric_quadrotor", 0.0, 0.0, -1.0, 0.0)
 def test_roll_and_pitch_are_met_whenever_any_thrusts_meet_them(
     name: str, thrust: float, roll: float, pitch: float, yaw: float
 ) -> None:
