@@ -175,6 +175,37 @@ class Simulation:
     def __len__(self) -> int:
         return len(self.vehicles)
 
+    def change_vehicle(
+        self, i: int, vehicle: NDArray[np.void], sensors: NDArray[np.void], shift: NDArray[np.float64]
+    ) -> None:
+        """Make a vehicle another one in flight, as when it drops its payload.
+
+        What is fixed to it keeps its place and its velocity; the new centre of gravity moves as that point of
+        the body did, so a drop at rest gives no jolt but by the weight that is gone.
+
+        Args:
+            i: which vehicle.
+            vehicle: () VEHICLE, with as many rotors and contact points as before.
+            sensors: (s,) SENSOR, the same ones; their places are taken over.
+            shift: (3,) m, body, of the new centre of gravity from the old one.
+        """
+        state = self.states[i]
+        w, x, y, z = state["attitude"]
+        rotation = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        state["position"] += rotation @ shift
+        state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
+        self.vehicles[i] = vehicle
+        self.sensors[i]["position"][: len(sensors)] = sensors["position"]
+        order = self.hulls[i]["order"]
+        self.hulls[i] = hull(self.vehicles[i])
+        self.hulls[i]["order"] = order
+
     @property
     def neighbourhood(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.uint8], NDArray[np.void]]:
         """What ``advance_fleet`` takes from ``proximity`` to ``collisions``."""

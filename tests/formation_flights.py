@@ -19,7 +19,8 @@ from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.flight.formation.patterns import closest_pair
 from sitl_bridge.flight.formation.quick import Result
 from sitl_bridge.flight.formation.scenario import FormationPlan
-from sitl_bridge.hil.server import FIRST_PORT, LockstepServer
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.process import Px4Process

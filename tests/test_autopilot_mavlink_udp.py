@@ -84,7 +84,7 @@ def test_ports_are_px4s() -> None:
 
     assert numbers(0) == [(18570, 14550), (14580, 14540), (14280, 14030)]
     assert numbers(9) == [(18579, 14550), (14589, 14549), (14289, 14039)]
-    assert numbers(10) == [(18580, 14550), (14590, 14549), (14290, 14040)]
+    assert numbers(10) == [(18580, 14550), (14590, 15550), (14290, 14040)]
 
 
 def test_a_listener_that_never_speaks_hears_all_as_from_px4(endpoint: Endpoint) -> None:

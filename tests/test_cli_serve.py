@@ -19,7 +19,8 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.cli.main import build
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.flight.monitor import PAYLOAD_PORT
-from sitl_bridge.hil.server import FIRST_PORT, LockstepServer
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 
 

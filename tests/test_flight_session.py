@@ -22,10 +22,11 @@ from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight import vehicle as vehicle_module
 from sitl_bridge.flight.monitor import Status as VehicleStatus
-from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress, unbroken
+from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
 from sitl_bridge.flight.vehicle import MissionFailedError, Vehicle
 from sitl_bridge.hil.server import LinkStatus
 from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.unbroken import unbroken
 from sitl_bridge.world.world import Origin, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"

@@ -462,6 +462,43 @@ def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
         assert time.monotonic() - begin < 5.0
 
 
+def test_where_that_was_asked_for_the_others_fly_on_without_a_frozen_flight_stack(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve("iris", "iris", on_stall="leave", patience=0.2, notes=notes)
+    with Peer(server.ports[0]) as frozen, Peer(server.ports[1]) as other:
+        wait_for(lambda: len(other.times) > 200, "the first steps")
+        frozen.halt.set()
+        wait_for(lambda: any("fly on without it" in note for note in notes), "the freeze to be told")
+        standing = len(other.times)
+        wait_for(lambda: len(other.times) > standing + 500, "the other to fly on")
+        assert server.status().links[1].lockstep
+        assert server.status().links[0].stalled
+        frozen.halt.clear()
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+        wait_for(lambda: any("answers are back" in note for note in notes), "that to be told")
+        assert np.all(np.diff(frozen.times) == STEP), "no frame is lost"
+        assert np.all(np.diff(other.times) == STEP)
+        other.reset()
+        frozen.halt.set()
+        wait_for(lambda: server.status().links[0].held, "the last one to be waited for")
+
+
+def test_time_may_begin_without_those_that_are_late(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve("iris", "iris")
+    with Peer(server.ports[0]) as first:
+        wait_for(lambda: server.status().links[0].connected, "the first")
+        assert server.status().steps == 0
+        server.begin()
+        wait_for(lambda: len(first.times) > 100, "time to begin")
+        with Peer(server.ports[1]) as late:
+            wait_for(lambda: server.status().links[1].lockstep, "the late one to be in lockstep")
+            assert late.times[0] > 100 * STEP
+
+
 def test_where_waiting_was_asked_for_a_silent_flight_stack_stops_time(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.server import FIRST_PORT, LockstepServer
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.parameters import Parameters, parameters_for
 from sitl_bridge.px4.process import Px4Process, lock_file, require_free_instance, stale_processes

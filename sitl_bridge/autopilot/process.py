@@ -29,10 +29,10 @@ from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.compiled import announced
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
+from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.world.world import World
 
-FIRST_PORT = 4560
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""
 PATIENCE = 5_000_000

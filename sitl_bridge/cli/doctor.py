@@ -17,7 +17,8 @@ from rich.console import Console
 from sitl_bridge.compiled import cache_directory
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.flown_by import BUILTIN, who_flies
-from sitl_bridge.hil.server import FIRST_PORT, holder_of
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import holder_of
 from sitl_bridge.px4.process import stale_processes
 
 Grade = Literal["ok", "note", "missing"]

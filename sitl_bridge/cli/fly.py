@@ -10,7 +10,7 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,8 +18,11 @@ from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
 from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
 from sitl_bridge.flight.flown_by import Choice
 from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
 from sitl_bridge.flight.summary import show
@@ -60,13 +63,13 @@ def fly(
         Path, typer.Argument(help="plan saved by QGroundControl (.plan) or MAVSDK script (.py)")
     ],
     arguments: Annotated[list[str] | None, typer.Argument(help="handed to the script")] = None,
-    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
+    airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (else iris)")] = None,
     world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
     wind: Annotated[
         str | None,
         typer.Option(help="m/s @ deg it comes from, e.g. 8@270,turbulence=light; replaces the world's"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="of everything random (else 0)")] = None,
     speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
     autopilot: Annotated[
         Choice, typer.Option(help="who flies; auto: PX4 where it is found, else the built-in stack")
@@ -86,29 +89,62 @@ def fly(
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
-    """Fly a mission with real PX4, or with the built-in flight stack, in a simulated vehicle.
+    """Fly a mission with real PX4, or with the built-in flight stack, in a simulated vehicle; or a scenario.
 
-    QGroundControl on this machine sees the vehicle by itself.  Exit code 0 only when the mission succeeded.
+    QGroundControl on this machine sees the vehicles by itself.  Exit code 0 only when the mission succeeded.
+    A scenario file says itself which vehicles fly, with which controllers and in which world.
     """
-    settings = FlightSettings(
-        mission=mission,
-        airframe=load_airframe(airframe),
-        world=load_settings_world(world, wind),
-        seed=seed,
-        speed=parse_speed(speed),
-        autopilot=autopilot,
-        px4=px4,
-        controller=controller,
-        instance=instance,
-        runs=runs_dir,
-        arguments=tuple(arguments or ()),
-        time_limit=math.inf if time_limit is None else time_limit,
-        bus=None if bus is None else BusAddress.parse(bus),
-    )
+    address = None if bus is None else BusAddress.parse(bus)
+    settings: FlightSettings | FleetSettings
+    if mission.suffix in (".yaml", ".yml"):
+        settings = _scenario(
+            mission,
+            {"--airframe": airframe, "--controller": controller},
+            seed=seed,
+            world=None if world is None and wind is None else load_settings_world(world, wind),
+            time_limit=time_limit,
+            autopilot=autopilot,
+            instance=instance,
+            speed=parse_speed(speed),
+            px4=px4,
+            runs=runs_dir,
+            arguments=tuple(arguments or ()),
+            bus=address,
+        )
+    else:
+        settings = FlightSettings(
+            mission=mission,
+            airframe=load_airframe(airframe or "iris"),
+            world=load_settings_world(world, wind),
+            seed=seed or 0,
+            speed=parse_speed(speed),
+            autopilot=autopilot,
+            px4=px4,
+            controller=controller,
+            instance=instance,
+            runs=runs_dir,
+            arguments=tuple(arguments or ()),
+            time_limit=math.inf if time_limit is None else time_limit,
+            bus=address,
+        )
     raise typer.Exit(run(settings, Console(), live=not headless))
 
 
-def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
+def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> FleetSettings:
+    """Settings of a scenario file and the command line.
+
+    Raises:
+        UserError: for a faulty file, or an option that says what the file says for each vehicle.
+    """
+    from sitl_bridge.flight.scenario import Choices, load_scenario  # loads what only formations need
+
+    given = [name for name, value in theirs.items() if value is not None]
+    if given:
+        raise UserError(f"{file}: a scenario names its vehicles itself; leave out {', '.join(given)}")
+    return load_scenario(file, Choices(**choices))
+
+
+def run(settings: FlightSettings | FleetSettings, console: Console, *, live: bool) -> int:
     """Fly, show, sum up.
 
     Returns:
@@ -118,27 +154,52 @@ def run(settings: FlightSettings, console: Console, *, live: bool) -> int:
         UserError: for what the user can mend before take-off.
     """
     _end_on_signals()
-    session = FlightSession(settings, lambda line: console.print(Text(line)))
+
+    def notify(line: str) -> None:
+        console.print(Text(line))
+
+    session = (
+        FlightSession(settings, notify)
+        if isinstance(settings, FlightSettings)
+        else FleetSession(settings, notify)
+    )
     interrupted = False
     try:
         with session:
-            console.print(Text(session.flown_by.description))
+            for description in dict.fromkeys(flown_by.description for flown_by, _ in session.crews):
+                console.print(Text(description))
             console.print(Text(f"run directory {session.directory.path}"))
             if live and console.is_terminal:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:
-                    session.fly(lambda progress: display.update(live_line(progress)))
+                    session.fly_fleet(lambda progress: display.update(_line(session, progress)))
             else:
-                session.fly()
+                session.fly_fleet()
     except KeyboardInterrupt:
         interrupted = True
         console.print(Text("interrupted: everything was stopped", "yellow"))
-    if interrupted and not hasattr(session, "flight_stack"):
+    if interrupted and not session.started:
         return INTERRUPTED
-    outcome, record = session.conclude()
-    show(console, outcome, record, session.messages)
+    succeeded = _conclude(session, console)
     if interrupted:
         return INTERRUPTED
-    return 0 if outcome.succeeded else 1
+    return 0 if succeeded else 1
+
+
+def _line(session: FleetSession, progress: FleetProgress) -> Text:
+    if isinstance(session, FlightSession):
+        return live_line(Progress(progress.server, progress.vehicles[0]))
+    return fleet_line(progress)
+
+
+def _conclude(session: FleetSession, console: Console) -> bool:
+    """Sum up; returns whether the flight succeeded."""
+    if isinstance(session, FlightSession):
+        one, record = session.conclude()
+        show(console, one, record, session.messages)
+        return one.succeeded
+    outcome = session.conclude_fleet()
+    show_fleet(console, outcome)
+    return outcome.succeeded
 
 
 def _end_on_signals() -> None:

@@ -21,7 +21,8 @@ from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.battery_feed import battery_sample
 from sitl_bridge.flight.monitor import Monitor
-from sitl_bridge.hil.server import FIRST_PORT, LockstepServer, OnStall, Status
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import LockstepServer, OnStall, Status
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.sensors.custom import CustomSensorHost

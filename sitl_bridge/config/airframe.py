@@ -297,6 +297,7 @@ class Airframe(BaseModel):
     controller: ControllerSection = ControllerSection()
 
     _carried: Payload | None = PrivateAttr(None)
+    _empty: Airframe | None = PrivateAttr(None)
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
@@ -374,7 +375,12 @@ class Airframe(BaseModel):
         # A copy takes along what was computed from the original.
         whole.__dict__.pop("record", None)
         whole._carried = payload
+        whole._empty = self.model_copy(update={"payload": None})
         return whole
+
+    def without_payload(self) -> Airframe:
+        """The vehicle once it has dropped what it carried; itself where it carried nothing."""
+        return self._empty or self
 
     @cached_property
     def record(self) -> Any:

@@ -7,23 +7,24 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.sensors.layout import BATTERY
 
 
-def battery_sample(server: LockstepServer, cells: int) -> BatterySample | None:
-    """Latest sample of the first vehicle's battery sensor, or the true state where it has no such sensor.
+def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:
+    """Latest sample of a vehicle's battery sensor, or the true state where it has no such sensor.
 
     Args:
         server: serves the vehicle.
         cells: in series.
+        vehicle: which of them.
 
     Returns:
         None while there is no flight stack, or no sample yet.
     """
     status = server.status()
-    if not status.links[0].connected:
+    if not status.links[vehicle].connected:
         return None
     now = round(status.time * 1e6)
-    values = server.sensor_values(0, BATTERY)
+    values = server.sensor_values(vehicle, BATTERY)
     if values is None:
-        voltage, current, left = (float(value) for value in status.battery[0])
+        voltage, current, left = (float(value) for value in status.battery[vehicle])
         return BatterySample(now, voltage, current, left, 0.0, cells)
     voltage, current, left, consumed = (float(value) for value in values[:4])
     if voltage <= 0.0:

@@ -187,7 +187,7 @@ class _Heard:
 
 
 class Monitor:
-    """Watches one vehicle in a thread of its own.
+    """Watches one vehicle, in a thread of its own or as it is polled.
 
     Args:
         instance: of PX4; sets the port.
@@ -197,7 +197,7 @@ class Monitor:
         host: address to listen on.
 
     Raises:
-        UserError: from :meth:`start`, when the port is taken.
+        UserError: from :meth:`open`, when the port is taken.
     """
 
     def __init__(
@@ -237,7 +237,17 @@ class Monitor:
     # ---------------------------------------------------------------- from outside
 
     def start(self) -> None:
-        """Open the port and begin to listen.
+        """Open the port and listen in a thread of its own.
+
+        Raises:
+            UserError: when another program has the port.
+        """
+        self.open()
+        self._thread = threading.Thread(target=self._run, name=f"monitor-{self.port}", daemon=True)
+        self._thread.start()
+
+    def open(self) -> None:
+        """Open the port; whoever does not :meth:`start` a thread calls :meth:`poll` often.
 
         Raises:
             UserError: when another program has the port.
@@ -255,8 +265,6 @@ class Monitor:
             ) from error
         listener.setblocking(False)
         self._socket = listener
-        self._thread = threading.Thread(target=self._run, name=f"monitor-{self.port}", daemon=True)
-        self._thread.start()
 
     def stop(self) -> None:
         """Stop listening and close the port; harmless when not started."""

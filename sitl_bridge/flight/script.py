@@ -13,8 +13,8 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
 
 from mavsdk.asyncio import MavsdkError
 
@@ -25,6 +25,8 @@ DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Where PX4's first simulated instance sends its offboard link."""
 
 URL_VARIABLE, SYSTEM_VARIABLE = "SITL_BRIDGE_URL", "SITL_BRIDGE_SYSTEM"
+FLEET_VARIABLE = "SITL_BRIDGE_FLEET"
+"""File that tells a mission which vehicles there are, see fleet_script.py."""
 
 Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
 
@@ -90,17 +92,22 @@ def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] 
         The exit code.
     """
     options = parser.parse_args(arguments)
+    return run_coroutine(lambda: _fly(mission, options))
+
+
+def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    """Run what flies until it is done; returns the exit code, and tells a failure on stderr."""
     # MAVSDK calls back from threads of its own, which wait up to this long for the interpreter.  In Python's
     # 5 ms a vehicle at 20 times real time lives through 0.1 s, and MAVSDK drops callbacks that queue up.
     sys.setswitchinterval(0.0005)
     try:
-        return asyncio.run(_main(mission, options))
+        return asyncio.run(_main(fly))
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _main(mission: Mission, options: argparse.Namespace) -> int:
-    flight = asyncio.ensure_future(_fly(mission, options))
+async def _main(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    flight = asyncio.ensure_future(fly())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, flight.cancel)
@@ -126,13 +133,13 @@ async def _fly(mission: Mission, options: argparse.Namespace) -> None:
         try:
             await mission(vehicle, options)
         except (asyncio.CancelledError, UserError, MavsdkError):
-            await _leave_safely(vehicle)
+            await leave_safely(vehicle)
             raise
 
 
-async def _leave_safely(vehicle: Vehicle) -> None:
+async def leave_safely(vehicle: Vehicle) -> None:
     """Tell a vehicle in the air to hold its position; one that does not answer is left to its failsafes."""
     if vehicle.armed and vehicle.height > 0.5:
-        print("the vehicle is told to hold its position", file=sys.stderr, flush=True)
+        print(f"{vehicle.prefix}the vehicle is told to hold its position", file=sys.stderr, flush=True)
         with contextlib.suppress(asyncio.CancelledError):
             await within(3.0, vehicle.action.hold())

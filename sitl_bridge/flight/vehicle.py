@@ -61,6 +61,7 @@ class Vehicle:
 
     Attributes:
         system_id: of MAVLink.
+        prefix: of every line it says.
         time: s, the vehicle's own clock (since its boot); nan until it was heard.
         position: m north, east, down of PX4's local origin; nan until PX4 has an estimate.
         global_position: deg latitude, deg longitude, m AMSL; nan until PX4 has an estimate.
@@ -77,6 +78,7 @@ class Vehicle:
 
     def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
         self.url = url
+        self.prefix = ""
         self.mavsdk = mavsdk
         self.system = system
         self.system_id = system_id
@@ -116,7 +118,7 @@ class Vehicle:
 
     def say(self, text: str) -> None:
         """Print a line of the mission's own log, stamped with the vehicle's time in s."""
-        print(f"[{self.time:9.2f} s] {text}", flush=True)
+        print(f"{self.prefix}[{self.time:9.2f} s] {text}", flush=True)
 
     async def changed(self) -> None:
         """Return at the next thing the vehicle says.

@@ -182,7 +182,8 @@ LINK = np.dtype(
         ("stalled", "i8"),  # 1: answers stopped; frames go on at real time
         ("streak", "i8"),  # steps answered in a row while stalled
         ("held", "i8"),  # 1: the peer does not read; time waits for it
-        ("quiet_until", "i8"),  # ns, end of the silence after first answers; 0 while none came
+        ("left", "i8"),  # 1: stalled, and the others fly on without waiting for it
+        ("quiet_until", "i8"),  # ns, end of the silence after first answers (left: after any); 0: none came
         ("out_start", "i8"),  # bytes of ``out`` that the socket has taken
         ("out_end", "i8"),  # bytes of ``out`` to be sent
         ("sent_bytes", "i8"),  # in all

@@ -68,6 +68,10 @@ waiting before the first answer, so answers may be under way; counting one of th
 keep the flight stack a frame behind for good."""
 
 
+GAP = 200_000_000
+"""ns between answers of a flight stack that was left behind, above which they no longer count as in a row."""
+
+
 @compiled
 def monotonic(clock: Any) -> int:
     """ns of CLOCK_MONOTONIC; ``clock`` is (2,) int64 scratch."""
@@ -151,6 +155,11 @@ def _send_step(
             link.answered = 1
             continue
         link.answered = 0
+        if link.left == 1:
+            link.answered = 2
+            _flush(link, outs[i])
+            if link.out_end > 0:
+                continue  # its socket is full: this frame it never gets
         link.out_end += write_step(
             outs[i, link.out_end :],
             payloads[i],
@@ -183,6 +192,15 @@ def _receive(link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: An
     if link.answers == answers:
         return
     link.held = 0
+    if link.left == 1:
+        link.streak = link.streak + 1 if now < link.quiet_until else 1
+        link.quiet_until = now + GAP
+        if link.streak >= RECOVERED and link.out_end == 0:
+            # It reads and answers again: wait while it works through the frames that were kept for it.
+            link.left = 0
+            link.answered = 0
+            link.quiet_until = now + QUIET
+        return
     if link.out_end > 0:
         # The frame is not out yet, so this cannot be its answer.  Hence ``out`` is empty when the next
         # step is written, and never overflows.
@@ -242,6 +260,9 @@ def _await(
 
     BUDGET while answers are missing and time is up, -1 when the step is complete.
     """
+    for i in range(links.shape[0]):
+        if links[i].fd >= 0 and links[i].left == 1:
+            _receive(links[i], buffers[i], payload, scratch, scratch_raw, monotonic(clock))
     while True:
         pending = 0
         shortest = until

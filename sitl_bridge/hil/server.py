@@ -29,13 +29,12 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil import loop as kernel
 from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
+from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
 
-FIRST_PORT = 4560
-"""PX4's instance i connects to 4560 + i."""
 LOG_BLOCK = 1024
 """Rows, of which the loop hands over about half at a time: 0.1 s at 20 times real time."""
 RECEIVE_BUFFER = 8192
@@ -44,7 +43,7 @@ SEND_BUFFER = 2 * MAX_STEP_BYTES
 FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
 busy machine delays a reader, little enough that it catches up at once."""
-OnStall = Literal["continue", "wait", "abort"]
+OnStall = Literal["continue", "wait", "leave", "abort"]
 
 
 class Recorder(Protocol):
@@ -132,14 +131,16 @@ def unread_by_peer(connection: socket.socket) -> int | None:
 class LockstepServer:
     """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
 
-    Time begins when every vehicle's flight stack has connected.  One that goes away is not waited for: its
-    motors are stopped, as dead ESC signals would, and a new one may connect, for which time goes on where it
-    is.  PX4 itself never reconnects; while nobody is connected, time stands still.
+    Time begins when every vehicle's flight stack has connected, or on ``begin``.  One that goes away is not
+    waited for: its motors are stopped, as dead ESC signals would, and a new one may connect, for which time
+    goes on where it is.  PX4 itself never reconnects; while nobody is connected, time stands still.
 
     When answers stop, ``patience`` passes and then it depends.  A flight stack that reads its link (its rate
     loop has stopped, say for want of a gyroscope) gets frames at real time, so that its time-outs run and it
     can recover; its last commands stay.  One that does not even read (stopped by a signal or a debugger)
-    has no time that could run: simulated time waits for it, however long.
+    has no time that could run: simulated time waits for it, however long.  One that the others ``leave``
+    behind keeps its last commands, and its frames are kept for it as long as its socket has room (some
+    megabytes, a minute and more); when it answers again, time waits while it works through them.
 
     Args:
         simulation: its vehicles; vehicle i is served on ``ports[i]``.
@@ -148,7 +149,8 @@ class LockstepServer:
         speed: simulated over wall time; ``math.inf`` runs as fast as the flight stack answers.
         patience: s of wall time to wait for an answer before a flight stack counts as stalled.
         on_stall: ``continue`` goes on at real time with the last commands where the flight stack still
-            reads, and waits where it is frozen; ``wait`` always waits; ``abort`` stops the run.
+            reads, and waits where it is frozen; ``wait`` always waits; ``leave`` lets the others fly on as
+            fast as they do without waiting for it, while there are any; ``abort`` stops the run.
         recorder: takes the truth log.
         custom: the users' own sensors, sampled between steps.
         notify: takes messages for the user.
@@ -274,6 +276,17 @@ class LockstepServer:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    def begin(self) -> None:
+        """Let time begin without the flight stacks that have not connected; they join when they do.
+
+        A vehicle without one stands with its motors stopped.
+        """
+
+        def begin() -> None:
+            self._begun = True
+
+        self.call(begin)
 
     @property
     def running(self) -> bool:
@@ -555,6 +568,11 @@ class LockstepServer:
                     f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)"
                 )
                 return
+            if self.on_stall == "leave" and self._others_fly(i):
+                link["settled"], link["stalled"], link["held"], link["left"] = 0, 1, 0, 1
+                link["streak"], link["answered"] = 0, 2
+                self._tell_stalled(i, f"does not answer for {seconds:g} s; the others fly on without it")
+                continue
             frozen = self._unread(i) > 0 or link["out_end"] > 0
             if frozen or self.on_stall == "wait":
                 link["held"] = int(frozen)
@@ -567,6 +585,12 @@ class LockstepServer:
                     f"does not answer for {seconds:g} s; going on at real time with its last commands until"
                     " answers come back",
                 )
+
+    def _others_fly(self, vehicle: int) -> bool:
+        """Whether another vehicle's flight stack is in lockstep, so that there is somebody to keep time."""
+        others = (self._links["fd"] >= 0) & (self._links["settled"] == 1)
+        others[vehicle] = False
+        return bool(others.any())
 
     def _tell_stalled(self, vehicle: int, what: str) -> None:
         """Say so once a stall, however often its condition changes."""
@@ -590,6 +614,10 @@ class LockstepServer:
         for i, link in enumerate(self._links):
             if link["fd"] < 0 or link["settled"] or not link["sent_frames"]:
                 continue
+            if link["left"]:
+                if self._others_fly(i):
+                    continue
+                link["left"] = 0  # nobody else keeps time any more
             unread = self._unread(i)
             if link["held"]:
                 link["held"] = int(unread > 0)

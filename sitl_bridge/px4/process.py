@@ -19,10 +19,11 @@ import psutil
 
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.errors import UserError
+from sitl_bridge.hil.ports import LAST_OF_PX4S_OWN
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.parameters import check_against_build
-from sitl_bridge.px4.startup import SELECTION, write_startup_files
+from sitl_bridge.px4.startup import SELECTION, write_links_file, write_startup_files
 
 LAST_INSTANCE = 254
 """PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
@@ -157,6 +158,11 @@ class Px4Process(ChildProcess):
         require_free_instance(instance)
         known, absent = check_against_build(parameters, build.etc, given or {})
         startup = _make_directory(directory, known)
+        if not write_links_file(startup, build.etc) and instance > LAST_OF_PX4S_OWN:
+            raise UserError(
+                f"instance {instance}: this PX4's px4-rc.mavlink does not say where instances from 10 on send"
+                " their offboard link, so nobody would hear it; use instances up to 9"
+            )
         environment = {
             "PATH": f"{startup}:{os.environ.get('PATH', os.defpath)}",
             "HOME": os.environ.get("HOME", "/"),

@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.hil.ports import FURTHER_OFFBOARD_PORT
 from sitl_bridge.px4.allocation import Parameters
 
 AIRFRAME = 10016
@@ -28,6 +29,7 @@ SET_LATER = frozenset(
 """px4-rc.simulator gives these defaults after px4-rc.params has run; a value set outright stands."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
+_SHARED_PORT = re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE)
 
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
@@ -55,6 +57,27 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}") from error
     return file
+
+
+def write_links_file(directory: Path, etc: Path) -> bool:
+    """Write ``px4-rc.mavlink``, PX4's own, by which instances from 10 on have an offboard port each.
+
+    PX4 looks it up on PATH so that users can have their own.  All that is changed is the number of the port
+    that those instances share.
+
+    Args:
+        directory: the one of ``write_startup_files``.
+        etc: of the build.
+
+    Returns:
+        False where the build's script has no such line, so that nobody knows what it does.
+    """
+    script = etc / "init.d-posix" / "px4-rc.mavlink"
+    text = script.read_text(encoding="utf-8") if script.is_file() else ""
+    own, changes = _SHARED_PORT.subn(rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))", text)
+    if changes:
+        (directory / script.name).write_text(own, encoding="utf-8")
+    return changes > 0 or not text
 
 
 def parameter_line(name: str, value: float) -> str:

@@ -21,9 +21,7 @@ from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, Reader
 from sitl_bridge.errors import UserError
-
-LAST_OF_ITS_OWN = 9
-"""Instances above share one port for the offboard link (px4-rc.mavlink)."""
+from sitl_bridge.hil.ports import offboard_port
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP in front."""
@@ -61,10 +59,10 @@ class PortPair:
 
 
 def port_pairs(instance: int) -> tuple[PortPair, ...]:
-    """The links of an instance (px4-rc.mavlink): ground station, offboard, payload."""
+    """The links of an instance (px4-rc.mavlink, but for the offboard link from 10 on, see hil/ports.py)."""
     return (
         PortPair("ground station", 18570 + instance, 14550, NORMAL),
-        PortPair("offboard", 14580 + instance, 14540 + min(instance, LAST_OF_ITS_OWN), ONBOARD),
+        PortPair("offboard", 14580 + instance, offboard_port(instance), ONBOARD),
         PortPair("payload", 14280 + instance, 14030 + instance, ONBOARD),
     )
 

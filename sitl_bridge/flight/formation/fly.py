@@ -24,6 +24,7 @@ from sitl_bridge.flight.formation.quick import SETTLED, Recording, Result
 from sitl_bridge.flight.formation.scenario import EventSpecification, FormationPlan, load_formation
 from sitl_bridge.flight.script import FAILED, INTERRUPTED, SUCCEEDED
 from sitl_bridge.flight.vehicle import MissionFailedError, reason
+from sitl_bridge.hil.ports import offboard_port
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
@@ -34,8 +35,8 @@ ordinary fix's error between them would put one on the other, and one above anot
 
 
 def instance_url(instance: int) -> str:
-    """Where PX4's simulated instance is heard (px4-rc.mavlink): 14540 + i, and all from 10 on at 14549."""
-    return f"udpin://127.0.0.1:{14540 + instance if instance <= 9 else 14549}"
+    """Where a simulated instance that this program started is heard."""
+    return f"udpin://127.0.0.1:{offboard_port(instance)}"
 
 
 async def fly_formation(

@@ -1,0 +1,44 @@
+"""Take off with every vehicle of a fleet at once, hold, land; those that are lost do not stop the others.
+
+Flown by a scenario, such as missions/fleet_hover.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sitl_bridge.flight.fleet_script import Member, all_of, connected, fleet_command_line, run_fleet
+from sitl_bridge.flight.script import positive
+from sitl_bridge.flight.vehicle import MissionFailedError
+
+
+async def hover(member: Member, options: argparse.Namespace) -> None:
+    """Fly one of them."""
+    async with connected(member, options.connect_limit) as vehicle:
+        await vehicle.wait_until_armable()
+        await vehicle.arm()
+        await vehicle.take_off(options.height)
+        await vehicle.sleep(options.seconds)
+        await vehicle.land()
+        vehicle.say("landed")
+
+
+async def fly(members: tuple[Member, ...], options: argparse.Namespace) -> None:
+    """Fly all of them at once."""
+    failed = await all_of({member.name: hover(member, options) for member in members})
+    for name, error in failed.items():
+        print(f"{name}: failed: {error}", flush=True)
+    done = len(members) - len(failed)
+    if done < (options.need or len(members)):
+        raise MissionFailedError(
+            f"{done} of {len(members)} vehicles flew to the end; {', '.join(failed)} did not"
+        )
+
+
+if __name__ == "__main__":
+    parser = fleet_command_line(__doc__)
+    parser.add_argument("--height", type=positive, default=5.0, help="m over the ground")
+    parser.add_argument("--seconds", type=positive, default=15.0, help="s of the vehicles' time to hold")
+    parser.add_argument("--need", type=int, help="vehicles that must fly to the end; all without")
+    sys.exit(run_fleet(fly, parser))

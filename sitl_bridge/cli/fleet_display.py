@@ -1,0 +1,92 @@
+"""What is shown of a flight of several vehicles: one live line while it flies, a table at the end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from sitl_bridge.flight.distances import OFF_THE_GROUND, nearest
+from sitl_bridge.flight.fleet import FleetOutcome, FleetProgress
+from sitl_bridge.flight.flown_by import BUILTIN
+from sitl_bridge.flight.summary import problems_of
+
+TOLD = 8
+"""Collisions and vehicles' problems that are told; the rest is in the summaries."""
+
+
+def fleet_line(progress: FleetProgress) -> Text:
+    """The line to look at while they fly."""
+    server = progress.server
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"{server.time:7.1f} s", "bold")
+    line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
+    connected = sum(link.connected for link in server.links)
+    if server.steps == 0:
+        line.append(f"  {connected} of {len(server.links)} flight stacks have connected", "yellow")
+        return line
+    flying = int(np.count_nonzero(-server.position[:, 2] > OFF_THE_GROUND))
+    armed = sum(vehicle.armed for vehicle in progress.vehicles)
+    line.append(f"  {len(server.links)} vehicles: {armed} armed, {flying} in the air", "green")
+    modes = [vehicle.mode for vehicle in progress.vehicles if vehicle.mode]
+    if modes:
+        line.append(f", most in {max(set(modes), key=modes.count)}")
+    apart = float(nearest(server.position[None])[0])
+    if math.isfinite(apart):
+        line.append(f"  nearest two {apart:.1f} m")
+    line.append(f"  battery {float(server.battery[:, 2].min()):.0%}")
+    stalled = sum(link.stalled for link in server.links)
+    if stalled:
+        line.append(f"  {stalled} do not answer", "red")
+    if any(progress.lost):
+        line.append(f"  {sum(progress.lost)} lost", "red")
+    waiting = [v.waits_for[0] for v in progress.vehicles if v.waits_for and not v.armed]
+    if waiting and not flying:
+        line.append(f"  {len(waiting)} wait, e.g. for: {waiting[0]}", "yellow")
+    return line
+
+
+def show_fleet(console: Console, outcome: FleetOutcome) -> None:
+    """Print the summary."""
+    verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
+    table = Table.grid(padding=(0, 2))
+    for heading in ("vehicle", "airframe", "by", "in the air", "flown", "highest", "touchdown", "battery"):
+        table.add_column(heading)
+    table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
+    notes: list[Text] = []
+    for name, (one, record) in zip(outcome.names, outcome.vehicles, strict=True):
+        flew = record is not None and record.air_time > 0
+        table.add_row(
+            name,
+            one.airframe,
+            "built-in" if one.flown_by == BUILTIN else one.flown_by,
+            f"{record.air_time:.1f} s" if flew and record else "-",
+            f"{record.distance:.0f} m" if flew and record else "-",
+            f"{record.max_height:.1f} m" if flew and record else "-",
+            f"{one.impact_speed:.2f} m/s",
+            f"{one.battery_used:.0%}" if math.isfinite(one.battery_used) else "-",
+        )
+        notes += [Text(f"  {name}: {problem}", "red") for problem in problems_of(one, record)]
+    parts: list[Table | Text] = [table]
+    simulated, wall = outcome.vehicles[0][0].simulated_seconds, outcome.vehicles[0][0].wall_seconds
+    if wall > 0 and math.isfinite(simulated):
+        parts.append(Text(f"{simulated:.1f} s in {wall:.1f} s ({simulated / wall:.1f} x real time)"))
+    if outcome.reason:
+        parts.append(Text(outcome.reason, "red"))
+    if notes:
+        parts += [Text("What went wrong", "bold"), *notes[:TOLD]]
+        if len(notes) > TOLD:
+            parts.append(Text(f"  and {len(notes) - TOLD} more, in the summary", "red"))
+    if outcome.collision_count:
+        parts.append(Text(f"{outcome.collision_count} collisions", "bold red"))
+        for row in outcome.collisions[:TOLD]:
+            who = " and ".join(outcome.names[i] for i in row["vehicle"].tolist())
+            parts.append(Text(f"  {row['time'] * 1e-6:8.1f} s  {who} at {row['speed']:.1f} m/s", "red"))
+    parts.append(Text("Logs", "bold"))
+    parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
+    title = Text.assemble(f"{outcome.name}, {len(outcome.vehicles)} vehicles: ", verdict)
+    console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))

@@ -1,0 +1,259 @@
+"""Scenario files: vehicles, world, wind, events and what flies them, in one YAML.
+
+A formation is a section of it, see formation/scenario.py.  Positions are m NED, angles deg, times s of
+simulated time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.config.yaml_file import read, validate
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.flight.aircraft import LAST_INSTANCE, VehicleSettings, faults_of
+from sitl_bridge.flight.fleet import RUN_DIRECTORY, FleetSettings
+from sitl_bridge.flight.flown_by import Choice
+from sitl_bridge.flight.formation.scenario import FormationSpecification, load_formation
+from sitl_bridge.flight.mission_process import check_mission
+from sitl_bridge.flight.schedule import EventSpecification
+from sitl_bridge.hil.server import OnStall
+from sitl_bridge.world.world import WorldSpecification
+
+SUFFIXES = (".yaml", ".yml")
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+_Positive = Annotated[float, Field(gt=0.0)]
+
+
+class GridSpecification(BaseModel):
+    """How several vehicles stand: row by row to the east, the rows one behind the other to the south."""
+
+    model_config = _STRICT
+
+    spacing: _Positive = Field(3.0, description="m")
+    columns: int | None = Field(None, ge=1, description="in a row; near a square without")
+
+
+class VehicleSpecification(BaseModel):
+    """One vehicle, or several alike."""
+
+    model_config = _STRICT
+
+    name: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_\-]{1,40}$", description="its number without; of several, beginning of it"
+    )
+    count: int = Field(1, ge=1, le=LAST_INSTANCE + 1)
+    airframe: str = Field("iris", description="name or file")
+    position: tuple[float, float, float] = Field(
+        (0.0, 0.0, 0.0), description="m north, east, down; of several, the first one's"
+    )
+    grid: GridSpecification = GridSpecification()
+    yaw: float = Field(0.0, description="deg")
+    autopilot: Choice = "auto"
+    controller: str | None = Field(None, description="of the built-in stack")
+    parameters: dict[str, int | float] = Field(default_factory=dict, description="of the flight stack")
+    mission: Path | None = Field(None, description="plan or script that flies each of them")
+    arguments: tuple[str, ...] = Field((), description="handed to the script")
+
+    def positions(self) -> Iterator[tuple[float, float, float]]:
+        """Where they stand."""
+        columns = self.grid.columns or math.ceil(math.sqrt(self.count))
+        north, east, down = self.position
+        for i in range(self.count):
+            row, column = divmod(i, columns)
+            yield north - row * self.grid.spacing, east + column * self.grid.spacing, down
+
+
+class ProximitySpecification(BaseModel):
+    """What vehicles do to one another."""
+
+    model_config = _STRICT
+
+    collisions: bool = True
+    downwash: bool = True
+    restitution: float = Field(Proximity.restitution, gt=0.0, le=1.0)
+    breaking_speed: _Positive | None = Field(
+        None, description="m/s of closing speed above which a rotor that is hit stops; never without"
+    )
+
+
+class Scenario(BaseModel):
+    """A scenario file."""
+
+    model_config = _STRICT
+
+    name: str | None = Field(None, pattern=r"^[A-Za-z0-9_\-]{1,60}$", description="the file's without")
+    seed: int = Field(0, ge=0)
+    world: WorldSpecification = WorldSpecification()
+    proximity: ProximitySpecification = ProximitySpecification()
+    vehicles: tuple[VehicleSpecification, ...] = Field((), max_length=LAST_INSTANCE + 1)
+    events: tuple[EventSpecification, ...] = Field((), max_length=1000)
+    mission: Path | None = Field(None, description="one script that flies all vehicles")
+    arguments: tuple[str, ...] = Field((), description="handed to the script")
+    formation: FormationSpecification | None = None
+    time_limit: _Positive | None = Field(None, description="s")
+    on_stall: OnStall = "leave"
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[tuple[str | int, ...], str]]:
+        """What no single field shows: nothing to fly, or two that would fly the same vehicles."""
+        vehicles = data.get("vehicles")
+        groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
+        flown = [name for name in ("mission", "formation") if data.get(name) is not None]
+        if any(group.get("mission") is not None for group in groups):
+            flown.append("vehicles")
+        if not flown:
+            return [((), "nothing flies: give mission, formation, or missions of the vehicles' own")]
+        if len(flown) > 1:
+            return [((flown[0],), f"flies the same vehicles as {flown[1]}; leave one out")]
+        if not groups and flown != ["formation"]:
+            return [((), "has no vehicles")]
+        return []
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a command line says beside a scenario; None leaves it to the file.
+
+    Attributes:
+        seed, world, time_limit: in place of the file's.
+        autopilot: of all vehicles, ``auto`` leaves it to the file.
+        instance: of the first vehicle; the others' follow.
+        speed, px4, runs, bus: as in FleetSettings.
+        arguments: handed to the script that flies all, after the file's own.
+    """
+
+    seed: int | None = None
+    world: WorldSpecification | None = None
+    time_limit: float | None = None
+    autopilot: Choice = "auto"
+    instance: int = 0
+    speed: float = 1.0
+    px4: Path | None = None
+    runs: Path = Path("runs")
+    arguments: tuple[str, ...] = ()
+    bus: BusAddress | None = None
+
+
+def load_scenario(file: Path, choices: Choices) -> FleetSettings:
+    """Read a scenario file.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line, or of what it names.
+        UserError: for a formation that cannot be flown.
+    """
+    made = validate(Scenario, read(file))
+    world = choices.world or _placed_world(made.world, file.parent)
+    vehicles = _vehicles(made, file, choices)
+    settings = FleetSettings(
+        vehicles=vehicles,
+        name=made.name or file.stem,
+        world=world,
+        seed=made.seed if choices.seed is None else choices.seed,
+        speed=choices.speed,
+        px4=choices.px4,
+        runs=choices.runs,
+        mission=_mission(made, file, choices, world, vehicles),
+        time_limit=next((x for x in (choices.time_limit, made.time_limit) if x is not None), math.inf),
+        on_stall=made.on_stall,
+        proximity=Proximity(**made.proximity.model_dump()),
+        events=made.events,
+        bus=choices.bus,
+    )
+    names = [vehicle.name for vehicle in settings.vehicles]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(str(file), [f"vehicles: two are called {', '.join(twice)}"])
+    return settings
+
+
+def _placed_world(world: WorldSpecification, directory: Path) -> WorldSpecification:
+    """The same with a recorded wind's file taken relative to the scenario's."""
+    series = world.wind.series
+    if series is None:
+        return world
+    placed = series.model_copy(update={"file": directory / series.file})
+    return world.model_copy(update={"wind": world.wind.model_copy(update={"series": placed})})
+
+
+def _vehicles(made: Scenario, file: Path, choices: Choices) -> tuple[VehicleSettings, ...]:
+    groups = list(made.vehicles)
+    found: list[VehicleSettings] = []
+    faults: list[str] = []
+    starts = None
+    if made.formation is not None:
+        starts = load_formation(file).places
+        if not groups:
+            groups = [VehicleSpecification(count=made.formation.count)]
+        count = sum(group.count for group in groups)
+        if count != made.formation.count:
+            raise ConfigurationError(
+                str(file), [f"formation: is of {made.formation.count}, and there are {count} vehicles"]
+            )
+    for i, group in enumerate(groups):
+        near = file.parent / group.airframe
+        try:
+            airframe = load_airframe(near if near.is_file() else group.airframe)
+        except UserError as error:
+            faults += [f"vehicles[{i}].airframe: {fault}" for fault in faults_of(error)]
+            continue
+        for k, position in enumerate(group.positions()):
+            number = len(found)
+            if starts is not None and "position" not in group.model_fields_set:
+                north, east, _ = np.asarray(starts[number]).tolist()
+                position = (north, east, 0.0)
+            found.append(
+                VehicleSettings(
+                    airframe,
+                    name=str(number)
+                    if group.name is None
+                    else group.name + (str(k) if group.count > 1 else ""),
+                    position=position,
+                    yaw=math.radians(group.yaw),
+                    instance=choices.instance + number,
+                    autopilot=group.autopilot if choices.autopilot == "auto" else choices.autopilot,
+                    controller=group.controller,
+                    parameters=group.parameters,
+                    mission=None if group.mission is None else file.parent / group.mission,
+                    arguments=group.arguments,
+                )
+            )
+    if faults:
+        raise ConfigurationError(str(file), faults)
+    return tuple(found)
+
+
+def _mission(
+    made: Scenario,
+    file: Path,
+    choices: Choices,
+    world: WorldSpecification,
+    vehicles: tuple[VehicleSettings, ...],
+) -> tuple[str, ...] | None:
+    """Command of the interpreter that flies all vehicles; None where each has a mission of its own."""
+    if made.formation is not None:
+        origin = world.origin
+        command = ["-m", "sitl_bridge.flight.formation.fly", str(file), "--output", RUN_DIRECTORY]
+        command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
+        for vehicle in vehicles:
+            command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
+        return tuple(command)
+    if made.mission is None:
+        return None
+    script = file.parent / made.mission
+    if script.suffix == ".plan":
+        raise ConfigurationError(str(file), ["mission: a plan flies one vehicle; give it to each of them"])
+    try:
+        check_mission(script, (), world.origin)
+    except UserError as error:
+        raise ConfigurationError(str(file), [f"mission: {fault}" for fault in faults_of(error)]) from error
+    return (str(script), *made.arguments, *choices.arguments)
