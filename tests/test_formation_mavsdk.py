@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from formation_flights import built_in, grounded, true_slot_errors
 
@@ -55,6 +56,34 @@ def test_three_built_in_stacks_change_their_pattern_and_land(three: Path, tmp_pa
     write(result, tmp_path / "result", "three")
     assert json.loads((tmp_path / "result" / "summary.json").read_text())["succeeded"]
     assert (tmp_path / "result" / "formation.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_one_lands_when_told_to_and_the_rest_fly_on_when_one_dies(tmp_path: Path) -> None:
+    file = tmp_path / "three.yaml"
+    file.write_text(THREE + "  events: [{at: 5, abort: 2, action: land}]\n  duration: 25\n")
+    plan = load_formation(file)
+    said: list[str] = []
+    with grounded(plan, INSTANCES, built_in, tmp_path / "stacks", speed=4.0) as run:
+
+        def hear(line: str) -> None:
+            said.append(line)
+            if "aborts: land" in line:
+                run.processes[1].stop()
+
+        result = asyncio.run(
+            fly_formation(
+                plan, [instance_url(i) for i in INSTANCES], hear, systems=[i + 1 for i in INSTANCES]
+            )
+        )
+        assert (run.server.simulation.states["position"][:, 2] > -0.3).all(), "not on the ground"
+    told = "\n".join(said)
+    assert "vehicle 1 has fallen silent" in told
+    assert "vehicle 2 leaves the flock: land" in told
+    assert sum("landed and disarmed" in line for line in said) == 2
+    late = result.time > 15.0
+    assert np.isnan(result.error[late, 1:]).all()
+    assert np.isfinite(result.error[late, 0]).all()
 
 
 def test_a_number_of_vehicles_that_is_not_the_plans_is_refused(three: Path) -> None:

@@ -141,13 +141,18 @@ class Vehicle:
         telemetry = self.telemetry
         async with asyncio.TaskGroup() as group:
             group.create_task(self._refresh())
-            group.create_task(self._each(telemetry.subscribe_attitude_euler(), self._on_attitude))
-            group.create_task(self._each(telemetry.subscribe_status_text(), self._on_status_text))
-            group.create_task(
-                self._each(self.events.subscribe_health_and_arming_checks(), self._on_arming_report)
-            )
-            group.create_task(self._each(telemetry.subscribe_position_velocity_ned(), self._on_position))
-            group.create_task(self._each(telemetry.subscribe_position(), self._on_global_position))
+            for stream, handle in (
+                (telemetry.subscribe_attitude_euler(), self._on_attitude),
+                (telemetry.subscribe_status_text(), self._on_status_text),
+                (self.events.subscribe_health_and_arming_checks(), self._on_arming_report),
+                (telemetry.subscribe_position(), self._on_global_position),
+                self._local_positions(),
+            ):
+                group.create_task(self._each(stream, handle))
+
+    def _local_positions(self) -> tuple[AsyncGenerator[Any, None], Callable[[Any], None]]:
+        """Where local positions come from, and what takes them."""
+        return self.telemetry.subscribe_position_velocity_ned(), self._on_position
 
     def _notify(self) -> None:
         self._update.set()

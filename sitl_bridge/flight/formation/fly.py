@@ -101,15 +101,17 @@ class _Flight:
 
     async def fly(self) -> Result:
         formation, flock = self.formation, self.flock
-        begun, start = time.monotonic(), flock.time
+        begun, start, flock.longest = time.monotonic(), flock.time, 0.0
         notice = formation.conduct.notice
         until = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
         await fly_async(formation, flock, until, self._watch)
         result = self.recording.result(self.plan)
+        pace = (flock.time - start) / (time.monotonic() - begun)
         flock.say(
-            f"flown in {(flock.time - start) / (time.monotonic() - begun):.2f} x real time; worst slot error "
-            f"{result.worst_settled_error:.2f} m, least separation {result.least_separation:.2f} m"
+            f"flown in {pace:.2f} x real time, with a tick every {1e3 * flock.interval:.0f} ms of the "
+            f"vehicles' time, the longest after {1e3 * flock.longest:.0f} ms"
         )
+        flock.say(verdict(result))
         await self._spread()
         for task in self._leaving:
             await task
@@ -175,15 +177,18 @@ def main(arguments: list[str] | None = None) -> int:
         write(result, options.output, f"{options.file.name}: {result.position.shape[1]} vehicles")
         print(f"written to {options.output}", flush=True)
     if not result.succeeded:
-        print(
-            f"mission failed: worst slot error {result.worst_settled_error:.2f} m, least separation "
-            f"{result.least_separation:.2f} m",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"mission failed: {verdict(result)}", file=sys.stderr, flush=True)
         return FAILED
     print("mission succeeded", flush=True)
     return SUCCEEDED
+
+
+def verdict(result: Result) -> str:
+    """How well, in a line."""
+    return (
+        f"worst slot error {result.worst_steady_error:.2f} m with a steady centre, "
+        f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
+    )
 
 
 def write(result: Result, directory: Path, title: str) -> None:

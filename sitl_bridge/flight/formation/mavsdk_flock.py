@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
@@ -21,6 +21,7 @@ import numpy as np
 from mavsdk.asyncio import MavsdkError
 from mavsdk.asyncio import System as AsyncSystem
 from mavsdk.logging import log_subscribe
+from mavsdk.plugins.mavlink_direct import MavlinkMessage
 from mavsdk.plugins.offboard import Offboard
 from mavsdk.plugins.telemetry import FlightMode
 from numpy.typing import NDArray
@@ -57,6 +58,9 @@ second keeps a busy computer from being taken for a lost vehicle where the first
 LONGEST_EXTRAPOLATION = 0.3
 """s over which a position is carried on with its velocity to the moment of a tick."""
 
+MEAN_OVER = 0.05
+"""Weight of a new interval between ticks in their mean."""
+
 SHARED_CLOCK = 0.5
 """s between two vehicles' clocks under which they are one: those of one simulation agree to a message's
 delay, while those of vehicles that were switched on by hand differ by seconds."""
@@ -69,6 +73,14 @@ OUT_OF_PLACE = 2.0
 
 CLIMB_SPEED, CLIMB_ACCELERATION = 1.5, 0.5
 """m/s and m/s^2 of the climb to the places of the start; the first is PX4's MPC_TKO_SPEED."""
+
+UNREAD = (31, 36, 62, 65, 74, 83, 85, 87, 105, 141, 231, 284, 286, 290, 291, 331)
+"""Messages that nobody here reads and PX4 sends 10 to 50 times a second to a companion computer (mavlink_main
+.cpp, MAVLINK_MODE_ONBOARD): quaternions, motors, targets, inertial samples, odometry and the like.  MAVSDK
+takes each of them apart, and of a fleet at several times real time that is most of what this program does."""
+
+SET_MESSAGE_INTERVAL = 511
+"""MAV_CMD_SET_MESSAGE_INTERVAL"""
 
 ARRIVED = 0.5
 """m from its place at which a vehicle counts as there."""
@@ -90,7 +102,7 @@ class Member(Vehicle):
         self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[Member], None]
     ) -> None:
         super().__init__(None, AsyncSystem(raw), system_id, url)
-        # A whole flock's setpoints go out in one hop to a thread, which MAVSDK's coroutines cannot do.
+        # Not MAVSDK's coroutines: each setpoint of each vehicle would cost a hop to a thread and back.
         self.targets = Offboard(raw)
         self.number = number
         self.shift = 0.0
@@ -106,14 +118,20 @@ class Member(Vehicle):
         """Pass a line on, with the vehicle's number."""
         self._say(f"[{self.time:9.2f} s] vehicle {self.number}: {text}")
 
-    async def watch(self) -> None:
-        """Keep the attributes at their latest values, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(super().watch())
-            # MAVSDK's own positions carry no time.
-            group.create_task(
-                self._each(self.mavlink.subscribe_message("LOCAL_POSITION_NED"), self._on_local)
-            )
+    async def quieten(self) -> None:
+        """Ask for each of UNREAD once a second only; a vehicle that will not goes on as it does."""
+        for message in UNREAD:
+            fields = {
+                "target_system": self.system_id, "target_component": 1, "confirmation": 0,
+                "command": SET_MESSAGE_INTERVAL, "param1": message, "param2": 1_000_000,
+                "param3": 0, "param4": 0, "param5": 0, "param6": 0, "param7": 0,
+            }  # fmt: skip
+            order = MavlinkMessage("COMMAND_LONG", 0, 0, self.system_id, 1, json.dumps(fields))
+            await within(2.0, self.mavlink.send_message(order))
+
+    def _local_positions(self) -> tuple[AsyncGenerator[Any, None], Callable[[Any], None]]:
+        # MAVSDK's own carry no time.
+        return self.mavlink.subscribe_message("LOCAL_POSITION_NED"), self._on_local
 
     def _on_local(self, message: Any) -> None:
         fields = json.loads(message.fields_json)
@@ -122,6 +140,7 @@ class Member(Vehicle):
         if self.stamp >= stamp or not np.isfinite(row).all():
             return
         self.stamp, self.local = stamp, row
+        self.position, self.velocity = tuple(row[:3].tolist()), tuple(row[3:].tolist())
         self.heard = asyncio.get_running_loop().time()
         self._news(self)
 
@@ -148,15 +167,21 @@ class MavsdkFlock:
     vehicles are.
 
     **One frame for all.**  Each vehicle has a local origin of its own, where it first had a fix.  Found are
-    the places of all origins by the vehicles' own global positions (:meth:`find_origins`): messages round
-    them to 1e-7 deg (11 mm) and 1 mm, and the mean of ten is better than 5 mm; the local frames are parallel
-    to within 0.2 mrad per km between origins; and PX4's sphere stretches distances from the origin by up to
-    0.4 %, for all alike.  What remains is the receivers' own error, decimetres to metres, which no frame
-    removes: where the vehicles stand on surveyed places, say so and the error of that moment is removed.
+    the places of all origins by the vehicles' own global positions (:meth:`find_origins`).  Messages round
+    these to 1e-7 deg and 1 mm, so the frames agree to 6 mm; they are parallel to 0.2 mrad per km between
+    origins; and PX4's sphere stretches ways from an origin by up to 0.5 %, for all alike.  What remains is
+    the receivers' own error, decimetres to metres, which no frame removes: where the vehicles stand on
+    surveyed places, say so, and what they err by at that moment is removed.
 
     Args:
-        members: connected, in the order of the formation.
         say: takes lines for the user.
+
+    Attributes:
+        members: connected, in the order of the formation.
+        time: s of the flock's clock.
+        interval: s of it between ticks, the mean over some twenty; longer than PERIOD where the computer
+            does not keep up with the vehicles.
+        longest: s between any two ticks in flight.
     """
 
     def __init__(self, say: Say) -> None:
@@ -164,6 +189,7 @@ class MavsdkFlock:
         self.say = say
         self.time = -math.inf
         self._ticked = -math.inf
+        self.interval, self.longest = PERIOD, 0.0
         self._news = asyncio.Event()
         self._watchful = False
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
@@ -196,6 +222,10 @@ class MavsdkFlock:
                     f"none of the {len(self)} vehicles has been heard of for {SILENCE_LIMIT:.0f} s: they "
                     "stopped, their simulation is paused, or the link is cut"
                 ) from None
+        if math.isfinite(self._ticked):
+            took = self.time - self._ticked
+            self.interval += MEAN_OVER * (min(took, LONGEST_EXTRAPOLATION) - self.interval)
+            self.longest = max(self.longest, took)
         self._ticked = self.time
         return self.states()
 
@@ -215,21 +245,27 @@ class MavsdkFlock:
         )
 
     def _who_is_alive(self) -> Mask:
-        wall = asyncio.get_running_loop().time()
         alive = np.ones(len(self), dtype=np.bool_)
         for i, member in enumerate(self.members):
-            silent = self.time - member.clock > GONE_AFTER and wall - member.heard > GONE_AFTER_WALL
+            silent = self._silent(member)
             alive[i] = not (silent or (self._watchful and not member.flying_here))
             if self._watchful and not alive[i] and self._alive[i] and not member.left:
                 why = "has fallen silent" if silent else f"went to {FlightMode(member.mode).name} by itself"
                 self._tell(f"vehicle {i} {why}")
         return alive
 
-    async def command(self, setpoints: Setpoints) -> None:
-        """Send these to the vehicles that are there."""
-        await asyncio.get_running_loop().run_in_executor(None, self._send, setpoints)
+    def _silent(self, member: Member) -> bool:
+        wall = asyncio.get_running_loop().time() - member.heard
+        return self.time - member.clock > GONE_AFTER and wall > GONE_AFTER_WALL
 
-    def _send(self, setpoints: Setpoints) -> None:
+    async def command(self, setpoints: Setpoints) -> None:
+        """Send these to the vehicles that are there.
+
+        A vehicle flies by a setpoint until the next comes, so each goes out as it will be half an interval
+        later, by its own velocity and acceleration: in the mean it is then not late.
+        """
+        # MAVSDK only queues them, so not from another thread: to and fro costs more on a busy computer.
+        setpoints = _later(setpoints, 0.5 * self.interval)
         for i, member in enumerate(self.members):
             target = None if member.left else offboard_target(setpoints, i, member.origin)
             if target is None:
@@ -421,7 +457,7 @@ class MavsdkFlock:
         self._tell(f"vehicle {vehicle} leaves the flock: {action}")
 
     async def land(self) -> None:
-        """Land all that fly here where they are, and wait until they have landed and disarmed.
+        """Land all that fly here where they are; wait until they and those told before are down and disarmed.
 
         Raises:
             MissionFailedError: for one that does not.
@@ -429,13 +465,22 @@ class MavsdkFlock:
         self._tell("landing")
         alive = self._who_is_alive()
         self._watchful = False
-        who = [member for member in self.members if alive[member.number] and not member.left]
-        await _together(_named(member, self._land(member)) for member in who)
+        on_way = ("land", "return")
+        await _together(
+            _named(member, self._land(member) if alive[member.number] else self._landed(member))
+            for member in self.members
+            if alive[member.number] or (member.left in on_way and not self._silent(member))
+        )
 
     async def _land(self, member: Member) -> None:
         member.left = "land"
         await member.action.land()
-        await member.wait_until_landed(modes={FlightMode.LAND, FlightMode.HOLD, FlightMode.READY})
+        await self._landed(member)
+
+    async def _landed(self, member: Member) -> None:
+        # Once disarmed, PX4 goes back to the mode that was chosen before the landing.
+        modes = {FlightMode.LAND, FlightMode.HOLD, FlightMode.READY, FlightMode.OFFBOARD}
+        await member.wait_until_landed(modes=None if member.left == "return" else modes)
 
     async def hold(self) -> None:
         """Tell all that are in the air to hold their position; those that do not answer are left alone."""
@@ -473,6 +518,16 @@ class _Climb:
             bend / self.duration**2 * change,
             self.begin.yaw + way * turn,
         )
+
+
+def _later(setpoints: Setpoints, seconds: float) -> Setpoints:
+    velocity, acceleration = np.nan_to_num(setpoints.velocity), np.nan_to_num(setpoints.acceleration)
+    return Setpoints(
+        setpoints.position + seconds * velocity + 0.5 * seconds**2 * acceleration,
+        setpoints.velocity + seconds * acceleration,
+        setpoints.acceleration,
+        setpoints.yaw,
+    )
 
 
 def _from_place(origin: Place, places: Array) -> Array:
@@ -518,6 +573,7 @@ async def connect_flock(
                 member = Member(raw, raw.get_system_id(), urls[number], number, say, flock.hear)
                 flock.members.append(member)
                 await stack.enter_async_context(watched(member))
+            await _together(member.quieten() for member in flock.members)
             yield flock
     finally:
         log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself

@@ -1,0 +1,179 @@
+"""The arithmetic of a flock over MAVSDK, without vehicles: clocks, the common frame, who is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from mavsdk.plugins.telemetry import FlightMode
+
+from sitl_bridge.autopilot.geography import Projection
+from sitl_bridge.flight.formation.flock import Setpoints
+from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Member
+from sitl_bridge.flight.vehicle import MissionFailedError
+
+PLACES = np.array([[0.0, 0.0, -8.0], [3.0, 0.0, -8.0], [0.0, 3.0, -8.0]])
+COMMON = (47.397742, 8.545594, 488.0)
+
+
+class Targets:
+    """Keeps what would be sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def set_position_velocity_acceleration_ned(self, *target: Any) -> None:
+        self.sent.append(target)
+
+
+class Fake:
+    """A member that says what the test has it say: ``origin_at`` is m NED from COMMON."""
+
+    def __init__(
+        self, number: int, origin_at: tuple[float, float, float], stands: np.ndarray[Any, Any]
+    ) -> None:
+        projection = Projection(math.radians(COMMON[0]), math.radians(COMMON[1]), COMMON[2])
+        self.number = number
+        self.shift, self.stamp, self.heard = 0.0, 10.0, 0.0
+        self.origin = np.full(3, np.nan)
+        self.local = np.array([*(stands - origin_at), 0.0, 0.0, 0.0])
+        latitude, longitude = projection.point(float(stands[0]), float(stands[1]))
+        # As GLOBAL_POSITION_INT rounds them: 1e-7 deg and mm.
+        self.global_position = (
+            round(latitude, 7),
+            round(longitude, 7),
+            round(projection.altitude(float(stands[2])), 3),
+        )
+        self.attitude = (0.0, 0.0, 90.0)
+        self.fixes, self.left, self.armed, self.mode = 0, "", True, FlightMode.OFFBOARD
+        self.targets = Targets()
+
+    @property
+    def clock(self) -> float:
+        return self.stamp + self.shift
+
+    @property
+    def flying_here(self) -> bool:
+        return self.armed and self.mode == FlightMode.OFFBOARD and not self.left
+
+    async def wait(self, what: str, condition: Callable[[], bool], limit: float) -> None:
+        assert limit > 0.0
+        self.fixes += 1
+        assert condition(), what
+
+
+ORIGINS = ((0.1, -0.2, 1.3), (3.4, 0.3, -0.6), (-0.3, 2.8, 0.2))
+
+
+def flock_of(stands: np.ndarray[Any, Any]) -> tuple[MavsdkFlock, list[Fake], list[str]]:
+    said: list[str] = []
+    flock = MavsdkFlock(said.append)
+    fakes = [Fake(i, origin, stands[i]) for i, origin in enumerate(ORIGINS)]
+    flock.members = cast(list[Member], fakes)
+    flock._alive = np.ones(len(fakes), dtype=np.bool_)
+    flock.time = 10.0
+    return flock, fakes, said
+
+
+@pytest.mark.parametrize("common", [COMMON, None])
+def test_origins_of_their_own_come_to_one_frame_within_two_centimetres(
+    common: tuple[float, float, float] | None,
+) -> None:
+    async def found() -> None:
+        stands = PLACES * (1.0, 1.0, 0.0)
+        flock, _, _ = flock_of(stands)
+        origin = await flock.find_origins(PLACES, common)
+        assert origin == pytest.approx(COMMON, abs=0.02)
+        assert origin[:2] == pytest.approx(COMMON[:2], abs=2e-7)
+        # One message's rounding: 11 mm in latitude.
+        assert flock.states().position == pytest.approx(stands, abs=0.02)
+
+    asyncio.run(found())
+
+
+def test_surveyed_vehicles_are_where_they_stand_whatever_their_receivers_say() -> None:
+    async def found() -> None:
+        stands = PLACES * (1.0, 1.0, 0.0)
+        off = np.array([[0.4, -0.3, 0.8], [0.0, 0.5, -0.7], [-0.6, 0.1, 0.0]])
+        flock, _, _ = flock_of(stands + off)
+        await flock.find_origins(PLACES, COMMON, surveyed=True)
+        assert flock.states().position == pytest.approx(stands, abs=1e-9)
+
+    asyncio.run(found())
+
+
+def test_vehicles_in_each_others_places_are_refused_by_name() -> None:
+    async def found() -> None:
+        stands = PLACES[[0, 2, 1]] * (1.0, 1.0, 0.0)
+        flock, _, _ = flock_of(stands)
+        with pytest.raises(MissionFailedError, match=r"vehicle 1 by 4\.2 m, vehicle 2 by 4\.2 m"):
+            await flock.find_origins(PLACES)
+
+    asyncio.run(found())
+
+
+def test_positions_are_carried_to_the_moment_of_the_tick() -> None:
+    async def flown() -> None:
+        flock, fakes, _ = flock_of(PLACES)
+        for fake in fakes:
+            fake.origin = np.zeros(3)
+            fake.local = np.array([1.0, 2.0, -8.0, 2.0, 0.0, 0.0])
+        fakes[1].stamp = 9.9
+        # Switched on an hour before the others.
+        fakes[2].stamp, fakes[2].shift = 3609.95, -3600.0
+        states = flock.states()
+        assert states.time == 10_000_000
+        assert states.position[:, 0] == pytest.approx([1.0, 1.2, 1.1])
+        assert states.yaw == pytest.approx(math.pi / 2)
+
+    asyncio.run(flown())
+
+
+def test_a_vehicle_that_falls_silent_or_is_taken_over_is_gone_and_told_once() -> None:
+    async def flown() -> None:
+        flock, fakes, said = flock_of(PLACES)
+        flock._watchful = True
+        now = asyncio.get_running_loop().time()
+        for fake in fakes:
+            fake.heard = now
+        assert flock.states().alive.all()
+        flock.time = fakes[0].stamp = fakes[2].stamp = 11.5
+        # Simulated time alone does not make it lost: the computer may just be slow.
+        assert flock.states().alive.all()
+        fakes[1].heard = now - 1.0
+        fakes[2].mode = FlightMode.RETURN_TO_LAUNCH
+        for _ in range(3):
+            assert flock.states().alive.tolist() == [True, False, False]
+        assert [line.split("] ")[1] for line in said] == [
+            "vehicle 1 has fallen silent",
+            "vehicle 2 went to RETURN_TO_LAUNCH by itself",
+        ]
+        fakes[1].stamp, fakes[1].heard = 11.5, now
+        assert flock.states().alive.tolist() == [True, True, False]
+
+    asyncio.run(flown())
+
+
+def test_setpoints_go_out_in_each_vehicles_frame_as_they_will_be_half_an_interval_later() -> None:
+    async def flown() -> None:
+        flock, fakes, _ = flock_of(PLACES)
+        flock.interval = 0.1
+        for fake, origin in zip(fakes, ORIGINS, strict=True):
+            fake.origin = np.array(origin)
+        fakes[2].left = "land"
+        told = Setpoints(PLACES, np.full((3, 3), 2.0), np.full((3, 3), 1.0), np.zeros(3))
+        told.put(np.array([1]), Setpoints.none(1))
+        await flock.command(told)
+        assert [len(fake.targets.sent) for fake in fakes] == [1, 0, 0]
+        position, velocity, acceleration = fakes[0].targets.sent[0]
+        later = 2.0 * 0.05 + 0.5 * 0.05**2
+        assert position.north_m == pytest.approx(0.0 - 0.1 + later)
+        assert position.down_m == pytest.approx(-8.0 - 1.3 + later)
+        assert velocity.east_m_s == pytest.approx(2.05)
+        assert acceleration.down_m_s2 == pytest.approx(1.0)
+
+    asyncio.run(flown())
