@@ -7,6 +7,7 @@ noisy and drift.  What needs PX4 is left out, and says so, where there is none.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -24,6 +25,7 @@ import numpy as np
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.formation.quick import fly_quick
 from sitl_bridge.flight.formation.scenario import (
@@ -89,14 +91,10 @@ def bridge_factor(build: Px4Build, airframe: str, directory: Path, seconds: floa
 def lockstep(repeats: int, seconds: float, say: Any) -> dict[str, Any]:
     """Real-time factors with one real PX4, disarmed, interleaved with the null simulator's."""
     build = find_px4()
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise UserError("no C compiler (cc) for the null simulator")
     results: dict[str, list[float]] = {"null simulator": [], "iris": [], "x500_full": []}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
-        program = place / "null_simulator"
-        subprocess.run([compiler, "-O2", "-o", program, ROOT / "scripts/null_simulator.c"], check=True)
+        program = compile_null(place)
         for k in range(repeats):
             results["null simulator"].append(null_factor(build, program, place / f"n{k}", seconds))
             for airframe in ("iris", "x500_full"):
@@ -111,6 +109,144 @@ def lockstep(repeats: int, seconds: float, say: Any) -> dict[str, Any]:
         for name in ("iris", "x500_full")
     }
     return {"px4": build.version, "factors": medians, "ratio_to_null": ratios}
+
+
+PEERS = """
+import selectors, socket, sys
+from pymavlink.dialects.v20 import common as mavlink
+answer = mavlink.MAVLink(None, 1, 1).hil_actuator_controls_encode(0, [0.66] * 4 + [0.0] * 12, 129, 1)
+answer = answer.pack(mavlink.MAVLink(None, 1, 1))
+selector = selectors.DefaultSelector()
+for port in sys.argv[1:]:
+    peer = socket.create_connection(("127.0.0.1", int(port)))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    selector.register(peer, selectors.EVENT_READ)
+while True:
+    for key, _ in selector.select():
+        data = key.fileobj.recv(65536)
+        if not data:
+            sys.exit()
+        if data[7] == 107:  # HIL_SENSOR comes first in every step
+            key.fileobj.send(answer)
+"""
+
+
+def link_overhead(say: Any) -> dict[str, Any]:
+    """Processor time of the bridge a vehicle and step, by number of vehicles, with scripted flight stacks.
+
+    Everything of the bridge is in it, system calls and all; the flight stacks are a process of their own.
+    """
+    found: dict[int, dict[str, float]] = {}
+    frame = load_airframe("iris")
+    for effects in (False, True):
+        for count in (1, 2, 4, 8, 16):
+            setups = [
+                VehicleSetup(
+                    frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, -500.0), name=str(i)
+                )
+                for i in range(count)
+            ]
+            ports = [PORT + i for i in range(count)]
+            proximity = Proximity() if effects else None
+            server = LockstepServer(
+                Simulation(World(), setups, proximity=proximity), ports=ports, speed=math.inf
+            )
+            server.prepare()
+            costs = []
+            with server, subprocess.Popen([sys.executable, "-c", PEERS, *map(str, ports)]) as peers:
+                try:
+                    while server.status().steps < 500:
+                        time.sleep(0.01)
+                    for _ in range(3):
+                        first, begin = server.status().steps, time.process_time()
+                        while server.status().steps < first + 12_000 // count:
+                            time.sleep(0.05)
+                        spent = time.process_time() - begin
+                        costs.append(1e6 * spent / (server.status().steps - first) / count)
+                finally:
+                    peers.kill()
+            name = "with collisions and downwash" if effects else "alone"
+            found.setdefault(count, {})[name] = statistics.median(costs)
+            say(f"  {count} vehicles, {name}: {statistics.median(costs):.1f} us a vehicle and step")
+    return {"link_us_per_vehicle_step": found}
+
+
+def many_nulls(build: Px4Build, program: Path, directory: Path, count: int, seconds: float) -> float:
+    """Mean real-time factor of null simulators that run side by side, each with a PX4 of its own."""
+    with contextlib.ExitStack() as stack:
+        nulls = []
+        for i in range(count):
+            command = [program, str(PORT + i), str(SETTLE + seconds)]
+            null = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            stack.callback(null.wait)
+            stack.callback(null.kill)
+            nulls.append(null)
+            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters("iris"))
+            stack.callback(px4.stop)
+        results = [null.communicate(timeout=SETTLE + seconds + 120.0)[0].split() for null in nulls]
+    return statistics.mean(int(steps) * 0.004 / float(duration) for steps, duration in results)
+
+
+def many_bridged(build: Px4Build, directory: Path, count: int, seconds: float) -> float:
+    """Real-time factor of the bridge with all of them in one world, collisions and downwash included."""
+    frame = load_airframe("iris")
+    setups = [
+        VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, 0.0), name=str(i))
+        for i in range(count)
+    ]
+    simulation = Simulation(World(), setups, seed=1, proximity=Proximity())
+    server = LockstepServer(
+        simulation, ports=[PORT + i for i in range(count)], speed=math.inf, on_stall="leave", patience=5.0
+    )
+    server.prepare()
+    with server, contextlib.ExitStack() as stack:
+        for i in range(count):
+            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters("iris"))
+            stack.callback(px4.stop)
+        while not all(link.answers for link in server.status().links):
+            time.sleep(0.005)
+        begin, first = time.monotonic(), server.status().steps
+        time.sleep(SETTLE + seconds)
+        steps, duration = server.status().steps - first, time.monotonic() - begin
+    if server.failure is not None:
+        raise server.failure
+    return steps * 0.004 / duration
+
+
+def fleet_lockstep(count: int, repeats: int, seconds: float, say: Any) -> dict[str, Any]:
+    """Real-time factors with several real PX4s, disarmed, interleaved with as many null simulators."""
+    build = find_px4()
+    found: dict[str, list[float]] = {"null simulators": [], "one world": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        program = compile_null(place)
+        for k in range(repeats):
+            for name, measure in (
+                ("null simulators", lambda at: many_nulls(build, program, at, count, seconds)),
+                ("one world", lambda at: many_bridged(build, at, count, seconds)),
+            ):
+                directory = place / f"{name}{k}"
+                for i in range(count):
+                    (directory / str(i)).mkdir(parents=True)
+                found[name].append(measure(directory))
+            say(f"  round {k + 1}: " + ", ".join(f"{n} {v[-1]:.2f} x" for n, v in found.items()))
+    ratios = [a / b for a, b in zip(found["one world"], found["null simulators"], strict=True)]
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    return {"count": count, "factors": medians, "ratio_to_null": statistics.median(ratios)}
+
+
+def compile_null(place: Path) -> Path:
+    """The null simulator, compiled into a directory.
+
+    Raises:
+        UserError: without a C compiler.
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise UserError("no C compiler (cc) for the null simulator")
+    program = place / "null_simulator"
+    subprocess.run([compiler, "-O2", "-o", program, ROOT / "scripts/null_simulator.c"], check=True)
+    return program
 
 
 def fleet(say: Any) -> dict[str, Any]:
@@ -242,6 +378,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="interleaved rounds with PX4")
     parser.add_argument("--seconds", type=float, default=8.0, help="of wall time a measurement")
+    parser.add_argument("--fleet", type=int, default=9, help="PX4s in one world")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
     figures: dict[str, Any] = {"numpy": np.__version__, "cores": os.cpu_count()}
@@ -262,6 +399,15 @@ def main() -> None:
         link = figures["lockstep"]
         for name, ratio in link["ratio_to_null"].items():
             print(f"  {name}: {link['factors'][name]:.1f} x real time, {ratio:.3f} of the null simulator")
+    print("the link with scripted flight stacks, processor time of the bridge")
+    figures |= link_overhead(print)
+    print(f"lockstep with {options.fleet} real PX4s in one world, disarmed")
+    try:
+        figures["fleet_lockstep"] = fleet_lockstep(options.fleet, options.repeats, options.seconds, print)
+    except UserError as error:
+        print(f"  left out: {error}")
+    else:
+        print(f"  {figures['fleet_lockstep']['ratio_to_null']:.3f} of as many null simulators")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 

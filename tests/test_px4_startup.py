@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.startup import write_startup_files
+from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.px4.startup import write_links_file, write_startup_files
 
 
 def sourced(directory: Path) -> list[str]:
@@ -69,3 +70,18 @@ def test_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         write_startup_files(tmp_path / "file" / "startup", {"AB": 1})
+
+
+def test_instances_from_ten_on_get_an_offboard_port_each_and_nothing_else_changes(tmp_path: Path) -> None:
+    script = tmp_path / "etc" / "init.d-posix" / "px4-rc.mavlink"
+    script.parent.mkdir(parents=True)
+    shared = '[ "$px4_instance" -gt 9 ] && udp_offboard_port_remote=14549 # shared'
+    script.write_text(f"first=1\n{shared}\nlast=2\n")
+    assert write_links_file(tmp_path, tmp_path / "etc")
+    written = (tmp_path / "px4-rc.mavlink").read_text()
+    assert written == script.read_text().replace("=14549", "=$((15540+px4_instance))")
+    shell = f"px4_instance=15; . {tmp_path}/px4-rc.mavlink; echo $udp_offboard_port_remote"
+    said = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == str(offboard_port(15))
+    script.write_text("something else\n")
+    assert not write_links_file(tmp_path, tmp_path / "etc"), "nobody knows where such a build sends"

@@ -160,6 +160,11 @@ class Aircraft:
         self._say = say
         self._keep = keep
 
+    @property
+    def lost_in_short(self) -> str:
+        """How its flight stack ended, without its last words."""
+        return self.lost.partition("; its last words")[0]
+
     # ---------------------------------------------------------------- start and stop
 
     def start_builtin(self, world: WorldSpecification, step: int) -> None:

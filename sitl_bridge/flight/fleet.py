@@ -468,7 +468,7 @@ class FleetSession:
                 continue
             aircraft.lost = aircraft.flight_stack.ended()
             if aircraft.lost:
-                self.say(f"{aircraft.settings.name}: {aircraft.lost.splitlines()[0]} the others fly on")
+                self.say(f"{aircraft.settings.name}: {aircraft.lost_in_short}; the others fly on")
                 aircraft.stop_mission()
 
     def _begin_without_late(self, progress: FleetProgress) -> None:
@@ -555,7 +555,7 @@ class FleetSession:
         if len(self.aircraft) == 1:
             reason = self._reason
         elif aircraft.lost:
-            reason = aircraft.lost.splitlines()[0]
+            reason = aircraft.lost_in_short
         elif aircraft.mission is not None and _failed(aircraft):
             reason = aircraft.mission.reason()
         else:

@@ -305,6 +305,8 @@ def _ending(event: _PassingEvent, simulation: Simulation, say: Callable[[str], N
 
 def _words(event: _Event, simulation: Simulation) -> str:
     told = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
+    if isinstance(event, StackEvent) and event.kind == "stack_killed":
+        told.clear()
     kind = str(getattr(event, "kind", "")).replace("_", " ")
     figures = ", ".join(f"{name} {value}" for name, value in told.items())
     if not isinstance(event, _VehicleEvent):
