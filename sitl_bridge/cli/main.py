@@ -15,7 +15,7 @@ import typer
 from sitl_bridge.errors import UserError
 
 COMMANDS = {
-    "fly": ("sitl_bridge.cli.fly", "Fly a plan or a MAVSDK script with real PX4, from start to summary."),
+    "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "serve": ("sitl_bridge.cli.serve", "Only simulate, for a PX4 that someone else starts."),
     "check": ("sitl_bridge.cli.check", "Validate an airframe, a world or a plan; print what follows."),
