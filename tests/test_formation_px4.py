@@ -17,19 +17,19 @@ from sitl_bridge.flight.formation.scenario import load_formation
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FILE = Path(__file__).resolve().parent.parent / "missions" / "formation_cube.yaml"
-INSTANCES = range(9)
+INSTANCES = range(11, 20)
 SPEED = 1.0
 """Simulated over wall time: the program that steers needs its turns between nine PX4s on two cores."""
 
 
 def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(tmp_path: Path) -> None:
     plan = load_formation(FILE)
-    directory = tmp_path / "result"
+    directory = tmp_path / "run" / "formation"
     module = "sitl_bridge.flight.formation.fly"
     command = [sys.executable, "-m", module, str(FILE), "--instances", f"{INSTANCES[0]}..{INSTANCES[-1]}"]
     with grounded(plan, INSTANCES, px4, tmp_path / "stacks", speed=SPEED) as run:
         flown = subprocess.run(
-            [*command, "--output", str(directory)], capture_output=True, text=True, check=False
+            [*command, "--output", str(directory.parent)], capture_output=True, text=True, check=False
         )
         print(flown.stdout, flown.stderr)
         states = run.server.simulation.states

@@ -174,7 +174,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"mission failed: {getattr(error, 'origin', 'MAVSDK')}: {reason(error)}", file=sys.stderr)
         return FAILED
     if options.output is not None:
-        write(result, options.output, f"{options.file.name}: {result.position.shape[1]} vehicles")
+        # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
+        write(
+            result, options.output / "formation", f"{options.file.name}: {result.position.shape[1]} vehicles"
+        )
         print(f"written to {options.output}", flush=True)
     if not result.succeeded:
         print(f"mission failed: {verdict(result)}", file=sys.stderr, flush=True)
@@ -233,7 +236,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--surveyed", action="store_true", help="the vehicles stand exactly where the plan starts"
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write result and picture")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="write result and picture to DIR/formation"
+    )
     options = parser.parse_args(arguments)
     if options.instances is not None:
         options.url = [instance_url(i) for i in options.instances]

@@ -440,10 +440,15 @@ class MavsdkFlock:
     async def abort(self, vehicle: int, action: Action) -> None:
         """Take one out of the flock: the autopilot itself holds, lands or returns to its launch.
 
+        One that is not heard of is left to its failsafes.
+
         Raises:
             MissionFailedError: when it refuses.
         """
         member = self.members[vehicle]
+        if self._silent(member):
+            self._tell(f"vehicle {vehicle} cannot be told to {action}: it is silent")
+            return
         member.left = action
         orders = {
             "hold": member.action.hold,
