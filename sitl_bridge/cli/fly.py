@@ -60,7 +60,7 @@ def live_line(progress: Progress) -> Text:
 
 def fly(
     mission: Annotated[
-        Path, typer.Argument(help="plan saved by QGroundControl (.plan), MAVSDK script (.py) or scenario (.yaml)")
+        Path, typer.Argument(help="plan of QGroundControl (.plan), MAVSDK script (.py) or scenario (.yaml)")
     ],
     arguments: Annotated[list[str] | None, typer.Argument(help="handed to the script")] = None,
     airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (else iris)")] = None,
