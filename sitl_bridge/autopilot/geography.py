@@ -7,6 +7,7 @@ altitude less the point's, not the tangent plane's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sitl_bridge.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
@@ -62,11 +63,11 @@ class Projection:
             dx += (east - away_east) / (self._east * self._cos)
         return math.degrees(self.origin[0] + dy), math.degrees(self.origin[1] + dx)
 
-    def place(self, position: tuple[float, float, float]) -> tuple[float, float, float]:
+    def place(self, position: Sequence[float]) -> tuple[float, float, float]:
         """Latitude deg, longitude deg and altitude m of a local position in m north, east, down."""
         return *self.point(position[0], position[1]), self.altitude(position[2])
 
-    def position(self, place: tuple[float, float, float]) -> tuple[float, float, float]:
+    def position(self, place: Sequence[float]) -> tuple[float, float, float]:
         """Local position in m north, east, down of a latitude deg, longitude deg and altitude m."""
         return *self.local(place[0], place[1]), self.down(place[2])
 
