@@ -220,6 +220,20 @@ def test_a_lost_height_as_well_sinks_gently() -> None:
     assert point.setpoint["acceleration"] == pytest.approx((0.0, 0.0, 0.3))
 
 
+@pytest.mark.parametrize("height", [2.5, 30.0])
+def test_a_blind_descent_ends_on_the_ground_with_the_motors_off(height: float) -> None:
+    point = Point().airborne(height)
+    point.valid = layout.ATTITUDE | layout.HEADING
+    # Falling at 0.3 m/s^2, and sinking at MPC_LAND_SPEED, 0.7 m/s.
+    due = math.sqrt(2.0 * height / 0.3) + height / 0.7
+    point.run(due - 0.5)
+    assert point.commander.armed
+    assert point.height < 0.1
+    assert point.setpoint["acceleration"][2] == pytest.approx(0.3)
+    # Two seconds to let the thrust go, 8 s without it, two stages of landing, COM_DISARM_LAND 2 s.
+    point.until(lambda: not point.commander.armed, 14.0)
+
+
 def test_without_an_attitude_it_terminates() -> None:
     point = Point().airborne()
     point.valid = 0

@@ -106,3 +106,17 @@ def test_a_lost_aiding_sensor_brings_no_vehicle_down_hard(how: int) -> None:
     assert [commander.mode.name for commander in commanders[1:]] == ["Hold", "Hold"]
     assert np.abs(flown.height_errors).max() < 2.0
     assert flown.fleet.simulation.states["position"][1:, 2] == pytest.approx(-2.5, abs=0.8)
+
+
+def test_a_vehicle_that_has_lost_position_and_height_ends_on_the_ground_with_its_motors_off() -> None:
+    flown = Flown(3)
+    before = flown.fleet.simulation.states["position"].copy()
+    for pilot in flown.fleet.pilots:
+        for unit in (GPS, BAROMETER):
+            assert flown.do(pilot, FAIL, unit, OFF, 0) == 0
+    flown.run(32.0)
+    assert not any(pilot.commander.armed for pilot in flown.fleet.pilots)
+    states = flown.fleet.simulation.states
+    assert np.abs(states["velocity"]).max() < 0.05
+    # It drifts as it likes for the 5 s in which the velocity is still believed and some 10 s of descent.
+    assert np.hypot(*(states["position"] - before).T[:2]).max() < 20.0

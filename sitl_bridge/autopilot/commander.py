@@ -37,7 +37,7 @@ from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.state import VehicleState
 from sitl_bridge.autopilot.takeoff import RAMP_UP, Takeoff
 from sitl_bridge.autopilot.tasks.automatic import AutomaticTask
-from sitl_bridge.autopilot.tasks.offboard import descend, follow_offboard, is_meaningful
+from sitl_bridge.autopilot.tasks.offboard import BlindDescent, descend, follow_offboard, is_meaningful
 from sitl_bridge.autopilot.tasks.orbit import OrbitTask
 from sitl_bridge.autopilot.tasks.sticks import Sticks, StickTask
 
@@ -135,6 +135,7 @@ class Commander:
         self._output = Output()
         self.land = LandDetector(values)
         self._takeoff = Takeoff(values)
+        self._blind = BlindDescent()
         self.navigator = Navigator(values, self.state, self.land, self.say)
         self.navigator.flight.set_home = self._set_home_by_item
         self.reached = self.navigator.flight.reached
@@ -582,6 +583,10 @@ class Commander:
     def _update_troubles(self, dt: float) -> None:
         state, values, troubles = self.state, self._values, self._troubles
         self._accuracy.update(state, values)
+        ground = 0.0
+        if self.home is not None and state.projection is not None:
+            ground = state.projection.down(self.home[2])
+        self._blind.update(state, ground, dt)
         self._missing = troubles.missing = checks.missing_needs(
             state,
             self._accuracy,
@@ -734,7 +739,7 @@ class Commander:
             )
         elif mode is modes.DESCEND:
             self._wants_takeoff = False
-            descend(self._values, self.state, self.land, output)
+            descend(self._values, self.state, self.land, self._blind, output)
         elif mode is modes.ORBIT:
             self._wants_takeoff = False
             self.orbit.update(dt)

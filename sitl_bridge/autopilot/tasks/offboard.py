@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.facts import OffboardTarget
-from sitl_bridge.autopilot.landing import LandDetector
-from sitl_bridge.autopilot.layout import HEIGHT, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.landing import GRAVITY, PRESS_TIME, LandDetector
+from sitl_bridge.autopilot.layout import HEIGHT, IDLE, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.autopilot.output import Output
 from sitl_bridge.autopilot.state import VehicleState
 
@@ -63,7 +63,43 @@ def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetec
     return math.isfinite(output.az) and output.az < 0.0
 
 
-def descend(values: dict[str, float], state: VehicleState, land: LandDetector, output: Output) -> None:
+class BlindDescent:
+    """How long a vehicle that has lost its height has gone down, and how long that should have taken.
+
+    PX4 sinks on until somebody disarms it, with nearly the thrust of a hover on the ground, too.
+
+    Attributes:
+        height: m above home when it was last known.
+        seconds: since then.
+    """
+
+    __slots__ = ("height", "seconds")
+
+    def __init__(self) -> None:
+        self.height = 0.0
+        self.seconds = 0.0
+
+    def update(self, state: VehicleState, home_down: float, dt: float) -> None:
+        """Note the height above a home at ``home_down`` m, or that it is not known."""
+        if state.valid & HEIGHT:
+            self.height = max(home_down - state.z, 0.0)
+            self.seconds = 0.0
+        else:
+            self.seconds += dt
+
+    def overdue(self, land_speed: float) -> float:
+        """s since it must be down, below 0 before.
+
+        It must be after the time to fall so far at ``BLIND_DESCENT``, and that to sink so far at the speed of
+        a landing (m/s): drag may keep it from falling faster.
+        """
+        due = math.sqrt(2.0 * self.height / BLIND_DESCENT) + self.height / land_speed
+        return self.seconds - due
+
+
+def descend(
+    values: dict[str, float], state: VehicleState, land: LandDetector, blind: BlindDescent, output: Output
+) -> None:
     """Go down level, without a position: the last resort of a flight that has lost it."""
     yaw = output.yaw if output.level == TRAJECTORY and math.isfinite(output.yaw) else state.yaw
     output.clear(TRAJECTORY)
@@ -73,4 +109,8 @@ def descend(values: dict[str, float], state: VehicleState, land: LandDetector, o
         output.vz = values["MPC_LAND_SPEED"]
         output.az = land.press
     else:
-        output.az = BLIND_DESCENT
+        # Less and less thrust where it must be down, and none where that was so for as long again.
+        overdue = blind.overdue(values["MPC_LAND_SPEED"]) / PRESS_TIME
+        output.az = BLIND_DESCENT + GRAVITY * max(0.0, min(overdue, 1.0))
+        if overdue > 2.0:
+            output.clear(IDLE)
