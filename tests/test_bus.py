@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -11,13 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paho.mqtt.client as mqtt
 import psutil
 import pytest
 from peer import Peer
 
 from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
+from sitl_bridge.bus.desk import BURST
 from sitl_bridge.bus.messages import PUBLISHED, FormationTarget, Reply
 from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.hil.server import LockstepServer
@@ -40,6 +50,7 @@ class Client:
             self.client.username_pw_set(options["user"], options["password"])
         if "ca" in options:
             self.client.tls_set(ca_certs=options["ca"])
+        self.client.reconnect_delay_set(min_delay=1, max_delay=1)
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
 
@@ -63,36 +74,57 @@ class Client:
 
 
 @pytest.fixture
-def lockstep(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[LockstepServer]:
-    """Two vehicles in lockstep with obedient peers."""
+def peers() -> list[Peer]:
+    """Those that fly the vehicles of ``lockstep``."""
+    return []
+
+
+@pytest.fixture
+def lockstep(
+    make_simulation: Make, free_port: Callable[[], int], peers: list[Peer]
+) -> Iterator[LockstepServer]:
+    """Two vehicles in lockstep with obedient peers; no step of it is lost, whatever a test does."""
     simulation = make_simulation("iris", "iris")
-    with LockstepServer(
-        simulation, ports=[free_port(), free_port()], speed=math.inf
-    ) as server, Peer(server.ports[0]), Peer(server.ports[1]):  # fmt: skip
+    ports = [free_port(), free_port()]
+    with LockstepServer(simulation, ports=ports, speed=math.inf) as server:
+        peers += [Peer(port) for port in ports]
         yield server
+        for peer in peers:
+            peer.close()
     assert server.failure is None
+    for peer in peers:
+        assert np.all(np.diff(peer.times) == simulation.step)
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    """What buses say to their user."""
+    return []
 
 
 @pytest.fixture
 def start_bus(
-    lockstep: LockstepServer, tmp_path: Path, wait_for: Wait
+    lockstep: LockstepServer, tmp_path: Path, wait_for: Wait, notes: list[str]
 ) -> Iterator[Callable[..., tuple[Bus, Client]]]:
     """Starts a bus with its broker and a client of it; nothing of them is left at the end."""
     before = set(threading.enumerate())
     opened: list[Bus | Client] = []
 
-    def start(text: str = "embedded?run=run", on_formation: OnFormation | None = None) -> tuple[Bus, Client]:
+    def start(
+        text: str = "embedded?run=run", on_formation: OnFormation | None = None, **options: str
+    ) -> tuple[Bus, Client]:
         bus = Bus(
             lockstep,
             BusAddress.parse(text),
             run="other",
             directory=tmp_path / "bus",
             on_formation=on_formation,
+            notify=notes.append,
         )
         opened.append(bus)
         bus.start()
         wait_for(bus.connected.is_set, "the bus to reach its broker")
-        client = Client(bus.port)
+        client = Client(bus.port, **options)
         opened.append(client)
         wait_for(lambda: client.heard["sitl/run/vehicle/1/state"], "the state of a vehicle")
         return bus, client
@@ -234,3 +266,211 @@ def test_no_command_is_executed_twice(
         wait_for(lambda: second.desk.counts.executed == 1, "a fresh one")
     wait_for(lambda: lockstep.status().steps > steps + 10, "time to run on")
     assert second.desk.counts.executed == 1
+
+
+def test_the_lockstep_runs_on_without_a_broker_and_the_bus_comes_back(
+    lockstep: LockstepServer,
+    start_bus: Callable[..., tuple[Bus, Client]],
+    wait_for: Wait,
+    notes: list[str],
+    free_port: Callable[[], int],
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    broker = start_broker(port, tmp_path)
+    bus, client = start_bus(f"mqtt://127.0.0.1:{port}?run=run")
+    client.send("sitl/run/command/wind", request_id="before", wind={"steady": {"speed": 3.0}})
+    wait_for(lambda: client.answer("before"), "an answer")
+    os.kill(broker.pid, signal.SIGKILL)
+    broker.stop()
+    wait_for(lambda: not bus.connected.is_set(), "the bus to notice")
+    steps = lockstep.status().steps
+    wait_for(lambda: lockstep.status().steps > steps + 2000, "2000 steps without a broker")
+    bus.tell("1", "said while nobody could hear")
+    client.heard.clear()
+    with start_broker(port, tmp_path):
+        wait_for(bus.connected.is_set, "the bus to come back")
+        wait_for(lambda: client.heard["sitl/run/vehicle/1/state"], "its state")
+        wait_for(lambda: client.heard["sitl/run/status"], "its status")
+        client.send("sitl/run/command/wind", request_id="before", wind={"steady": {"speed": 9.0}})
+        wait_for(lambda: client.answer("before"), "an answer over the new connection")
+        assert client.heard["sitl/run/reply/before"][-1]["duplicate"]
+        assert -lockstep.simulation.world.wind[0]["steady"][0] == 3.0
+        assert [line for line in notes if "no connection" in line]
+        client.close()
+        bus.close()
+
+
+def test_an_embedded_broker_that_dies_is_started_again(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait, notes: list[str]
+) -> None:
+    bus, client = start_bus()
+    (broker,) = (p for p in psutil.Process().children() if "sitl_bridge.bus.broker" in p.cmdline())
+    steps = lockstep.status().steps
+    broker.kill()
+    wait_for(lambda: not bus.connected.is_set(), "the bus to notice")
+    client.heard.clear()
+    wait_for(lambda: client.heard["sitl/run/vehicle/1/state"], "states over the new broker")
+    client.send("sitl/run/command/pause", request_id="after")
+    wait_for(lambda: client.answer("after"), "an answer over the new broker")
+    assert lockstep.status().steps > steps
+    assert [line for line in notes if "ended by SIGKILL" in line]
+
+
+FLOOD = """
+import json, sys, time
+import paho.mqtt.client as mqtt
+client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+client.connect("127.0.0.1", int(sys.argv[1]))
+client.loop_start()
+begin = time.monotonic()
+for k in range(int(sys.argv[2])):
+    body = {"version": 1, "request_id": f"flood-{k}", "wind": {"steady": {"speed": k % 10}}}
+    client.publish("sitl/run/command/wind", json.dumps(body), qos=0)
+    time.sleep(max(begin + k / 1000.0 - time.monotonic(), 0.0))
+client.publish("sitl/run/command/wind", "{}", qos=1).wait_for_publish()
+client.disconnect()
+client.loop_stop()
+"""
+"""1,000 commands a second, from a process of its own as a flood would."""
+
+
+def test_a_flood_of_commands_neither_loses_nor_blocks_a_step(
+    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+) -> None:
+    bus, client = start_bus()
+    counts = bus.desk.counts
+    seen: list[tuple[int, int]] = []
+    flood = subprocess.Popen([sys.executable, "-c", FLOOD, str(bus.port), "3000"])
+    while flood.poll() is None:
+        seen.append((counts.executed + counts.refused, lockstep.status().steps))
+        time.sleep(0.05)
+    assert flood.returncode == 0
+    taken, steps = np.array(seen).T
+    during = (taken > 0) & (taken < taken[-1])
+    assert during.any()
+    # Wherever commands came in, steps were taken; that none was lost, the lockstep's fixture sees.
+    assert np.all(np.diff(steps[during]) > 0)
+    assert BURST <= counts.executed < counts.refused
+
+    def accepted() -> bool:
+        """Sent again with the same id until it is taken, as a client would."""
+        client.send("sitl/run/vehicle/0/command/rotor", request_id="afterwards", rotor=0, health=0.5)
+        time.sleep(0.2)
+        reply = client.answer("afterwards")
+        return reply is not None and reply.accepted
+
+    wait_for(accepted, "a command to be taken after the flood")
+    assert counts.executed + counts.refused > 1500
+
+
+def test_a_run_that_is_killed_is_told_by_its_last_will(
+    wait_for: Wait, free_port: Callable[[], int], tmp_path: Path
+) -> None:
+    port = free_port()
+    with start_broker(port, tmp_path):
+        command = ["-m", "sitl_bridge.cli.main", "serve", "--instance", "77", "--runs-dir", str(tmp_path)]
+        environment = os.environ | {"SITL_BRIDGE_BUS": f"mqtt://ann:hushhush@127.0.0.1:{port}?run=run"}
+        with (tmp_path / "out").open("w") as out:
+            run = subprocess.Popen([sys.executable, *command], env=environment, stdout=out, stderr=out)
+        try:
+            wait_for(lambda: _listens(port), "the broker")
+            client = Client(port)
+            status = client.heard["sitl/run/status"]
+            wait_for(lambda: status and status[-1]["online"], "the run to be online", 200.0)
+        finally:
+            run.kill()
+            run.wait()
+        wait_for(lambda: not status[-1]["online"], "the last will")
+        client.close()
+    assert "hushhush" not in "".join(
+        path.read_text() for path in (tmp_path / "out", *tmp_path.glob("*/run.json"))
+    )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def mosquitto(tmp_path: Path, free_port: Callable[[], int], wait_for: Wait) -> Iterator[tuple[int, Path]]:
+    """A mosquitto that wants TLS and ann's password: its port and its certificate."""
+    places = f"{os.environ['PATH']}:/usr/sbin"
+    program, passwords = (shutil.which(name, path=places) for name in ("mosquitto", "mosquitto_passwd"))
+    openssl = shutil.which("openssl")
+    if program is None or passwords is None or openssl is None:
+        pytest.skip("needs mosquitto and openssl (Debian packages mosquitto, openssl)")
+    certificate, key, password = (tmp_path / name for name in ("certificate.pem", "key.pem", "passwords"))
+    kind = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        [openssl, *kind.split(), "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+    )
+    subprocess.run([passwords, "-b", "-c", password, "ann", "p@ss"], check=True)
+    port = free_port()
+    settings = tmp_path / "mosquitto.conf"
+    settings.write_text(
+        f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n"
+        f"allow_anonymous false\npassword_file {password}\nuser root\n"
+    )
+    with (tmp_path / "mosquitto.log").open("w") as log:
+        process = subprocess.Popen([program, "-c", settings], stdout=log, stderr=log)
+    wait_for(lambda: _listens(port) or process.poll() is not None, "mosquitto")
+    yield port, certificate
+    process.terminate()
+    process.wait()
+
+
+def test_mosquitto_with_password_and_tls(
+    start_bus: Callable[..., tuple[Bus, Client]],
+    wait_for: Wait,
+    mosquitto: tuple[int, Path],
+) -> None:
+    port, certificate = mosquitto
+    bus, client = start_bus(
+        f"mqtts://ann:p%40ss@127.0.0.1:{port}?run=run&ca={certificate}",
+        user="ann",
+        password="p@ss",
+        ca=str(certificate),
+    )
+    client.send("sitl/run/vehicle/0/command/fault", request_id="gps", sensor="gps", fault="off", retain=True)
+    wait_for(lambda: client.answer("gps"), "an answer")
+    reply = client.answer("gps")
+    assert reply is not None
+    assert reply.accepted
+    health = client.heard["sitl/run/vehicle/0/health"]
+    wait_for(lambda: health[-1]["faults"] == [{"sensor": "gps", "instance": 0, "fault": "off"}], "the fault")
+    bus.close()
+    wait_for(lambda: client.heard["sitl/run/vehicle/0/state"][-1] is None, "the retained state to be removed")
+    wait_for(lambda: not client.heard["sitl/run/status"][-1]["online"], "the farewell")
+
+
+@pytest.mark.parametrize(
+    ("who", "ca", "what"),
+    [("ann:wrong", True, "Not authorized"), ("ann:p%40ss", False, "certificate verify failed")],
+)
+def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
+    lockstep: LockstepServer,
+    wait_for: Wait,
+    mosquitto: tuple[int, Path],
+    who: str,
+    ca: bool,
+    what: str,
+    notes: list[str],
+) -> None:
+    port, certificate = mosquitto
+    before = set(threading.enumerate())
+    trusted = f"&ca={certificate}" if ca else ""
+    address = BusAddress.parse(f"mqtts://{who}@127.0.0.1:{port}?run=run{trusted}")
+    with Bus(lockstep, address, run="run", directory=Path("unused"), notify=notes.append) as bus:
+        wait_for(lambda: any(what in line for line in notes), "the refusal")
+        steps = lockstep.status().steps
+        wait_for(lambda: lockstep.status().steps > steps + 500, "500 steps")
+        assert not bus.connected.is_set()
+    assert bus.failure is None
+    assert len([line for line in notes if "no connection" in line]) == 1
+    assert not any("p@ss" in line or "wrong" in line for line in notes)
+    gc.collect()  # a socket left open is told here
+    wait_for(lambda: set(threading.enumerate()) <= before, "threads to end")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.desk import BATCH, PATIENCE, RATE, Desk
 from sitl_bridge.bus.schema import DIRECTORY, schemas
+from sitl_bridge.bus.source import FleetRun
 from sitl_bridge.bus.topics import Topics
+from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.world import World
 
 PAUSE = b'{"version": 1, "request_id": "%s"}'
 
@@ -141,3 +147,33 @@ def test_names_that_are_no_level_of_a_topic_are_refused() -> None:
         Topics("run", ("a/b",))
     with pytest.raises(UserError, match="same name"):
         Topics("run", ("0", "0"))
+
+
+def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
+    with Fleet(World(), [Member(iris, name="a"), Member(iris, name="b", position=(0.0, 5.0, 0.0))]) as fleet:
+        run = FleetRun(fleet)
+        desk = Desk(run, Topics("run", fleet.simulation.names))
+
+        def send(topic: str, request: str, **values: object) -> None:
+            body = json.dumps({"version": 1, "request_id": request} | values).encode()
+            assert desk.receive(f"sitl/run/{topic}", body) is None
+            assert desk.turn() == []
+
+        send("vehicle/b/command/rotor", "lost", rotor=1)
+        run.advance(3)
+        (reply,) = desk.turn()
+        assert (reply.accepted, reply.vehicle, reply.time) == (True, "b", 0.0)
+        assert fleet.simulation.states["rotor_health"][:, 1].tolist() == [1.0, 0.0]
+        assert sampling.clock(run).steps == 3
+        assert sampling.clock(run).time == pytest.approx(0.15)
+        send("command/step", "step", count=2)
+        owner = threading.Thread(target=run.advance, args=(4,))
+        owner.start()
+        while run.status().steps < 5:
+            time.sleep(0.001)
+        assert run.status().paused
+        assert run.status().steps == 5
+        run.resume()
+        owner.join()
+        assert run.status().steps == 7
+        assert [health.connected for health in sampling.health(run)] == [True, True]

@@ -84,15 +84,28 @@ class BusAddress:
         if not self.tls:
             return None
         try:
-            return ssl.create_default_context(cafile=self.ca)
+            context = ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
             raise UserError(f"--bus: {self.ca}: cannot be used as a file of authorities: {error}") from error
+        context.sslsocket_class = _ClosingSocket
+        return context
 
     def __str__(self) -> str:
         """Without the password."""
         who = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{who}{host}:{self.port}"
+
+
+class _ClosingSocket(ssl.SSLSocket):
+    """Closes itself when the broker cannot be trusted, which paho leaves to the garbage collector."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
 
 
 def _hidden(text: str) -> str:

@@ -215,7 +215,8 @@ class Bus:
         await self._publish_status(client, online=True)
         self.connected.set()
         stop = asyncio.create_task(self._stop.wait())
-        work = {asyncio.create_task(part(client)) for part in (self._listen, self._answer, self._report)}
+        parts = (self._listen, self._move, self._send, self._report)
+        work = {asyncio.create_task(part(client)) for part in parts}
         try:
             done, _ = await asyncio.wait({stop, *work}, return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stop}:
@@ -235,14 +236,19 @@ class Bus:
             if reply is not None:
                 self._enqueue(reply)
 
-    async def _answer(self, client: aiomqtt.Client) -> None:
-        """Move commands on, send answers and events."""
+    async def _move(self, _client: aiomqtt.Client) -> None:
+        """Hand commands on to the simulation, whatever the broker does meanwhile."""
         while True:
             for reply in self.desk.turn():
                 self._enqueue(reply)
-                if reply.accepted and reply.vehicle is not None and not reply.duplicate:
+                if reply.accepted and reply.vehicle is not None:
                     event = Event(time=reply.time, kind="command", text=reply.command)
                     self._outbox.append((self.topics.event(reply.vehicle), event))
+            await asyncio.sleep(TURN)
+
+    async def _send(self, client: aiomqtt.Client) -> None:
+        """Send answers and events, each when the broker has the one before."""
+        while True:
             while self._outbox:
                 topic, message = self._outbox[0]
                 await client.publish(topic, message.model_dump_json(), qos=1)

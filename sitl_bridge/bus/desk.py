@@ -29,7 +29,7 @@ from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
 RATE = 50.0
-"""Commands a second of wall time that are taken, and as many refusals that are answered."""
+"""Commands a second of wall time that are taken; as many refused and repeated ones are answered."""
 BURST = 50
 """Commands that may come at once."""
 BATCH = 8
@@ -205,7 +205,9 @@ class Desk:
         if mark in self._taken:
             self.counts.duplicates += 1
             known = self._replies.get(mark)
-            return None if known is None else known.model_copy(update={"duplicate": True})
+            if known is None or not self._answering.take(self._now()):
+                return None
+            return known.model_copy(update={"duplicate": True})
         if not self._accepting.take(self._now()):
             return self._refuse(request, order.address, f"more than {RATE:g} commands a second")
         if len(self._taken) >= MOST_COMMANDS:
