@@ -16,14 +16,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.stack import TICK
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.bus import Bus
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
@@ -373,6 +377,77 @@ def start_up(say: Any) -> dict[str, float]:
     return found
 
 
+PEER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from peer import Peer
+with Peer(int(sys.argv[2])) as peer:
+    while True:
+        time.sleep(1.0)
+        peer.times.clear(), peer.messages.clear(), peer.received.clear()
+"""
+
+
+def lockstep_cost(server: LockstepServer, seconds: float) -> tuple[float, float]:
+    """Steps a second of wall time over a while, and us of its thread's processor time that a step took."""
+    (native,) = (thread.native_id for thread in threading.enumerate() if thread.name == "lockstep")
+
+    def used() -> float:
+        rows = psutil.Process().threads()
+        return sum(row.user_time + row.system_time for row in rows if row.id == native)
+
+    begin, first, before = time.monotonic(), server.status().steps, used()
+    time.sleep(seconds)
+    steps = server.status().steps - first
+    return steps / (time.monotonic() - begin), (used() - before) / steps * 1e6
+
+
+def bus(repeats: int, seconds: float, say: Any) -> dict[str, Any]:
+    """Lockstep rate with a scripted flight stack, without a bus, with one, and with one that is flooded.
+
+    The flood and the embedded broker are processes of this machine too: what they take of its cores is in
+    the rates, and not in the processor time of a step.
+    """
+    tests = ROOT / "tests"
+    frame = load_airframe("iris")
+    setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
+    server = LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf)
+    found: dict[str, list[tuple[float, float]]] = {"without": [], "with": [], "flooded": []}
+    taken: list[float] = []
+    with tempfile.TemporaryDirectory() as place, server:
+        peer = subprocess.Popen([sys.executable, "-c", PEER, tests, str(PORT)])
+        try:
+            while server.status().steps < 1000:
+                time.sleep(0.01)
+            for _ in range(repeats):
+                found["without"].append(lockstep_cost(server, seconds))
+                address = BusAddress.parse("embedded?run=bench")
+                with Bus(server, address, run="bench", directory=Path(place)) as opened:
+                    opened.connected.wait()
+                    found["with"].append(lockstep_cost(server, seconds))
+                    counts, count = opened.desk.counts, str(round((seconds + 1.0) * 1000))
+                    command = [sys.executable, tests / "flood.py", str(opened.port), "bench", count]
+                    with subprocess.Popen(command) as flood:
+                        while not counts.refused and flood.poll() is None:
+                            time.sleep(0.01)
+                        before = counts.executed + counts.refused
+                        found["flooded"].append(lockstep_cost(server, seconds))
+                        taken.append((counts.executed + counts.refused - before) / seconds)
+        finally:
+            peer.kill()
+            peer.wait()
+    if server.failure is not None:
+        raise server.failure
+    result: dict[str, Any] = {"commands_a_second": statistics.median(taken)}
+    for name, base in (("with", "without"), ("flooded", "with")):
+        pairs = list(zip(found[name], found[base], strict=True))
+        rate, cost = (statistics.median(a[k] / b[k] for a, b in pairs) for k in (0, 1))
+        result[f"{name} to {base}"] = {"rate": rate, "processor_time_of_a_step": cost}
+        say(f"  {name} to {base}: {rate:.3f} of the steps, {cost:.3f} of the processor time of a step")
+    say(f"  commands read: {statistics.median(taken):.0f} a second")
+    return result
+
+
 def main() -> None:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -390,6 +465,8 @@ def main() -> None:
     figures |= built_in(print)
     print("formation of point masses at 50 Hz, one core, processor time")
     figures |= formation(print)
+    print("bus: lockstep with a scripted flight stack, 1,000 commands a second")
+    figures["bus"] = bus(options.repeats, min(options.seconds, 4.0), print)
     print("lockstep with one real PX4, disarmed")
     try:
         figures["lockstep"] = lockstep(options.repeats, options.seconds, print)

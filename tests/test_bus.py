@@ -317,40 +317,23 @@ def test_an_embedded_broker_that_dies_is_started_again(
     assert [line for line in notes if "ended by SIGKILL" in line]
 
 
-FLOOD = """
-import json, sys, time
-import paho.mqtt.client as mqtt
-client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
-client.connect("127.0.0.1", int(sys.argv[1]))
-client.loop_start()
-begin = time.monotonic()
-for k in range(int(sys.argv[2])):
-    body = {"version": 1, "request_id": f"flood-{k}", "wind": {"steady": {"speed": k % 10}}}
-    client.publish("sitl/run/command/wind", json.dumps(body), qos=0)
-    time.sleep(max(begin + k / 1000.0 - time.monotonic(), 0.0))
-client.publish("sitl/run/command/wind", "{}", qos=1).wait_for_publish()
-client.disconnect()
-client.loop_stop()
-"""
-"""1,000 commands a second, from a process of its own as a flood would."""
-
-
 def test_a_flood_of_commands_neither_loses_nor_blocks_a_step(
     lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
 ) -> None:
     bus, client = start_bus()
     counts = bus.desk.counts
+    flood_program = Path(__file__).parent / "flood.py"
     seen: list[tuple[int, int]] = []
-    flood = subprocess.Popen([sys.executable, "-c", FLOOD, str(bus.port), "3000"])
+    flood = subprocess.Popen([sys.executable, flood_program, str(bus.port), "run", "3000"])
     while flood.poll() is None:
         seen.append((counts.executed + counts.refused, lockstep.status().steps))
         time.sleep(0.05)
     assert flood.returncode == 0
     taken, steps = np.array(seen).T
-    during = (taken > 0) & (taken < taken[-1])
-    assert during.any()
-    # Wherever commands came in, steps were taken; that none was lost, the lockstep's fixture sees.
-    assert np.all(np.diff(steps[during]) > 0)
+    # In each fifth of the commands that came, steps were taken; that none was lost, the fixture sees.
+    fifths = np.interp(np.linspace(taken[0], taken[-1], 6), taken, steps)
+    assert taken[-1] > 1500
+    assert np.all(np.diff(fifths) > 100)
     assert BURST <= counts.executed < counts.refused
 
     def accepted() -> bool:
@@ -361,7 +344,6 @@ def test_a_flood_of_commands_neither_loses_nor_blocks_a_step(
         return reply is not None and reply.accepted
 
     wait_for(accepted, "a command to be taken after the flood")
-    assert counts.executed + counts.refused > 1500
 
 
 def test_a_run_that_is_killed_is_told_by_its_last_will(

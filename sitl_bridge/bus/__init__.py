@@ -19,8 +19,8 @@ vehicles together publish at most 250 states a second.
 A command has ``version`` 1 and a ``request_id`` of the sender's choice, 1 to 64 of ``A-Za-z0-9_.-``, on
 whose reply topic the answer comes: executed at which simulated time, or refused and why.  An id is executed
 once a run: whoever gets no answer sends the command again with the same id, and gets the first answer once
-more.  Commands that a broker has retained are ignored, and none waits for a bus that is away.  A bus takes 50
-commands a second, and answers as many refusals; how many more there were is in the status.
+more.  Commands that a broker has retained are ignored, and none waits for a bus that is away.  A bus takes 20
+commands a second, 50 at once, and answers as many refusals; how many more there were is in the status.
 
 When a run ends, its retained messages are removed but the status, which then says offline.
 

@@ -28,7 +28,7 @@ from sitl_bridge.bus.steering import OnFormation, steer_run, steer_vehicle
 from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
-RATE = 50.0
+RATE = 20.0
 """Commands a second of wall time that are taken; as many refused and repeated ones are answered."""
 BURST = 50
 """Commands that may come at once."""

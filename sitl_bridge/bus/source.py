@@ -59,7 +59,7 @@ class Source(Protocol):
 class FleetRun:
     """An in-process fleet that can be looked at, paced, paused and steered while its owner advances it.
 
-    A step here is an update of the fleet's commanders: 50 ms of simulated time.
+    A step here is an update of the fleet's commanders, some 50 ms of simulated time.
 
     Args:
         fleet: flown by :meth:`advance` alone from now on.
