@@ -118,8 +118,8 @@ def lockstep(repeats: int, seconds: float, say: Any) -> dict[str, Any]:
 PEERS = """
 import selectors, socket, sys
 from pymavlink.dialects.v20 import common as mavlink
-answer = mavlink.MAVLink(None, 1, 1).hil_actuator_controls_encode(0, [0.66] * 4 + [0.0] * 12, 129, 1)
-answer = answer.pack(mavlink.MAVLink(None, 1, 1))
+speaker = mavlink.MAVLink(None, 1, 1)
+commands = [0.66] * 4 + [0.0] * 12
 selector = selectors.DefaultSelector()
 for port in sys.argv[1:]:
     peer = socket.create_connection(("127.0.0.1", int(port)))
@@ -131,7 +131,8 @@ while True:
         if not data:
             sys.exit()
         if data[7] == 107:  # HIL_SENSOR comes first in every step
-            key.fileobj.send(answer)
+            time = int.from_bytes(data[10:18], "little")
+            key.fileobj.send(speaker.hil_actuator_controls_encode(time, commands, 129, 1).pack(speaker))
 """
 
 
@@ -163,7 +164,7 @@ def link_overhead(say: Any) -> dict[str, Any]:
                         time.sleep(0.01)
                     for _ in range(3):
                         first, begin = server.status().steps, time.process_time()
-                        while server.status().steps < first + 4_000 // count:
+                        while server.status().steps < first + 12_000 // count:
                             time.sleep(0.05)
                         spent = time.process_time() - begin
                         costs.append(1e6 * spent / (server.status().steps - first) / count)
