@@ -33,6 +33,9 @@ from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
 
+# Brokers, floods and a lockstep at full speed share one interpreter: this takes minutes.
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
 

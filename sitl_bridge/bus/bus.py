@@ -11,10 +11,10 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import aiomqtt
 
@@ -222,9 +222,7 @@ class Bus:
             for task in done - {stop}:
                 task.result()
         finally:
-            for task in (stop, *work):
-                task.cancel()
-            await asyncio.gather(stop, *work, return_exceptions=True)
+            await _end({stop, *work})
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._farewell(client), GOODBYE)
 
@@ -316,3 +314,17 @@ class Bus:
             async for message in client.messages:
                 if isinstance(message.payload, bytes) and b'"online":false' in message.payload:
                     return
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until all have ended.
+
+    Once is not enough: ``asyncio.wait_for`` swallows a cancellation that comes in the moment in which what it
+    waits for is done (Python 3.11, cpython issue 86296), and the task goes on.
+    """
+    pending: set[asyncio.Task[Any]] = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.2)
+    await asyncio.gather(*tasks, return_exceptions=True)
