@@ -1,7 +1,9 @@
-/* The ceiling for any simulator outside PX4: it answers each lockstep step at once with constant, slightly
- * noisy sensors and no physics, so PX4's own time is all that is left.  Only scripts/bench uses it.
- *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT SECONDS
- * Prints steps and seconds from the first answer on.
+/* The ceiling for any simulator outside PX4: it plays recorded frames in a circle, each lockstep step as soon as
+ * the one before is answered, and computes nothing, so PX4's own time is all that is left.  Only scripts/bench
+ * uses it.
+ *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT SECONDS FRAMES
+ * FRAMES: MAVLink 2 frames of whole steps, each of which begins with the HIL_SENSOR of sensor 0; simulated time
+ * goes on from lap to lap.  Prints steps and seconds from the first answer on.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -14,7 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint8_t sequence;
+enum { STEP = 4000, HIL_ACTUATOR_CONTROLS = 93, HIL_SENSOR = 107, DISTANCE_SENSOR = 132 };
+
+/* Message and CRC_EXTRA of what may be played; all but DISTANCE_SENSOR (ms, 32 bits) begin with 64 bits of us. */
+static const uint8_t extras[][2] = {{107, 108}, {113, 124}, {115, 4}, {114, 237}, {132, 85}};
+static uint16_t table[256];
 
 static double seconds(void) {
   struct timespec now;
@@ -22,60 +28,44 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static float jitter(float value, float width) {
-  return value + width * ((float)(rand() % 2001) / 1000.0f - 1.0f);
-}
-
-static uint16_t accumulate(uint16_t crc, uint8_t byte) {
-  for (int bit = 0; bit < 8; bit++, byte >>= 1)
-    crc = (uint16_t)((crc >> 1) ^ (((crc ^ byte) & 1) ? 0x8408 : 0));
-  return crc;
-}
-
-/* Frames a payload as MAVLink 2; returns the frame's length. */
-static int frame(uint8_t *out, uint8_t message, uint8_t extra, const void *payload, int length) {
-  const uint8_t *bytes = payload;
-  while (length > 1 && bytes[length - 1] == 0) length--;
-  const uint8_t header[10] = {0xFD, (uint8_t)length, 0, 0, sequence++, 1, 1, message, 0, 0};
-  memcpy(out, header, sizeof header);
-  memcpy(out + 10, bytes, (size_t)length);
-  uint16_t crc = 0xFFFF;
-  for (int i = 1; i < 10 + length; i++) crc = accumulate(crc, out[i]);
-  crc = accumulate(crc, extra);
-  out[10 + length] = (uint8_t)crc;
-  out[11 + length] = (uint8_t)(crc >> 8);
-  return length + 12;
-}
-
-static int step_frames(uint8_t *out, uint64_t time, long step) {
-  struct __attribute__((packed)) {
-    uint64_t time;
-    float values[13];
-    uint32_t fields;
-    uint8_t id;
-  } sensor = {.time = time, .fields = step % 5 ? 0x3F : 0x1FFF};
-  const float mean[13] = {0, 0, -9.807f, 0, 0, 0, 0.215f, 0.013f, 0.432f, 955.98f, 0, 488, 12};
-  const float width[13] = {.03f, .03f, .03f, .005f, .005f, .005f, .0005f, .0005f, .0005f, .01f, 0, 0, 0};
-  for (int i = 0; i < 13; i++) sensor.values[i] = jitter(mean[i], width[i]);
-  int length = frame(out, 107, 108, &sensor, sizeof sensor);
-  if (step % 50 == 0) {
-    struct __attribute__((packed)) {
-      uint64_t time;
-      int32_t place[3];
-      uint16_t accuracy[2];
-      int16_t velocity[4];
-      uint16_t course;
-      uint8_t fix, satellites, id;
-      uint16_t yaw;
-    } gps = {.time = time,
-             .place = {473977420, 85455940, 488000},
-             .accuracy = {100, 100},
-             .course = 65535,
-             .fix = 3,
-             .satellites = 10};
-    length += frame(out + length, 113, 124, &gps, sizeof gps);
+static void fill_table(void) {
+  for (int i = 0; i < 256; i++) {
+    uint16_t crc = (uint16_t)i;
+    for (int bit = 0; bit < 8; bit++) crc = (uint16_t)((crc >> 1) ^ ((crc & 1) ? 0x8408 : 0));
+    table[i] = crc;
   }
-  return length;
+}
+
+/* Puts time and sequence into a frame; returns its length, 0 for a frame it does not know. */
+static int renew(uint8_t *frame, uint64_t later) {
+  static uint8_t sequence;
+  const int length = 10 + frame[1];
+  frame[4] = sequence++;
+  uint16_t crc = 0xFFFF;
+  int extra = -1;
+  for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+    if (extras[i][0] == frame[7]) extra = extras[i][1];
+  if (extra < 0) return 0;
+  if (frame[7] == DISTANCE_SENSOR) {
+    uint32_t time;
+    memcpy(&time, frame + 10, sizeof time);
+    time += (uint32_t)(later / 1000);
+    memcpy(frame + 10, &time, sizeof time);
+  } else {
+    uint64_t time;
+    memcpy(&time, frame + 10, sizeof time);
+    time += later;
+    memcpy(frame + 10, &time, sizeof time);
+  }
+  for (int i = 1; i < length; i++) crc = (uint16_t)((crc >> 8) ^ table[(crc ^ frame[i]) & 255]);
+  crc = (uint16_t)((crc >> 8) ^ table[(crc ^ extra) & 255]);
+  frame[length] = (uint8_t)crc;
+  frame[length + 1] = (uint8_t)(crc >> 8);
+  return length + 2;
+}
+
+static int begins_step(const uint8_t *frame) {
+  return frame[7] == HIL_SENSOR && (frame[1] < 65 || frame[10 + 64] == 0);
 }
 
 /* Counts the answers in what was received and keeps what is left of a frame. */
@@ -88,7 +78,7 @@ static int answers(uint8_t *buffer, int *have) {
     }
     const int length = buffer[at + 1] + 12;
     if (*have - at < length) break;
-    found += buffer[at + 7] == 93;
+    found += buffer[at + 7] == HIL_ACTUATOR_CONTROLS;
     at += length;
   }
   memmove(buffer, buffer + at, (size_t)(*have -= at));
@@ -96,7 +86,20 @@ static int answers(uint8_t *buffer, int *have) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
+  static uint8_t frames[1 << 22], out[4096], in[8192];
+  FILE *file = fopen(argv[3], "rb");
+  if (!file) {
+    perror(argv[3]);
+    return 1;
+  }
+  const long size = (long)fread(frames, 1, sizeof frames, file);
+  fclose(file);
+  long lap = 0;
+  for (long at = 0; at < size; at += frames[at + 1] + 12) lap += begins_step(frames + at);
+  if (lap == 0 || size == sizeof frames) return 2;
+  fill_table();
+
   const struct sockaddr_in address = {.sin_family = AF_INET,
                                       .sin_port = htons((uint16_t)atoi(argv[1])),
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -109,13 +112,21 @@ int main(int argc, char **argv) {
   }
   const int link = accept(listener, NULL, NULL);
   setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  uint8_t out[512], in[8192];
   int have = 0;
-  long steps = 0, first = 0;
+  long steps = 0, first = 0, at = 0;
   double begin = 0;
-  for (uint64_t time = 1000000000; !begin || seconds() - begin < duration;) {
-    time += 4000;
-    const int length = step_frames(out, time, ++steps);
+  while (!begin || seconds() - begin < duration) {
+    const uint64_t later = (uint64_t)(steps / lap * lap * STEP);
+    int length = 0;
+    do {
+      const int whole = frames[at + 1] + 12;
+      if (length + whole > (int)sizeof out) return 2;
+      memcpy(out + length, frames + at, (size_t)whole);
+      if (renew(out + length, later) != whole) return 2;
+      length += whole;
+      at = at + whole < size ? at + whole : 0;
+    } while (!begins_step(frames + at));
+    steps++;
     if (send(link, out, (size_t)length, MSG_NOSIGNAL) != length) return 1;
     for (int answered = 0; !answered;) {
       struct pollfd ready = {.fd = link, .events = POLLIN};
