@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from formation_flights import built_in, grounded, true_slot_errors
 
-from sitl_bridge.flight.formation.fly import fly_formation, instance_url, main, write
+from sitl_bridge.flight.flock_script import instance_url
+from sitl_bridge.flight.formation.fly import fly_formation, main, write
 from sitl_bridge.flight.formation.scenario import load_formation
 from sitl_bridge.flight.vehicle import MissionFailedError
 

@@ -6,7 +6,6 @@ and ``broadcast``.
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.flight.avoidance.agent import Agent, Command, OwnState
 from sitl_bridge.flight.avoidance.layout import DISTURBANCES, INPUTS, STATES
+from sitl_bridge.flight.avoidance.link import Link
 from sitl_bridge.flight.avoidance.model import predict
 from sitl_bridge.flight.avoidance.neighbours import Broadcast, obstacle_entities
 from sitl_bridge.flight.avoidance.scenario import Scenario, VehiclePlan, check_scenario
@@ -218,7 +218,7 @@ def fly(
         force = [model.drag * 9.80665 * w for w in (*scenario.wind[:2], 0.0)]
         plant = ModelPlant([plan.start() for plan in plans], [plan.yaw for plan in plans], model, force)
     errors = [_Errors(scenario, seed, plan) for plan in plans]
-    link = _Link(scenario, seed, [plan.name for plan in plans])
+    link = Link(scenario.link, len(plans), START, seed)
     tick = round(1e6 / scenario.controller.rate)
     ticks, n = round(scenario.duration * 1e6 / tick) + 1, len(plans)
     seconds: Floats = np.arange(ticks, dtype=np.float64) * (tick * 1e-6)
@@ -240,7 +240,7 @@ def fly(
             if isinstance(pilot, Agent):
                 active[k, i], slack[k, i] = pilot.solver.active, pilot.solver.slack
         for i, pilot in enumerate(steering):
-            link.send(i, now, pilot)
+            link.send(i, now, pilot.broadcast)
         plant.advance(commands, tick * 1e-6)
     reference = np.stack([plan.reference().sample(seconds)[:, :3] for plan in plans], axis=1)
     names = tuple(plan.name for plan in plans)
@@ -277,33 +277,3 @@ class _Errors:
             velocity_deviation=(float(self._told[3]),) * 3,
             attitude_deviation=max(self._attitude, 0.002),
         )
-
-
-class _Link:
-    """Broadcasts on their way, with delay and loss."""
-
-    def __init__(self, scenario: Scenario, seed: int, names: Sequence[str]) -> None:
-        self._delay = round(scenario.link.delay * 1e6)
-        self._loss = scenario.link.loss
-        self._period = 1e6 / scenario.link.rate
-        self._next = [float(START)] * len(names)
-        self._order = 0
-        self._waiting: list[list[tuple[int, int, Broadcast]]] = [[] for _ in names]
-        self._random = np.random.default_rng(int(stream(seed, "avoidance", "link")[0]))
-
-    def send(self, sender: int, now: int, pilot: Pilot) -> None:
-        if now < self._next[sender]:
-            return
-        self._next[sender] += self._period
-        word = pilot.broadcast()
-        for receiver, waiting in enumerate(self._waiting):
-            if receiver != sender and not (self._loss and self._random.random() < self._loss):
-                heapq.heappush(waiting, (now + self._delay, self._order, word))
-                self._order += 1
-
-    def receive(self, receiver: int, now: int) -> list[Broadcast]:
-        waiting = self._waiting[receiver]
-        heard = []
-        while waiting and waiting[0][0] <= now:
-            heard.append(heapq.heappop(waiting)[2])
-        return heard

@@ -48,6 +48,8 @@ class BuiltInFlock:
         """By the vehicles' own estimates."""
         found = self.fleet.stacks.estimates
         w, x, y, z = found["attitude"].T
+        roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+        pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
         yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         return States(
             self.fleet.time,
@@ -55,6 +57,7 @@ class BuiltInFlock:
             found["velocity"].copy(),
             yaw,
             self.alive.copy(),
+            np.stack([roll, pitch], axis=1),
         )
 
     def command(self, setpoints: Setpoints) -> None:
@@ -74,8 +77,8 @@ class BuiltInFlock:
         while self.fleet.time < time:
             self.fleet.advance()
 
-    def take_off(self, places: Array, yaw: float, *, limit: float = 90.0) -> None:
-        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin.
+    def take_off(self, places: Array, yaw: float | Array, *, limit: float = 90.0) -> None:
+        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin, heading for yaw in rad.
 
         Raises:
             UserError: for a vehicle that cannot arm or does not get there within ``limit`` s.

@@ -27,6 +27,7 @@ class States:
         velocity: (n, 3) m/s NED.
         yaw: (n,) rad from north.
         alive: (n,) False for a vehicle that is gone, stalled, or not heard of.
+        tilt: (n, 2) rad roll and pitch; None from a flock that does not know them.
     """
 
     time: int
@@ -34,6 +35,7 @@ class States:
     velocity: Array
     yaw: Array
     alive: Mask
+    tilt: Array | None = None
 
 
 @dataclass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -18,13 +17,13 @@ import numpy as np
 from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.flock_script import flock_command_line, parse
 from sitl_bridge.flight.formation.flock import Setpoints, States, fly_async
 from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Place, Say, connect_flock
 from sitl_bridge.flight.formation.quick import SETTLED, Recording, Result
 from sitl_bridge.flight.formation.scenario import EventSpecification, FormationPlan, load_formation
-from sitl_bridge.flight.script import FAILED, INTERRUPTED, SUCCEEDED
-from sitl_bridge.flight.vehicle import MissionFailedError, reason
-from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.flight.script import run_coroutine
+from sitl_bridge.flight.vehicle import MissionFailedError
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
@@ -32,11 +31,6 @@ LANDING_SPACING = 3.0
 LANDING_SEPARATION = 1.5
 """m on the ground between two vehicles under which they do not land where they are: two metres of an
 ordinary fix's error between them would put one on the other, and one above another would land on it."""
-
-
-def instance_url(instance: int) -> str:
-    """Where a simulated instance that this program started is heard."""
-    return f"udpin://127.0.0.1:{offboard_port(instance)}"
 
 
 async def fly_formation(
@@ -139,14 +133,14 @@ class _Flight:
         """Fly side by side where they do not land clear of one another."""
         states = self.flock.states()
         members = self.formation.members & states.alive
-        if not self.formation.leaders or _clear(states.position[members]):
+        if not self.formation.leaders or clear_to_land(states.position[members]):
             return
         move = self.formation.change("grid", spacing=LANDING_SPACING)
         over = self.formation.started_at + move.over + round(1e6 * SETTLED)
         await fly_async(self.formation, self.flock, over)
 
 
-def _clear(position: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> bool:
+def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
     """Whether all are LANDING_SEPARATION apart on the ground."""
     apart = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
     np.fill_diagonal(apart, np.inf)
@@ -158,21 +152,20 @@ def _clear(position: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """Fly; exit codes as of mission scripts."""
-    options = _parse(arguments)
-    # As in flight/script.py: MAVSDK's threads wait up to this long for the interpreter.
-    sys.setswitchinterval(0.0005)
-    try:
-        plan = load_formation(options.file)
-        result = asyncio.run(_interruptible(plan, options))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("interrupted", file=sys.stderr, flush=True)
-        return INTERRUPTED
-    except UserError as error:
-        print(f"mission failed: {error}", file=sys.stderr, flush=True)
-        return FAILED
-    except MavsdkError as error:
-        print(f"mission failed: {getattr(error, 'origin', 'MAVSDK')}: {reason(error)}", file=sys.stderr)
-        return FAILED
+    description = "Fly the formation of a scenario file on vehicles that are running, and land them."
+    options = parse(flock_command_line(description, "scenario file with a formation: section"), arguments)
+    return run_coroutine(lambda: _fly(options))
+
+
+async def _fly(options: argparse.Namespace) -> None:
+    result = await fly_formation(
+        load_formation(options.file),
+        options.url,
+        lambda line: print(line, flush=True),
+        systems=options.system,
+        origin=options.origin,
+        surveyed=options.surveyed,
+    )
     if options.output is not None:
         # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
         write(
@@ -180,10 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         print(f"written to {options.output}", flush=True)
     if not result.succeeded:
-        print(f"mission failed: {verdict(result)}", file=sys.stderr, flush=True)
-        return FAILED
-    print("mission succeeded", flush=True)
-    return SUCCEEDED
+        raise MissionFailedError(verdict(result))
 
 
 def verdict(result: Result) -> str:
@@ -200,73 +190,6 @@ def write(result: Result, directory: Path, title: str) -> None:
 
     result.write(directory)
     draw(result, directory / "formation.png", title)
-
-
-async def _interruptible(plan: FormationPlan, options: argparse.Namespace) -> Result:
-    flight = asyncio.ensure_future(
-        fly_formation(
-            plan,
-            options.url,
-            lambda line: print(line, flush=True),
-            systems=options.system,
-            origin=options.origin,
-            surveyed=options.surveyed,
-        )
-    )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, flight.cancel)
-    return await flight
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Fly the formation of a scenario file on vehicles that are running, and land them."
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="scenario file with a formation: section")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--url", action="append", help="where a vehicle is heard; once for each, in order")
-    where.add_argument("--instances", type=_range, metavar="A..B", help="of simulated PX4s on this machine")
-    parser.add_argument(
-        "--system", action="append", type=int, metavar="ID", help="MAVLink system id; once for each --url"
-    )
-    parser.add_argument(
-        "--origin", type=_place, metavar="LAT,LON,ALT", help="the plan's origin, deg and m above sea level"
-    )
-    parser.add_argument(
-        "--surveyed", action="store_true", help="the vehicles stand exactly where the plan starts"
-    )
-    parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="write result and picture to DIR/formation"
-    )
-    options = parser.parse_args(arguments)
-    if options.instances is not None:
-        options.url = [instance_url(i) for i in options.instances]
-        options.system = options.system or [i + 1 for i in options.instances]
-    if options.system is not None and len(options.system) != len(options.url):
-        parser.error(
-            f"{len(options.url)} vehicles need {len(options.url)} --system, not {len(options.system)}"
-        )
-    return options
-
-
-def _range(text: str) -> list[int]:
-    first, dots, last = text.partition("..")
-    try:
-        numbers = list(range(int(first), int(last if dots else first) + 1))
-    except ValueError:
-        numbers = []
-    if not numbers or numbers[0] < 0 or numbers[-1] > 254:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of instances such as 0..8")
-    return numbers
-
-
-def _place(text: str) -> Place:
-    try:
-        latitude, longitude, altitude = (float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not LAT,LON,ALT") from None
-    return latitude, longitude, altitude
 
 
 if __name__ == "__main__":

@@ -235,13 +235,15 @@ class MavsdkFlock:
         origin = np.stack([member.origin for member in self.members])
         late = np.array([self.time - member.clock for member in self.members])
         late = np.clip(late, 0.0, LONGEST_EXTRAPOLATION)
+        attitude = np.radians([member.attitude for member in self.members])
         self._alive = self._who_is_alive()
         return States(
             round(self.time * 1e6),
             local[:, :3] + late[:, None] * local[:, 3:] + origin,
             local[:, 3:],
-            np.radians([member.attitude[2] for member in self.members]),
+            attitude[:, 2],
             self._alive.copy(),
+            attitude[:, :2],
         )
 
     def _who_is_alive(self) -> Mask:
@@ -353,12 +355,12 @@ class MavsdkFlock:
 
     # ---------------------------------------------------------------- up
 
-    async def take_off(self, places: Array, yaw: float, limit: float = 90.0) -> None:
+    async def take_off(self, places: Array, yaw: float | Array, limit: float = 90.0) -> None:
         """Arm all together and climb in offboard mode to ``places``, (n, 3) m NED; then hold there.
 
         Args:
             places: from the common origin.
-            yaw: rad, to which they turn meanwhile.
+            yaw: rad, to which they turn meanwhile; one for all or (n,).
             limit: s of the flock's clock.
 
         Raises:
@@ -502,7 +504,7 @@ class _Climb:
 
     begin: States
     places: Array
-    yaw: float
+    yaw: float | Array
     start: float = math.inf
 
     @property

@@ -1,0 +1,76 @@
+"""The command line of missions that fly several vehicles from one program, over one MAVSDK.
+
+Where the vehicles are heard, what their ids are and where they stand; exit codes are those of script.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sitl_bridge.hil.ports import offboard_port
+
+Place = tuple[float, float, float]
+"""deg latitude, deg longitude, m AMSL."""
+
+
+def instance_url(instance: int) -> str:
+    """Where a simulated instance that this program started is heard."""
+    return f"udpin://127.0.0.1:{offboard_port(instance)}"
+
+
+def flock_command_line(description: str, file: str) -> argparse.ArgumentParser:
+    """Parser with the options that all missions of flocks have; see :func:`parse`.
+
+    Args:
+        description: of the mission.
+        file: what its FILE is.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("file", type=Path, metavar="FILE", help=file)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--url", action="append", help="where a vehicle is heard; once for each, in order")
+    where.add_argument("--instances", type=_range, metavar="A..B", help="of simulated PX4s on this machine")
+    parser.add_argument(
+        "--system", action="append", type=int, metavar="ID", help="MAVLink system id; once for each --url"
+    )
+    parser.add_argument(
+        "--origin", type=_place, metavar="LAT,LON,ALT", help="the plan's origin, deg and m above sea level"
+    )
+    parser.add_argument(
+        "--surveyed", action="store_true", help="the vehicles stand exactly where the plan starts"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write result and picture below DIR")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
+    """Options with ``url`` of each vehicle and ``system`` where it is known; exits where they are wrong."""
+    options = parser.parse_args(arguments)
+    if options.instances is not None:
+        options.url = [instance_url(i) for i in options.instances]
+        options.system = options.system or [i + 1 for i in options.instances]
+    if options.system is not None and len(options.system) != len(options.url):
+        parser.error(
+            f"{len(options.url)} vehicles need {len(options.url)} --system, not {len(options.system)}"
+        )
+    return options
+
+
+def _range(text: str) -> list[int]:
+    first, dots, last = text.partition("..")
+    try:
+        numbers = list(range(int(first), int(last if dots else first) + 1))
+    except ValueError:
+        numbers = []
+    if not numbers or numbers[0] < 0 or numbers[-1] > 254:
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of instances such as 0..8")
+    return numbers
+
+
+def _place(text: str) -> Place:
+    try:
+        latitude, longitude, altitude = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LAT,LON,ALT") from None
+    return latitude, longitude, altitude
