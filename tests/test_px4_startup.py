@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.ulog import TOPICS
 from sitl_bridge.hil.ports import offboard_port
-from sitl_bridge.px4.startup import write_links_file, write_startup_files
+from sitl_bridge.px4.startup import write_links_file, write_log_topics, write_startup_files
 
 
 def sourced(directory: Path) -> list[str]:
@@ -85,3 +86,49 @@ def test_instances_from_ten_on_get_an_offboard_port_each_and_nothing_else_change
     assert said.strip() == str(offboard_port(15))
     script.write_text("something else\n")
     assert not write_links_file(tmp_path, tmp_path / "etc"), "nobody knows where such a build sends"
+
+
+LINKS = """[ "$px4_instance" -gt 9 ] && udp_offboard_port_remote=14549 # shared
+mavlink start -x -u $udp_gcs_port_local -r 4000000 -f
+mavlink stream -r 50 -s ATTITUDE -u $udp_gcs_port_local
+mavlink start -x -u $udp_offboard_port_local -r 4000000 -f -m onboard -o $udp_offboard_port_remote
+mavlink start -x -u $udp_onboard_payload_port_local -r 4000 -f -m onboard -o $udp_onboard_payload_port_remote
+mavlink start -x -u $udp_onboard_gimbal_port_local -r 400000 -f -m gimbal -o $udp_onboard_gimbal_port_remote
+"""
+"""As in PX4's px4-rc.mavlink."""
+
+
+def test_one_of_several_vehicles_sends_less_on_the_same_links(tmp_path: Path) -> None:
+    script = tmp_path / "etc" / "init.d-posix" / "px4-rc.mavlink"
+    script.parent.mkdir(parents=True)
+    script.write_text(LINKS)
+    assert write_links_file(tmp_path, tmp_path / "etc", lean=True)
+    shell = (
+        "px4_instance=15; udp_gcs_port_local=gcs; udp_offboard_port_local=api; "
+        "udp_onboard_payload_port_local=load; udp_onboard_payload_port_remote=14045; "
+        f'mavlink() {{ echo "$@"; }}; . {tmp_path}/px4-rc.mavlink'
+    )
+    said = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said[:3] == [
+        "start -x -u gcs -r 4000000 -f",
+        "start -x -u api -r 4000000 -f -m onboard -o 15555",
+        "start -x -u load -r 1000 -m custom -o 14045",
+    ]
+    assert "stream -r 1 -s ODOMETRY -u api" in said
+    assert "stream -r 5 -s LOCAL_POSITION_NED -u load" in said
+    assert all(line.startswith("stream") for line in said[3:])
+
+
+def test_a_list_of_topics_to_log_stands_among_links_to_the_builds_own_files(tmp_path: Path) -> None:
+    etc = tmp_path / "build" / "etc"
+    (etc / "init.d-posix").mkdir(parents=True)
+    (etc / "init.d-posix" / "rcS").write_text("start")
+    (tmp_path / "run").mkdir()
+    write_log_topics(tmp_path / "run", etc)
+    assert (tmp_path / "run" / "etc" / "init.d-posix" / "rcS").read_text() == "start"
+    lines = (tmp_path / "run" / "etc" / "logging" / "logger_topics.txt").read_text().splitlines()
+    assert {"vehicle_local_position 100", "vehicle_status 0"} <= set(lines)
+    # PX4 reads lines of up to 79 characters.
+    assert max(map(len, lines)) < 80
+    # Whatever the report of a flight reads is there, or it would be silent about it.
+    assert set(TOPICS) <= {line.split()[0] for line in lines}

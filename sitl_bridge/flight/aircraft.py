@@ -184,8 +184,8 @@ class Aircraft:
         """What PX4 is told."""
         return dict(parameters_for(self._airframe_for_px4(), world, speed))
 
-    def start_px4(self, world: World, speed: float) -> None:
-        """Start PX4."""
+    def start_px4(self, world: World, speed: float, *, lean: bool = False) -> None:
+        """Start PX4; ``lean`` as of Px4Process."""
         assert self.flown_by.px4 is not None
         airframe = self._airframe_for_px4()
         self.flight_stack = Px4Process(
@@ -195,6 +195,7 @@ class Aircraft:
             parameters_for(airframe, world, speed),
             self._stack_line,
             given=airframe.px4.parameters,
+            lean=lean,
         )
 
     def _airframe_for_px4(self) -> Airframe:

@@ -18,13 +18,12 @@ def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> Batt
     Returns:
         None while there is no flight stack, or no sample yet.
     """
-    status = server.status()
-    if not status.links[vehicle].connected:
+    now = server.time_for(vehicle)
+    if now is None:
         return None
-    now = round(status.time * 1e6)
     values = server.sensor_values(vehicle, BATTERY)
     if values is None:
-        voltage, current, left = (float(value) for value in status.battery[vehicle])
+        voltage, current, left = (float(value) for value in server.status().battery[vehicle])
         return BatterySample(now, voltage, current, left, 0.0, cells)
     voltage, current, left, consumed = (float(value) for value in values[:4])
     if voltage <= 0.0:

@@ -55,6 +55,10 @@ COMPILE_LIMIT = 300.0
 STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
 
+FLEET_POLL = 4
+"""Times POLL between looks at the monitors of that many vehicles and more: 60 ms, in which at 3 times real time
+less than BATTERY_PERIOD passes."""
+
 RUN_DIRECTORY = "{run}"
 """Word of a mission's command in whose place the run directory is put."""
 
@@ -240,7 +244,7 @@ class FleetSession:
         for aircraft in self.aircraft:
             if aircraft.flown_by.px4 is not None:
                 self._stack.callback(aircraft.stop)
-                aircraft.start_px4(self.world, fleet.speed)
+                aircraft.start_px4(self.world, fleet.speed, lean=len(self.aircraft) > 1)
         self._begun = time.monotonic()
         self._wait_for_builtin()
 
@@ -646,7 +650,7 @@ def _failed(aircraft: Aircraft) -> bool:
 
 
 class _MonitorThread:
-    """Polls all monitors.
+    """Polls all monitors; more seldom where they are several, for a fleet's time does not run 25 times as fast.
 
     Args:
         monitors: opened.
@@ -669,7 +673,7 @@ class _MonitorThread:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(POLL):
+            while not self._stop.wait(POLL * min(len(self._monitors), FLEET_POLL)):
                 for monitor in self._monitors:
                     monitor.poll()
         except Exception as error:  # noqa: BLE001 (kept for the session, which reports it)

@@ -379,6 +379,12 @@ class LockstepServer:
             battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
         )
 
+    def time_for(self, vehicle: int) -> int | None:
+        """Us of simulated time since the start; None while no flight stack is connected to the vehicle."""
+        if self._links["fd"][vehicle] < 0:
+            return None
+        return int(self._loop[0]["time"]) - self.simulation.start
+
     # --- the loop's thread
 
     def _interrupt(self) -> None:

@@ -23,7 +23,7 @@ from sitl_bridge.hil.ports import LAST_OF_PX4S_OWN
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.parameters import check_against_build
-from sitl_bridge.px4.startup import SELECTION, write_links_file, write_startup_files
+from sitl_bridge.px4.startup import SELECTION, write_links_file, write_log_topics, write_startup_files
 
 LAST_INSTANCE = 254
 """PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
@@ -138,6 +138,8 @@ class Px4Process(ChildProcess):
         parameters: handed over at start; those that this PX4 does not have are left out and told.
         on_line: called with each line PX4 prints, from a thread.
         given: parameters that the user gave; these must exist and be allowed.
+        lean: whether it is one of several, and sends and logs less: MAVLink streams that nobody asks for, and
+            topics that no report reads.  A SDLOG_PROFILE among ``given`` decides what is logged all the same.
 
     Raises:
         UserError: when the instance is held, the directory is not fresh, a given parameter does not fit, or
@@ -152,13 +154,16 @@ class Px4Process(ChildProcess):
         parameters: Parameters,
         on_line: Callable[[str], None] = lambda _line: None,
         given: Parameters | None = None,
+        lean: bool = False,
     ) -> None:
         self.build = build
         self.instance = instance
         require_free_instance(instance)
         known, absent = check_against_build(parameters, build.etc, given or {})
         startup = _make_directory(directory, known)
-        if not write_links_file(startup, build.etc) and instance > LAST_OF_PX4S_OWN:
+        if lean and "SDLOG_PROFILE" not in (given or {}):
+            write_log_topics(directory, build.etc)
+        if not write_links_file(startup, build.etc, lean=lean) and instance > LAST_OF_PX4S_OWN:
             raise UserError(
                 f"instance {instance}: this PX4's px4-rc.mavlink does not say where instances from 10 on send"
                 " their offboard link, so nobody would hear it; use instances up to 9"

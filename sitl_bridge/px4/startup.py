@@ -1,4 +1,4 @@
-"""Start-up files for PX4: parameters handed over through the scripts that PX4 looks up on PATH.
+"""Start-up files for PX4: parameters, links and what is logged, handed over where PX4 looks for a user's own.
 
 PX4's start script sources ``px4-rc.params`` by PATH search, so a directory put first on PATH sets any
 parameter without a change to PX4.  In a container the directory is mounted and put first on PATH there::
@@ -31,6 +31,44 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
 _SHARED_PORT = re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE)
 
+_LEANER = (
+    # A camera's and a gimbal's computer: the one only for the monitor, which says what it wants to hear at a
+    # rate that wakes the link every 10 ms, PX4's longest pause (mavlink_main.h); the other for nobody.
+    (re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+)$", re.MULTILINE),
+     r"\1 -r 1000 -m custom \2"),
+    (re.compile(r"^mavlink start .*\$udp_onboard_gimbal_port_local .*\n", re.MULTILINE), ""),
+    # The ground station hears what it would over a radio: PX4's own rates, without the 50 Hz on top.
+    (re.compile(r"^mavlink stream .*\$udp_gcs_port_local.*\n", re.MULTILINE), ""),
+)  # fmt: skip
+"""What is changed in the links of one of several vehicles."""
+
+SELDOM = (
+    "ALTITUDE", "ATTITUDE_QUATERNION", "ATTITUDE_TARGET", "ESC_INFO", "ESC_STATUS", "HIGHRES_IMU",
+    "NAV_CONTROLLER_OUTPUT", "ODOMETRY", "POSITION_TARGET_GLOBAL_INT", "POSITION_TARGET_LOCAL_NED",
+    "RC_CHANNELS", "SERVO_OUTPUT_RAW_0", "TIMESYNC", "VFR_HUD", "WIND_COV",
+)  # fmt: skip
+"""Streams of the offboard link that PX4 sends 10 to 50 times a second to a companion computer
+(mavlink_main.cpp, MAVLINK_MODE_ONBOARD), and one of several vehicles once a second until asked for more."""
+
+FOR_MONITOR = {
+    "LOCAL_POSITION_NED": 5, "SYS_STATUS": 5, "EXTENDED_SYS_STATE": 5, "BATTERY_STATUS": 1,
+    "ESTIMATOR_STATUS": 1, "GPS_RAW_INT": 1, "SYSTEM_TIME": 1,
+}  # fmt: skip
+"""Hz of the streams of the link on which the bridge listens to one of several vehicles."""
+
+LOGGED = {
+    "actuator_motors": 100, "battery_status": 500, "estimator_innovation_test_ratios": 500,
+    "estimator_states": 1000, "estimator_status": 200, "estimator_status_flags": 0, "failsafe_flags": 0,
+    "home_position": 0, "offboard_control_mode": 1000, "parameter_update": 0, "position_setpoint_triplet": 0,
+    "sensor_gps": 200, "trajectory_setpoint": 100, "vehicle_attitude": 100, "vehicle_attitude_setpoint": 100,
+    "vehicle_command": 0, "vehicle_command_ack": 0, "vehicle_gps_position": 200, "vehicle_imu_status": 1000,
+    "vehicle_land_detected": 0, "vehicle_local_position": 100, "vehicle_local_position_groundtruth": 100,
+    "vehicle_local_position_setpoint": 100, "vehicle_status": 0,
+}  # fmt: skip
+"""Topics that one of several vehicles logs, and ms between two entries; 0 is each: what the reports read, and
+what tells how it flew.  PX4's own choice in simulation is for replaying its estimator, and a quarter of its
+computing time."""
+
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     """Write ``px4-rc.params`` into a directory that is to come first on PX4's PATH.
@@ -59,15 +97,16 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     return file
 
 
-def write_links_file(directory: Path, etc: Path) -> bool:
+def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> bool:
     """Write ``px4-rc.mavlink``, PX4's own, by which instances from 10 on have an offboard port each.
 
     PX4 looks it up on PATH so that users can have their own.  All that is changed is the number of the port
-    that those instances share.
+    that those instances share; and for one of several vehicles what costs time that nobody uses.
 
     Args:
         directory: the one of ``write_startup_files``.
         etc: of the build.
+        lean: whether its links are to send less, unasked.
 
     Returns:
         False where the build's script has no such line, so that nobody knows what it does.
@@ -75,9 +114,39 @@ def write_links_file(directory: Path, etc: Path) -> bool:
     script = etc / "init.d-posix" / "px4-rc.mavlink"
     text = script.read_text(encoding="utf-8") if script.is_file() else ""
     own, changes = _SHARED_PORT.subn(rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))", text)
+    if changes and lean:
+        own = _leaner(own)
     if changes:
         (directory / script.name).write_text(own, encoding="utf-8")
     return changes > 0 or not text
+
+
+def _leaner(links: str) -> str:
+    for pattern, instead in _LEANER:
+        links = pattern.sub(instead, links)
+    streams = [(1, name, "udp_offboard_port_local") for name in SELDOM]
+    streams += [(rate, name, "udp_onboard_payload_port_local") for name, rate in FOR_MONITOR.items()]
+    lines = [f"mavlink stream -r {rate} -s {name} -u ${link}" for rate, name, link in streams]
+    return "\n".join([links.rstrip("\n"), *lines]) + "\n"
+
+
+def write_log_topics(directory: Path, etc: Path) -> None:
+    """Have PX4 log LOGGED only.
+
+    PX4 takes the list from its ``etc``, for which it uses a directory of its working directory where there is
+    one (platforms/posix, create_symlinks_if_needed): one is made, of links to what the build's has.
+
+    Args:
+        directory: PX4's working directory.
+        etc: of the build.
+    """
+    own = directory / "etc"
+    (own / "logging").mkdir(parents=True)
+    for entry in etc.iterdir():
+        if entry.name != "logging":
+            (own / entry.name).symlink_to(entry.resolve())
+    lines = [f"{topic} {interval}" for topic, interval in LOGGED.items()]
+    (own / "logging" / "logger_topics.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def parameter_line(name: str, value: float) -> str:
