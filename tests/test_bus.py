@@ -15,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.desk import BURST
-from sitl_bridge.bus.messages import PUBLISHED, FormationTarget, Reply
+from sitl_bridge.bus.messages import PUBLISHED, Command, Reply
 from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
@@ -168,8 +169,15 @@ def test_what_is_published_is_of_the_documented_messages_and_true(
 def test_every_command_does_what_it_says(
     lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
 ) -> None:
-    targets: list[FormationTarget] = []
-    _, client = start_bus(on_formation=targets.append)
+    targets: list[tuple[Command, str, int | None]] = []
+
+    def take(command: Command, kind: str, vehicle: int | None) -> Future[None]:
+        targets.append((command, kind, vehicle))
+        answer: Future[None] = Future()
+        answer.set_result(None)
+        return answer
+
+    _, client = start_bus(on_formation=take)
     run, vehicle = "sitl/run/command", "sitl/run/vehicle/0/command"
 
     def do(topic: str, **values: Any) -> None:
@@ -207,7 +215,8 @@ def test_every_command_does_what_it_says(
     do(f"{run}/pace", speed="max")
     wait_for(lambda: lockstep.status().steps > steps + 1000, "time to run on")
     do(f"{run}/formation", pattern="cube", spacing=4.0)
-    assert [target.pattern for target in targets] == ["cube"]
+    do(f"{vehicle}/abort", action="hold")
+    assert [(kind, vehicle) for _, kind, vehicle in targets] == [("formation", None), ("abort", 0)]
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(

@@ -9,8 +9,8 @@ The topic tree, ``<run>`` being the name of the run directory or the ``run=`` of
     sitl/<run>/vehicle/<name>/health            retained; on change, 1 Hz        VehicleHealth
     sitl/<run>/vehicle/<name>/event             QoS 1                            Event
     sitl/<run>/reply/<request id>               QoS 1                            Reply
-    sitl/<run>/command/<kind>                   wind pace pause resume step formation
-    sitl/<run>/vehicle/<name>/command/<kind>    fault jam spoof rotor teleport
+    sitl/<run>/command/<kind>                   wind pace pause resume step formation land
+    sitl/<run>/vehicle/<name>/command/<kind>    fault jam spoof rotor teleport abort
 
 Messages are JSON with a ``version``; their JSON Schemas are in ``schemas/`` beside this file.  Rates are of
 wall time, since those who look live in it: a run at 20 times real time publishes no more than one at 1.  All

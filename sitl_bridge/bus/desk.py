@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from sitl_bridge.bus.messages import (
     RUN_COMMANDS,
     VEHICLE_COMMANDS,
     Command,
-    FormationTarget,
+    FormationCommand,
     Reply,
 )
 from sitl_bridge.bus.source import Source
@@ -38,6 +39,8 @@ LARGEST = 65_536
 """Bytes of a command; the longest sensible one is far below."""
 PATIENCE = 5.0
 """s of wall time within which the simulation must take a batch, or its commands are withdrawn and refused."""
+FORMATION_PATIENCE = 6.0
+"""s of wall time within which whoever flies a formation must answer; a second more than it may take."""
 REMEMBERED_REPLIES = 1000
 MOST_COMMANDS = 1_000_000
 """A run takes: their ids are all remembered, 70 bytes each."""
@@ -162,6 +165,7 @@ class Desk:
         self._replies: OrderedDict[int, Reply] = OrderedDict()
         self._orders: deque[Order] = deque()
         self._batch: Batch | None = None
+        self._asked: list[tuple[Order, Future[None], float]] = []
         self._accepting = Bucket(RATE, BURST)
         self._answering = Bucket(RATE, BURST)
 
@@ -240,8 +244,16 @@ class Desk:
         """
         replies = self._collect()
         if self._batch is None and self._orders:
-            replies += self._hand_over()
-        return replies
+            self._hand_over()
+        return replies + self._answered()
+
+    def _answered(self) -> list[Reply]:
+        """What became of commands for the formation."""
+        now = self._now()
+        over = [asked for asked in self._asked if asked[1].done() or now > asked[2]]
+        self._asked = [asked for asked in self._asked if asked not in over]
+        seconds = self._source.status().time
+        return [self._note(order.reply(seconds, _why_not(answer))) for order, answer, _ in over]
 
     def _collect(self) -> list[Reply]:
         batch = self._batch
@@ -260,33 +272,30 @@ class Desk:
         self.counts.refused += len(batch.orders)
         return [order.reply(seconds, reason) for order in batch.orders]
 
-    def _hand_over(self) -> list[Reply]:
+    def _hand_over(self) -> None:
         orders: list[Order] = []
-        replies: list[Reply] = []
         while self._orders and len(orders) < BATCH:
             order = self._orders.popleft()
-            if isinstance(order.command, FormationTarget):
-                replies.append(self._note(self._tell_formation(order, order.command)))
+            if isinstance(order.command, FormationCommand):
+                self._asked.append((order, self._ask(order, order.command), self._now() + FORMATION_PATIENCE))
             else:
                 orders.append(order)
         if orders:
             self._batch = Batch(orders, self._source, self._now() + PATIENCE)
             self._source.call(self._batch.run)
-        return replies
 
-    def _tell_formation(self, order: Order, target: FormationTarget) -> Reply:
+    def _ask(self, order: Order, command: FormationCommand) -> Future[None]:
         """Formations are flown outside the simulation's thread, and are told here."""
-        reason: str | None = None
-        if self._on_formation is None:
-            reason = "nothing in this run flies a formation"
-        else:
-            try:
-                self._on_formation(target)
-            except UserError as error:
-                reason = str(error)
-            except Exception as error:  # noqa: BLE001  (the user's code; the bus goes on)
-                reason = f"failed: {error!r}"
-        return order.reply(self._source.status().time, reason)
+        answer: Future[None] = Future()
+        try:
+            if self._on_formation is None:
+                raise UserError("nothing in this run flies a formation")
+            name = order.address.vehicle
+            vehicle = None if name is None else self._topics.vehicles.index(name)
+            answer = self._on_formation(command, order.address.kind, vehicle)
+        except Exception as error:  # noqa: BLE001  (the user's code; the bus goes on)
+            answer.set_exception(error)
+        return answer
 
     def _note(self, reply: Reply) -> Reply:
         if reply.accepted:
@@ -297,6 +306,14 @@ class Desk:
         if len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
         return reply
+
+
+def _why_not(answer: Future[None]) -> str | None:
+    """Why a formation does not do it; None when it does."""
+    if not answer.done():
+        return f"what flies the formation has not answered within {FORMATION_PATIENCE:g} s"
+    error = answer.exception()
+    return None if error is None else str(error) if isinstance(error, UserError) else f"failed: {error!r}"
 
 
 def _mark(request: str) -> int:

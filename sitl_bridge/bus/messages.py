@@ -210,21 +210,37 @@ class Step(Command):
     count: int = Field(1, ge=1, le=1_000_000)
 
 
-class FormationTarget(Command):
-    """For what flies the formation; what is absent stays as it is."""
+class FormationCommand(Command):
+    """What is for whatever flies the formation, not for the simulation."""
+
+
+class FormationTarget(FormationCommand):
+    """Other slots, in the place of the changes that are planned but have not begun."""
 
     pattern: str | None = Field(None, max_length=64, description="grid, column, v, circle, cube ...")
-    spacing: float | None = Field(None, gt=0.0, le=1000.0, description="m")
-    position: tuple[Finite, Finite, Finite] | None = Field(None, description="m NED of the leader")
-    velocity: tuple[Finite, Finite, Finite] | None = Field(None, description="m/s NED of the leader")
-    heading: float | None = Field(None, ge=-360.0, le=360.0, description="deg")
+    spacing: float = Field(4.0, gt=0.0, le=1000.0, description="m, of a pattern")
+    scale: float | None = Field(None, gt=0.0, le=100.0, description="of the present slots")
+    offsets: tuple[tuple[Finite, Finite, Finite], ...] | None = Field(
+        None, max_length=1000, description="m forward, right, down of the centre, the leader's first"
+    )
 
     @model_validator(mode="after")
-    def _something(self) -> FormationTarget:
-        given = (self.pattern, self.spacing, self.position, self.velocity, self.heading)
-        if all(value is None for value in given):
-            raise ValueError("give at least one of pattern, spacing, position, velocity and heading")
+    def _one(self) -> FormationTarget:
+        if sum(value is not None for value in (self.pattern, self.scale, self.offsets)) != 1:
+            raise ValueError("give one of pattern, scale and offsets")
+        if self.pattern is None and "spacing" in self.model_fields_set:
+            raise ValueError("spacing is of a pattern")
         return self
+
+
+class Land(FormationCommand):
+    """End the formation now and land all that are in it, side by side."""
+
+
+class Abort(FormationCommand):
+    """The vehicle leaves the formation for good."""
+
+    action: Literal["hold", "land", "return"] = "land"
 
 
 class SetFault(Command):
@@ -274,6 +290,7 @@ RUN_COMMANDS: dict[str, type[Command]] = {
     "resume": Resume,
     "step": Step,
     "formation": FormationTarget,
+    "land": Land,
 }
 """By the last level of ``sitl/<run>/command/...``."""
 
@@ -283,6 +300,7 @@ VEHICLE_COMMANDS: dict[str, type[Command]] = {
     "spoof": Spoof,
     "rotor": SetRotor,
     "teleport": Teleport,
+    "abort": Abort,
 }
 """By the last level of ``sitl/<run>/vehicle/<name>/command/...``."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeAlias
 
 import numpy as np
 
 from sitl_bridge.bus.messages import (
     Command,
-    FormationTarget,
+    FormationCommand,
     Jam,
     Pause,
     Resume,
@@ -27,8 +29,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.sensors import faults
 from sitl_bridge.simulation import Simulation
 
-OnFormation = Callable[[FormationTarget], None]
-"""Takes a formation's new target; raises UserError to refuse it."""
+OnFormation: TypeAlias = Callable[[FormationCommand, str, int | None], "Future[None]"]
+"""Takes a command for a formation, its kind, and the number of the vehicle it is for; done when it is carried
+out.  Raises UserError to refuse it, at once or in the future."""
 
 
 def steer_run(command: Command, source: Source) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.compiled import announced
@@ -42,6 +42,9 @@ from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.unbroken import unbroken
 from sitl_bridge.world.world import World, WorldSpecification
 
+if TYPE_CHECKING:
+    from sitl_bridge.flight.formation.order_line import OrderLine
+
 STANDSTILL = 60.0
 """s of wall time without a step after which the run is given up: far above the link's own patience, and above
 the pauses of a loaded machine."""
@@ -62,6 +65,9 @@ less than BATTERY_PERIOD passes."""
 RUN_DIRECTORY = "{run}"
 """Word of a mission's command in whose place the run directory is put."""
 
+ORDERS = "{orders}"
+"""Word of a mission's command in whose place the file descriptor is put from which it takes orders."""
+
 READY_LIMIT = 30.0
 """s of wall time to the first connection of PX4, which takes well under one."""
 
@@ -80,7 +86,7 @@ class FleetSettings:
         runs: where run directories are made.
         mission: command of the interpreter that flies all vehicles, besides their own missions; None for
             none.  It finds them through the file that $SITL_BRIDGE_FLEET names; the word RUN_DIRECTORY
-            stands for the run's.
+            stands for the run's, the word ORDERS for the file descriptor of orders to a formation.
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when a flight stack stops answering.
         proximity: what vehicles do to one another.
@@ -192,6 +198,7 @@ class FleetSession:
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._mission: MissionProcess | None = None
+        self._orders: OrderLine | None = None
         self._begun = time.monotonic()
         self._stopped = False
         self._final: FleetProgress | None = None
@@ -252,7 +259,19 @@ class FleetSession:
         from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
 
         place = self.directory.path
-        bus = Bus(self.server, address, run=place.name, directory=place / "bus", notify=self.say)
+        if self.fleet.mission is not None and ORDERS in self.fleet.mission:
+            from sitl_bridge.flight.formation.order_line import OrderLine
+
+            self._orders = OrderLine()
+            self._stack.callback(self._orders.close)
+        bus = Bus(
+            self.server,
+            address,
+            run=place.name,
+            directory=place / "bus",
+            on_formation=None if self._orders is None else self._orders.ask,
+            notify=self.say,
+        )
         self._stack.callback(bus.close)
         bus.start()
 
@@ -459,9 +478,15 @@ class FleetSession:
         for aircraft in self.aircraft:
             aircraft.start_mission()
         if self.fleet.mission is not None:
-            run = str(self.directory.path)
-            command = [run if word == RUN_DIRECTORY else word for word in self.fleet.mission]
-            self._mission = MissionProcess(command, {FLEET_VARIABLE: str(self.members)}, self.say)
+            words = {RUN_DIRECTORY: str(self.directory.path)}
+            inherited = [] if self._orders is None else [self._orders.other.fileno()]
+            if inherited:
+                words[ORDERS] = str(inherited[0])
+            command = [words.get(word, word) for word in self.fleet.mission]
+            variables = {FLEET_VARIABLE: str(self.members)}
+            self._mission = MissionProcess(command, variables, self.say, inherited)
+            if self._orders is not None:
+                self._orders.begin()
 
     def _look_for_lost(self) -> None:
         """Notice flight stacks that ended; their vehicles' own missions have nobody to fly."""

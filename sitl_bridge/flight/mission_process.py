@@ -69,10 +69,15 @@ class MissionProcess:
         command: of the Python interpreter: a script and its arguments, or ``-m`` and a module.
         environment: what it is told beyond this process's environment.
         say: takes each line it prints, from a thread.
+        inherited: file descriptors it has, too.
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None]
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        say: Callable[[str], None],
+        inherited: Sequence[int] = (),
     ) -> None:
         self._say = say
         self._last = ""
@@ -84,6 +89,7 @@ class MissionProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=inherited,
             )
         self._reader = threading.Thread(target=self._read, name="mission", daemon=True)
         self._reader.start()

@@ -21,7 +21,7 @@ from sitl_bridge.config.yaml_file import read, validate
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.aircraft import LAST_INSTANCE, VehicleSettings, faults_of
-from sitl_bridge.flight.fleet import RUN_DIRECTORY, FleetSettings
+from sitl_bridge.flight.fleet import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.flight.flown_by import Choice
 from sitl_bridge.flight.formation.scenario import FormationSpecification, load_formation
 from sitl_bridge.flight.mission_process import check_mission
@@ -244,6 +244,8 @@ def _mission(
         origin = world.origin
         command = ["-m", "sitl_bridge.flight.formation.fly", str(file), "--output", RUN_DIRECTORY]
         command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
+        if choices.bus is not None:
+            command += ["--orders", ORDERS]
         for vehicle in vehicles:
             command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
         return tuple(command)

@@ -7,6 +7,7 @@ known in closed form.  It is told before its start, and everybody who knows its 
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -133,6 +134,12 @@ class Choreography:
         )
         self.moves.append(move)
         return move
+
+    def up_to(self, time: int) -> Choreography:
+        """A copy without the moves that have not begun by ``time`` us."""
+        kept = copy(self)
+        kept.moves = [move for k, move in enumerate(self.moves) if k == 0 or move.start < time]
+        return kept
 
     def _choose(self, name: str, begin: Array, slots: Array, who: Index, leader: int | None) -> Index:
         """Slots (m,) of the members, none of whom come too close on the way."""

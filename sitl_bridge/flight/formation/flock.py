@@ -121,13 +121,18 @@ def fly(steered: Steered, flock: Flock, until: int, period: int, watch: Watch | 
         flock.advance(min(states.time + period, until))
 
 
-async def fly_async(steered: Steered, flock: AsyncFlock, until: int, watch: Watch | None = None) -> None:
-    """Fly a flock that keeps its own time to ``until`` us of it, a tick with each of its own."""
+async def fly_async(
+    steered: Steered, flock: AsyncFlock, until: int | Callable[[], int], watch: Watch | None = None
+) -> None:
+    """Fly a flock that keeps its own time to ``until`` us of it, a tick with each of its own.
+
+    An end that may change on the way is asked for every tick.
+    """
     while True:
         states = await flock.next_states()
         setpoints = steered.tick(states)
         if watch is not None:
             watch(states, setpoints)
-        if states.time >= until:
+        if states.time >= (until() if callable(until) else until):
             return
         await flock.command(setpoints)

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from mavsdk.asyncio import MavsdkError
 
+from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.flock_script import flock_command_line, parse
+from sitl_bridge.flight.formation.departure import Action
 from sitl_bridge.flight.formation.flock import Setpoints, States, fly_async
 from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Place, Say, connect_flock
+from sitl_bridge.flight.formation.order_line import hear_orders
+from sitl_bridge.flight.formation.orders import redirect, require_free_way
+from sitl_bridge.flight.formation.patterns import pattern
 from sitl_bridge.flight.formation.quick import SETTLED, Recording, Result
-from sitl_bridge.flight.formation.scenario import EventSpecification, FormationPlan, load_formation
+from sitl_bridge.flight.formation.scenario import FormationPlan, load_formation
 from sitl_bridge.flight.script import run_coroutine
 from sitl_bridge.flight.vehicle import MissionFailedError
 
@@ -41,6 +47,7 @@ async def fly_formation(
     systems: Sequence[int] | None = None,
     origin: Place | None = None,
     surveyed: bool = False,
+    orders: int | None = None,
 ) -> Result:
     """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
 
@@ -54,6 +61,7 @@ async def fly_formation(
         origin: the plan's origin, deg and m AMSL; None takes it from where the vehicles stand.
         surveyed: whether the vehicles stand exactly where the plan's start has them; else they know by their
             own receivers where they are.
+        orders: file descriptor of an ``OrderLine`` to take orders from on the way.
 
     Returns:
         how they flew from the start on, by the vehicles' own estimates.
@@ -65,13 +73,16 @@ async def fly_formation(
         raise MissionFailedError(
             f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
         )
-    async with connect_flock(urls, say, systems=systems) as flock:
+    async with connect_flock(urls, say, systems=systems) as flock, contextlib.AsyncExitStack() as stack:
         say(f"connected to {len(flock)} vehicles")
+        flight = _Flight(plan, flock)
+        if orders is not None:
+            await stack.enter_async_context(_hearing(orders, flight))
         await flock.ready()
         await flock.find_origins(plan.places, origin, surveyed=surveyed)
         try:
             await flock.take_off(plan.places, float(plan.path.yaw[0]))
-            result = await _Flight(plan, flock).fly()
+            result = await flight.fly()
             await flock.land()
         except (asyncio.CancelledError, UserError, MavsdkError):
             say("those in the air are told to hold their position")
@@ -92,13 +103,17 @@ class _Flight:
         )
         self._leaving: list[asyncio.Task[None]] = []
         self._told = 0
+        self._states: States | None = None
+        self._phase = "has not started yet"
+        self._planned_end = 0
 
     async def fly(self) -> Result:
         formation, flock = self.formation, self.flock
         begun, start, flock.longest = time.monotonic(), flock.time, 0.0
         notice = formation.conduct.notice
-        until = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
-        await fly_async(formation, flock, until, self._watch)
+        self._planned_end = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
+        await fly_async(formation, flock, self._end, self._watch)
+        self._phase = "lands"
         result = self.recording.result(self.plan)
         pace = (flock.time - start) / (time.monotonic() - begun)
         flock.say(
@@ -111,23 +126,53 @@ class _Flight:
             await task
         return result
 
+    def _end(self) -> int:
+        """us of the flock's clock: of the show, of an ordered change, or at once where all are to land."""
+        if self._phase == "lands":
+            return 0
+        over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLED)
+        return max(self._planned_end, self.formation.started_at + over)
+
+    def take(self, order: Command, vehicle: int | None) -> None:
+        """Carry out an order.
+
+        Raises:
+            UserError: where that cannot be, or is not safe.
+        """
+        if self._phase or self._states is None:
+            raise UserError(f"the formation {self._phase or 'has not started yet'}")
+        match order:
+            case FormationTarget():
+                redirect(order, self.plan, self.formation)
+            case Abort() if vehicle is not None:
+                require_free_way(vehicle, order.action, self._states)
+                self._abort(vehicle, order.action)
+            case Land():
+                self.flock.say("all are ordered to land")
+                self._phase = "lands"
+            case _:
+                raise UserError(f"{type(order).__name__} is not for a formation")
+
     def _watch(self, states: States, told: Setpoints) -> None:
         formation = self.formation
+        self._states = states
         if not formation.started_at:
             formation.start()
+            self._phase = ""
         while self._pending and states.time >= formation.started_at + 1e6 * self._pending[0].at:
-            self._abort(self._pending.pop(0))
+            due = self._pending.pop(0)
+            if formation.present[due.vehicle]:
+                self._abort(due.vehicle, due.action)
         self.recording(states, told)
         for event in formation.events[self._told :]:
             who = "" if event.vehicle < 0 else f"vehicle {event.vehicle} "
             self.flock.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
         self._told = len(formation.events)
 
-    def _abort(self, event: EventSpecification) -> None:
-        if self.formation.present[event.vehicle]:
-            self.formation.abort(event.vehicle, event.action)
-            order = self.flock.abort(event.vehicle, event.action)
-            self._leaving.append(asyncio.get_running_loop().create_task(order))
+    def _abort(self, vehicle: int, action: Action) -> None:
+        self.formation.abort(vehicle, action)
+        order = self.flock.abort(vehicle, action)
+        self._leaving.append(asyncio.get_running_loop().create_task(order))
 
     async def _spread(self) -> None:
         """Fly side by side where they do not land clear of one another."""
@@ -135,9 +180,21 @@ class _Flight:
         members = self.formation.members & states.alive
         if not self.formation.leaders or clear_to_land(states.position[members]):
             return
-        move = self.formation.change("grid", spacing=LANDING_SPACING)
+        side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
+        move = self.formation.redirect("grid", lambda *_: side_by_side)
         over = self.formation.started_at + move.over + round(1e6 * SETTLED)
         await fly_async(self.formation, self.flock, over)
+
+
+@contextlib.asynccontextmanager
+async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
+    """Let a flight take orders meanwhile."""
+    task = asyncio.create_task(hear_orders(orders, flight.take))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
@@ -153,7 +210,9 @@ def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -
 def main(arguments: list[str] | None = None) -> int:
     """Fly; exit codes as of mission scripts."""
     description = "Fly the formation of a scenario file on vehicles that are running, and land them."
-    options = parse(flock_command_line(description, "scenario file with a formation: section"), arguments)
+    parser = flock_command_line(description, "scenario file with a formation: section")
+    parser.add_argument("--orders", type=int, metavar="FD", help=argparse.SUPPRESS)
+    options = parse(parser, arguments)
     return run_coroutine(lambda: _fly(options))
 
 
@@ -165,6 +224,7 @@ async def _fly(options: argparse.Namespace) -> None:
         systems=options.system,
         origin=options.origin,
         surveyed=options.surveyed,
+        orders=options.orders,
     )
     if options.output is not None:
         # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.

@@ -6,7 +6,7 @@ Only a gone vehicle is known to all at once, as the neighbours' radios would tel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -131,6 +131,11 @@ class Formation:
         return tuple(int(i) for i in np.flatnonzero(rows))
 
     @property
+    def elapsed(self) -> float:
+        """s since the start, at the last tick; 0 before."""
+        return (self._time - self.started_at) * 1e-6 if self.started_at else 0.0
+
+    @property
     def members(self) -> Mask:
         """(n,) who flies in the formation now."""
         return self.present & self._alive
@@ -173,6 +178,39 @@ class Formation:
         move = self.choreography.add(name, slots, at, members=members, leader=leaders[0])
         for i in leaders:
             self._epoch[i] = len(self.choreography.moves) - 1
+        self._note(leaders[0], f"{name} from {(self.started_at + move.start) * 1e-6:.2f} s on")
+        return move
+
+    def redirect(
+        self,
+        name: str,
+        slots: Callable[[Choreography, Mask, int], Array],
+        check: Callable[[Choreography], None] = lambda _plan: None,
+    ) -> Move:
+        """Take other slots as soon as can be, in the place of moves that have not begun.
+
+        Args:
+            name: of what they form.
+            slots: gives (m, 3) m for the m members, the leader's first, from the plan without those moves,
+                the members (n,) and the leader's number.
+            check: of the new plan, before it is flown.
+
+        Raises:
+            UserError: where the slots do not suit, or nobody leads; and what the arguments raise.  The old
+                plan is flown on then.
+        """
+        leaders = self.leaders
+        if not (leaders and self.started_at):
+            raise UserError("nobody leads the formation now, so it cannot take other slots")
+        at = self._time - self.started_at + self.conduct.notice
+        trial, members = self.choreography.up_to(at), self.members
+        kept = len(trial.moves)
+        move = trial.add(name, slots(trial, members, leaders[0]), at, members=members, leader=leaders[0])
+        check(trial)
+        self.choreography.moves[:] = trial.moves
+        np.minimum(self._epoch, kept - 1, out=self._epoch)
+        for i in leaders:
+            self._epoch[i] = kept
         self._note(leaders[0], f"{name} from {(self.started_at + move.start) * 1e-6:.2f} s on")
         return move
 

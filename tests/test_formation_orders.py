@@ -1,0 +1,228 @@
+"""Orders to a formation in flight: other slots, vehicles that leave, and how orders get there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.formation import order_line
+from sitl_bridge.flight.formation.flock import Setpoints, States, fly
+from sitl_bridge.flight.formation.orders import redirect, require_free_way
+from sitl_bridge.flight.formation.patterns import closest_pair, pattern
+from sitl_bridge.flight.formation.point_mass import PointMassFlock
+from sitl_bridge.flight.formation.scenario import (
+    FormationPlan,
+    FormationSpecification,
+    LimitsSpecification,
+    MoveSpecification,
+    PathSpecification,
+    PatternSpecification,
+    Waypoint,
+    plan_formation,
+)
+
+Array = NDArray[np.float64]
+
+TICK = 50_000
+
+
+def target(**values: object) -> FormationTarget:
+    return FormationTarget.model_validate({"version": 1, "request_id": "r"} | values)
+
+
+@pytest.fixture
+def plan() -> FormationPlan:
+    """Nine that stand 10 m up in a grid, and are to be a column after 30 s."""
+    return plan_formation(
+        FormationSpecification(
+            count=9,
+            start=PatternSpecification(pattern="grid", spacing=3.0),
+            leader=PathSpecification(waypoints=(Waypoint(position=(0.0, 0.0, -10.0), hold=60.0),)),
+            patterns=(MoveSpecification(at=30.0, pattern="column", spacing=3.0),),
+            limits=LimitsSpecification(height=(2.0, 15.0)),
+        )
+    )
+
+
+class Flown:
+    """A formation under way on the quick simulator."""
+
+    def __init__(self, plan: FormationPlan) -> None:
+        self.plan, self.formation = plan, plan.formation()
+        self.flock = PointMassFlock(plan.places)
+        self.states: States = self.flock.states()
+        self.least = np.inf
+        self.fly(5.0)
+
+    def fly(self, seconds: float) -> None:
+        fly(self.formation, self.flock, self.states.time + round(seconds * 1e6), TICK, self._watch)
+
+    def _watch(self, states: States, _told: Setpoints) -> None:
+        if not self.formation.started_at:
+            self.formation.start()
+        self.states = states
+        self.least = min(self.least, closest_pair(states.position)[0])
+
+    def obey(self, **values: object) -> None:
+        redirect(target(**values), self.plan, self.formation)
+
+    def slots(self) -> Array:
+        """(n, 3) m of the vehicles from their middle, in the order of their places."""
+        return ordered(self.states.position)
+
+
+def ordered(slots: Array) -> Array:
+    away = slots - slots.mean(axis=0)
+    rows: Array = away[np.lexsort(np.round(away, 1).T)]
+    return rows
+
+
+def test_an_order_takes_the_place_of_changes_that_are_planned(plan: FormationPlan) -> None:
+    flown = Flown(plan)
+    flown.obey(pattern="cube", spacing=5.0)
+    flown.fly(15.0)
+    assert flown.slots() == pytest.approx(ordered(pattern("cube", 9, 5.0)), abs=0.1)
+    flown.obey(scale=1.2)
+    flown.fly(25.0)  # the planned column would have been taken meanwhile
+    assert flown.slots() == pytest.approx(ordered(pattern("cube", 9, 6.0)), abs=0.1)
+    line = [[0.0, 2.0 * k, 0.0] for k in range(9)]
+    flown.obey(offsets=line)
+    flown.fly(20.0)
+    assert flown.slots() == pytest.approx(ordered(np.array(line)), abs=0.1)
+    assert flown.least > 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"pattern": "cube", "spacing": 0.5}, "widen the spacing"),
+        ({"pattern": "blob"}, "no pattern is called"),
+        ({"scale": 0.1}, "m apart"),
+        ({"offsets": [[0.0, 0.0, 0.0]]}, "1 slots for 9 vehicles"),
+        ({"pattern": "cube", "spacing": 12.0}, "height"),
+        ({"offsets": [[0.0, 2.0 * k, 9.0 if k == 4 else 0.0] for k in range(9)]}, "height"),
+    ],
+)
+def test_an_unsafe_order_is_refused_and_the_plan_stays(
+    plan: FormationPlan, values: dict[str, object], reason: str
+) -> None:
+    flown = Flown(plan)
+    with pytest.raises(UserError, match=reason):
+        flown.obey(**values)
+    assert [move.name for move in plan.choreography.moves] == ["start", "column"]
+
+
+def test_those_that_are_left_take_another_pattern(plan: FormationPlan) -> None:
+    flown = Flown(plan)
+    flown.formation.abort(4, "hold")
+    flown.obey(pattern="column", spacing=3.0)
+    flown.fly(25.0)
+    rest = np.delete(flown.states.position, 4, axis=0)
+    assert ordered(rest) == pytest.approx(ordered(pattern("column", 8, 3.0)), abs=0.1)
+
+
+def test_nobody_is_sent_down_onto_another(plan: FormationPlan) -> None:
+    states = Flown(plan).states
+    require_free_way(0, "land", states)
+    states.position[3] = states.position[0] + (0.5, 0.0, 4.0)
+    with pytest.raises(UserError, match=r"vehicle 3 flies 4\.0 m below"):
+        require_free_way(0, "land", states)
+    require_free_way(0, "hold", states)
+    require_free_way(3, "land", states)
+    with pytest.raises(UserError, match=r"vehicle 0 flies 4\.0 m above"):
+        require_free_way(3, "return", states)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"pattern": "cube", "scale": 2.0}, {"scale": 0.0}, {"scale": 2.0, "spacing": 3.0}],
+)
+def test_an_order_says_one_thing(values: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"give one of|greater than 0|spacing is of a pattern"):
+        target(**values)
+
+
+class Heard:
+    """The other end of a line, on a thread with a loop of its own."""
+
+    def __init__(self, line: order_line.OrderLine) -> None:
+        self.orders: list[tuple[Command, int | None]] = []
+        self._other = os.dup(line.other.fileno())
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._hear()))
+        self._thread.start()
+
+    async def _hear(self) -> None:
+        await order_line.hear_orders(self._other, self._take)
+
+    def _take(self, order: Command, vehicle: int | None) -> None:
+        if isinstance(order, Land):
+            raise UserError("not now")
+        self.orders.append((order, vehicle))
+
+    def close(self) -> None:
+        self._thread.join()
+
+
+@pytest.fixture
+def line() -> Iterator[order_line.OrderLine]:
+    made = order_line.OrderLine()
+    yield made
+    made.close()
+    made.close()
+
+
+def _land(**values: object) -> Land:
+    return Land.model_validate({"version": 1, "request_id": "l"} | values)
+
+
+def test_orders_are_answered_and_refused_over_the_line(line: order_line.OrderLine) -> None:
+    with pytest.raises(UserError, match="not started"):
+        line.ask(_land(), "land", None)
+    heard = Heard(line)
+    line.begin()
+    away = Abort(version=1, request_id="a", action="return")
+    line.ask(away, "abort", 7).result(timeout=30.0)
+    assert heard.orders == [(away, 7)]
+    with pytest.raises(UserError, match="not now"):
+        line.ask(_land(), "land", None).result(timeout=30.0)
+    line.close()
+    heard.close()
+
+
+def test_an_order_that_is_taken_too_late_is_not_carried_out(
+    line: order_line.OrderLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order_line, "PATIENCE", -1.0)
+    heard = Heard(line)
+    line.begin()
+    with pytest.raises(UserError, match="did not take it"):
+        line.ask(target(pattern="cube"), "formation", None).result(timeout=30.0)
+    assert not heard.orders
+    line.close()
+    heard.close()
+
+
+def test_orders_to_a_formation_that_ends_are_refused(
+    line: order_line.OrderLine, wait_for: Callable[..., None]
+) -> None:
+    line.begin()  # nobody has the other end
+    answers: list[Future[None]] = []
+
+    def ended() -> bool:
+        try:
+            answers.append(line.ask(target(pattern="cube"), "formation", None))
+        except UserError as refusal:
+            return "has ended" in str(refusal)
+        return False
+
+    wait_for(ended, "the end to be told")
+    assert all(isinstance(answer.exception(timeout=30.0), UserError) for answer in answers)
