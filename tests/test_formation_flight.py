@@ -151,7 +151,7 @@ def test_a_third_of_messages_lost_and_200_ms_late_leave_the_slots_alone(scheme: 
     assert not [text for text in run.texts() if "leads" in text]
 
 
-@pytest.mark.parametrize("count", [100, 2000])
+@pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.slow)])
 def test_large_fleets_fly_the_same_code(count: int) -> None:
     path = through(
         np.array([[0.0, 0, -60], [20, 0, -60]]), speed=2.0, acceleration=1.0, holds=[8.0, 9.0], yaw=0.0

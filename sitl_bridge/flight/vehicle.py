@@ -414,12 +414,14 @@ class Vehicle:
         """
         height = self.height if math.isfinite(self.height) else 0.0
         await self.wait(
-            "the vehicle to land and disarm",
-            lambda: not self.armed,
+            "the vehicle to land",
+            lambda: self.landed == LandedState.ON_GROUND or not self.armed,
             limit or 60.0 + max(height, 0.0) / 0.4,
             modes=modes,
             state=lambda: f"landed state {LandedState(self.landed).name}, height {self.height:.2f} m",
         )
+        # It leaves its mode as it disarms, and either may be heard of first.
+        await self.wait("the vehicle to disarm after it landed", lambda: not self.armed, STATE_LIMIT)
         await self.wait(
             "PX4 to report ON_GROUND after it disarmed",
             lambda: self.landed == LandedState.ON_GROUND,
