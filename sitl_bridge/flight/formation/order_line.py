@@ -87,7 +87,7 @@ class OrderLine:
             sent = 0
         if sent < len(line):
             with self._lock:
-                del self._waiting[number]
+                self._waiting.pop(number, None)
                 # Half an order would be read together with the next one.
                 self._ended = "what flies the formation takes no orders" if sent else self._ended
             raise UserError("what flies the formation does not read its orders")
