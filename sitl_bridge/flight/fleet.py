@@ -59,7 +59,7 @@ STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
 
 FLEET_POLL = 4
-"""Times POLL between looks at the monitors of that many vehicles and more: 60 ms, in which at 3 times real time
+"""Times POLL between looks at the monitors of so many vehicles and more: 60 ms, in which at 3 times real time
 less than BATTERY_PERIOD passes."""
 
 RUN_DIRECTORY = "{run}"
@@ -675,7 +675,7 @@ def _failed(aircraft: Aircraft) -> bool:
 
 
 class _MonitorThread:
-    """Polls all monitors; more seldom where they are several, for a fleet's time does not run 25 times as fast.
+    """Polls all monitors; more seldom where they are several, for the time of a fleet does not run as fast.
 
     Args:
         monitors: opened.
