@@ -104,7 +104,7 @@ def test_jumps_point_at_sequence_numbers() -> None:
     assert time_limit(plan) > time_limit(parse_plan(json.dumps(document(first, second))))
 
 
-def test_geofence_items_carry_radius_and_vertex_count() -> None:
+def test_geofence_items_carry_radius_and_vertex_count_and_circles_come_last_for_px4() -> None:
     corners = [[HOME[0] + n * METRE * 100, HOME[1] + e * METRE * 100] for n, e in ((-1, -1), (2, -1), (0, 3))]
     fence = {
         "version": 2,
@@ -112,7 +112,7 @@ def test_geofence_items_carry_radius_and_vertex_count() -> None:
         "polygons": [{"polygon": corners, "inclusion": True}],
     }
     items = fence_items(parse_plan(json.dumps(document(waypoint(5.0), geoFence=fence))))
-    assert [(item.command, item.param1) for item in items] == [(5004, 30.0)] + [(5001, 3.0)] * 3
+    assert [(item.command, item.param1) for item in items] == [(5001, 3.0)] * 3 + [(5004, 30.0)]
     assert {item.frame for item in items} == {0}
 
 

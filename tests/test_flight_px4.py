@@ -61,6 +61,7 @@ def test_every_shipped_mission_succeeds_with_a_healthy_estimator(mission: Path, 
     assert record.failsafes == []
     assert [failure for estimator in record.estimators for failure in estimator.failures] == []
     assert outcome.impact_speed < 1.5
+    assert "Geofence invalid" not in (session.directory.path / "console.log").read_text()
     data = json.loads((session.directory.path / "summary.json").read_text())
     assert data["succeeded"] is True
     assert (session.directory.path / "flight.png").is_file()

@@ -97,14 +97,18 @@ def mission_items(plan: Plan) -> list[MissionItem]:
 
 
 def fence_items(plan: Plan) -> list[MissionItem]:
-    """The geofence as PX4 is sent it: circles, then the corners of the polygons."""
+    """The geofence as PX4 is sent it: the corners of the polygons, then the circles, as QGroundControl does.
+
+    PX4 takes every area that follows a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and then
+    drops the polygon as one that does not contain home.
+    """
     rows: list[tuple[int, float, tuple[float, float]]] = []
-    for circle in plan.circles:
-        command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
-        rows.append((command, circle.radius, circle.centre))
     for polygon in plan.polygons:
         command = FENCE_INCLUSION_POLYGON if polygon.inclusion else FENCE_EXCLUSION_POLYGON
         rows += [(command, float(len(polygon.vertices)), vertex) for vertex in polygon.vertices]
+    for circle in plan.circles:
+        command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
+        rows.append((command, circle.radius, circle.centre))
     return [
         _item(sequence, FENCE, command, GLOBAL, (first, 0, 0, 0, *point, 0))
         for sequence, (command, first, point) in enumerate(rows)
