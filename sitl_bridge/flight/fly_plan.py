@@ -99,8 +99,8 @@ def mission_items(plan: Plan) -> list[MissionItem]:
 def fence_items(plan: Plan) -> list[MissionItem]:
     """The geofence as PX4 is sent it: the corners of the polygons, then the circles, as QGroundControl does.
 
-    PX4 takes every area that follows a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and then
-    drops the polygon as one that does not contain home.
+    PX4 takes every area that follows a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and
+    then drops the polygon as one that does not contain home.
     """
     rows: list[tuple[int, float, tuple[float, float]]] = []
     for polygon in plan.polygons:
