@@ -19,6 +19,7 @@ from sitl_bridge.autopilot.layout import (
     GPS_POSITION,
     GPS_VELOCITY,
     HEIGHT,
+    LEVEL_ATTITUDE,
     MAGNETIC_HEADING,
     POSITION,
     TRAJECTORY,
@@ -73,6 +74,7 @@ FORMATS = {
     ],
     "vehicle_angular_velocity": ["uint64_t timestamp", "float[3] xyz"],
     "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],
+    "vehicle_attitude_setpoint": ["uint64_t timestamp", "float[4] q_d", "float[3] thrust_body"],
     "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
     "vehicle_local_position": [
         "uint64_t timestamp",
@@ -167,6 +169,9 @@ class StackLog:
             vectors = (setpoint[name].tolist() for name in ("position", "velocity", "acceleration"))
             values: list[float] = [x for vector in vectors for x in vector]
             put("trajectory_setpoint", now, *values, float(setpoint["yaw"]), float(setpoint["yaw_rate"]))
+        elif int(setpoint["level"]) == LEVEL_ATTITUDE:
+            thrust = -float(setpoint["thrust"])
+            put("vehicle_attitude_setpoint", now, *setpoint["attitude"].tolist(), 0.0, 0.0, thrust)
         self._write_target(now, commander)
         self._write_estimator(now, estimate)
         self._write_truth(now, reader)

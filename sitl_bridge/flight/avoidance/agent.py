@@ -16,7 +16,7 @@ from sitl_bridge.flight.avoidance.layout import STATES
 from sitl_bridge.flight.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
 from sitl_bridge.flight.avoidance.observer import Observer, ObserverNoise
 from sitl_bridge.flight.avoidance.ocp import follow_yaw
-from sitl_bridge.flight.avoidance.references import Reference
+from sitl_bridge.flight.avoidance.references import Reference, Route
 from sitl_bridge.flight.avoidance.settings import ControllerSettings
 from sitl_bridge.flight.avoidance.solver import Solver, Status
 
@@ -98,6 +98,8 @@ class Agent:
         neighbourhood: what it knows of others.
     """
 
+    _rehearsed = False
+
     def __init__(
         self,
         name: str,
@@ -109,6 +111,7 @@ class Agent:
         start: int = 0,
         noise: ObserverNoise | None = None,
     ) -> None:
+        Agent._rehearse()
         self.name = name
         self.reference = reference
         self.settings = settings or ControllerSettings()
@@ -128,6 +131,21 @@ class Agent:
         self._pace, self._behind = 1.0, 0.0
         self._last: int | None = None
         self._input: Floats | None = None
+
+    @classmethod
+    def _rehearse(cls) -> None:
+        """Once a process: let somebody else tick first, so that no tick of a flight waits for a kernel."""
+        if cls._rehearsed:
+            return
+        cls._rehearsed = True
+        still = (0.0, 0.0, 0.0)
+        reference = Route([still, (1.0, 0.0, 0.0)])
+        obstacle = Obstacle.sphere((2.0, 0.0, 0.0), 0.5)
+        other = Broadcast("other", 0, (0.0, 1.5, 0.0), (0.0, -1.0, 0.0))
+        agent = cls("rehearsal", reference, avoids=["other"], obstacles=[obstacle])
+        for k in range(3):
+            agent.tick(10_000 * k, OwnState(still, still, still), [other])
+        agent.broadcast()
 
     def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
         """Command for the time from ``now`` on.

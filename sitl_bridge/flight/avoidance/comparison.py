@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.flight.avoidance.classics import METHODS, Law, VelocityPilot
 from sitl_bridge.flight.avoidance.closed_loop import START, Flight, Pilot, fly, make_agents
 from sitl_bridge.flight.avoidance.scenario import Scenario
+from sitl_bridge.flight.avoidance.solver import Status
 
 PREDICTIVE = "nmpc"
 
@@ -30,7 +32,11 @@ class Row:
         path_length: m, mean of all vehicles.
         time: s until the last vehicle arrived, mean of the flights in which all did; nan: none.
         effort: m^2/s^3, mean of all vehicles: integral of the squared deviation from hover's acceleration.
-        solve_median, solve_worst: ms of CPU a vehicle and tick.
+        ticks: of all vehicles and flights.
+        slack: ticks whose plan cannot keep some distance.
+        unsolved: ticks without a plan of their own; the one before went on.
+        cpu_mean, cpu_worst: ms of the thread's processor time a vehicle and tick.
+        wall_mean, wall_worst: ms of wall time, which on a busy machine is mostly others'.
     """
 
     scenario: str
@@ -42,8 +48,13 @@ class Row:
     path_length: float
     time: float
     effort: float
-    solve_median: float
-    solve_worst: float
+    ticks: int
+    slack: int
+    unsolved: int
+    cpu_mean: float
+    cpu_worst: float
+    wall_mean: float
+    wall_worst: float
 
 
 def pilots(method: str) -> Callable[[Scenario], Sequence[Pilot]]:
@@ -109,7 +120,11 @@ def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
     """How a method's flights of a scenario went."""
     times = [float(flight.arrival().max()) for flight in flights]
     arrived = [time for time in times if math.isfinite(time)]
-    cpu = 1e3 * np.concatenate([flight.solve_cpu[2:].ravel() for flight in flights])
+    cpu, wall = (
+        1e3 * np.concatenate([getattr(flight, name).ravel() for flight in flights])
+        for name in ("solve_cpu", "solve_wall")
+    )
+    statuses = sum((flight.statuses for flight in flights), Counter[Status]())
     return Row(
         scenario=scenario,
         method=method,
@@ -120,22 +135,32 @@ def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
         path_length=float(np.mean([flight.path_lengths().mean() for flight in flights])),
         time=float(np.mean(arrived)) if arrived else math.nan,
         effort=float(np.mean([flight.effort().mean() for flight in flights])),
-        solve_median=float(np.median(cpu)),
-        solve_worst=float(cpu.max()),
+        ticks=statuses.total(),
+        slack=statuses[Status.SLACK],
+        unsolved=statuses.total() - statuses[Status.SOLVED] - statuses[Status.SLACK],
+        cpu_mean=float(cpu.mean()),
+        cpu_worst=float(cpu.max()),
+        wall_mean=float(wall.mean()),
+        wall_worst=float(wall.max()),
     )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as text in columns."""
-    head = (
-        f"{'scenario':20s} {'method':30s} {'success':>9s} {'min d':>6s} {'clear':>6s} "
-        f"{'path':>6s} {'time':>6s} {'effort':>7s} {'ms':>6s} {'worst':>6s}"
-    )
-    lines = [head]
+    """The rows as text in columns, and what became of plans that were not solved without slack."""
+    lines = [
+        f"{'scenario':16s} {'method':29s} {'success':>9s} {'min d':>6s} {'clear':>6s} {'path':>6s} "
+        f"{'time':>6s} {'effort':>7s} {'cpu ms':>6s} {'worst':>6s} {'wall':>6s} {'worst':>7s}"
+    ]
     for r in rows:
         lines.append(
-            f"{r.scenario:20s} {r.method:30s} {f'{r.successes}/{r.flights}':>9s} {r.minimum_distance:6.2f} "
+            f"{r.scenario:16s} {r.method:29s} {f'{r.successes}/{r.flights}':>9s} {r.minimum_distance:6.2f} "
             f"{r.minimum_clearance:6.2f} {r.path_length:6.1f} {r.time:6.1f} {r.effort:7.1f} "
-            f"{r.solve_median:6.2f} {r.solve_worst:6.2f}"
+            f"{r.cpu_mean:6.2f} {r.cpu_worst:6.2f} {r.wall_mean:6.2f} {r.wall_worst:7.2f}"
         )
+    for r in rows:
+        if r.slack or r.unsolved:
+            lines.append(
+                f"{r.scenario}, {r.method}: of {r.ticks} plans, {r.slack} cannot keep some distance; "
+                f"{r.unsolved} were not solved and the one before went on"
+            )
     return "\n".join(lines)

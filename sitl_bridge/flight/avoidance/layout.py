@@ -50,6 +50,8 @@ ENTITY = np.dtype(
         ("age", "f8"),  # s between the vehicle's time stamp and now: delta of eq. 13
         ("position_variance", "f8", 3),  # m^2
         ("velocity_variance", "f8", 3),  # m^2/s^2
+        ("acceleration", "f8"),  # m/s^2, standard deviation of what it may do unheard
+        ("silence", "f8"),  # s from now for which nothing is expected to be heard of it
         ("minimum", "f8"),  # m, r_min of eq. 12
         ("threshold", "f8"),  # m, r_th of eq. 10
     ],

@@ -102,6 +102,9 @@ class Neighbourhood:
         self.garbled = 0
         self._settings = settings
         self._latest: dict[str, Broadcast] = {}
+        self._heard: dict[str, tuple[int, int]] = {}  # time of the first word, number of words
+        # What a vehicle can do is a bound, no deviation: times the spread, the bound itself comes out.
+        self._unheard_acceleration = settings.agility() / max(settings.distances.spread, 1.0)
         self._records = np.zeros(len(self.avoids) + len(obstacles), ENTITY)
         self._obstacles = len(obstacles)
         if obstacles:
@@ -124,6 +127,13 @@ class Neighbourhood:
             known = self._latest.get(word.name)
             if word.name in self.avoids and (known is None or word.time > known.time):
                 self._latest[word.name] = word
+                first, count = self._heard.get(word.name, (word.time, 0))
+                self._heard[word.name] = first, count + 1
+
+    def _silence(self, name: str, age: float) -> float:
+        """s until the next word: the mean interval so far, as where each word is lost or not by chance."""
+        first, count = self._heard[name]
+        return (self._latest[name].time - first) * 1e-6 / (count - 1) if count > 1 else age
 
     def entities(self, now: int) -> NDArray[np.void]:
         """(m,) ENTITY at ``now`` (us): obstacles, then vehicles by name.
@@ -153,6 +163,8 @@ class Neighbourhood:
                 max(age, 0.0),
                 (px * px, py * py, pz * pz),
                 (sx * sx, sy * sy, sz * sz),
+                self._unheard_acceleration,
+                self._silence(name, age),
                 settings.distances.minimum,
                 settings.distances.threshold,
             )

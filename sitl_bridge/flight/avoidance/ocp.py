@@ -153,7 +153,7 @@ def linearise(
     settings = settings_array[0]
     n = plan_u.shape[0]
     end, work = np.empty(8), np.empty((6, 8, 9))
-    s, s_next = covariance.copy(), np.empty((8, 8))
+    s, s_next, row = covariance.copy(), np.empty((8, 8)), np.empty(8)
     spread[0] = math.sqrt(max(largest_eigenvalue(s), 0.0))
     for i in range(8):
         deviation[0, i] = x0[i] - plan_x[0, i]
@@ -168,16 +168,16 @@ def linearise(
             for j in range(8):
                 value += a[i, j] * deviation[k, j]
             deviation[k + 1, i] = value
-        _congruence(a, s, s_next)
+        _congruence(a, s, s_next, row)
         s, s_next = s_next, s
         spread[k + 1] = math.sqrt(max(largest_eigenvalue(s), 0.0))
 
 
 @compiled
-def _congruence(a: Any, s: Any, out: Any) -> None:
-    """out = A S A^T for (8, 8) matrices."""
+def _congruence(a: Any, s: Any, out: Any, row: Any) -> None:
+    """out = A S A^T for (8, 8) matrices; row is (8,) scratch."""
     for i in range(8):
-        row = np.zeros(8)
+        row[:] = 0.0
         for j in range(8):
             if a[i, j] != 0.0:
                 for c in range(8):
@@ -243,7 +243,9 @@ def weigh(
 
     Everything is half of the paper's sum, so that Q_x and R_u themselves are the Hessians.  Distances are
     widened by eq. 15: r + spread (sigma + sigma_j), rebuilt as to the sum, with sigma_j of the neighbour's
-    constant velocity model.  The terminal Hessian is turned with the yaw at the horizon's end, which is
+    constant velocity model.  To that comes, as this project's addition, what the neighbour may have done
+    and may do unheard: between its time stamp and the next word an unknown acceleration a that moves it by
+    a t^2 / 2.  The terminal Hessian is turned with the yaw at the horizon's end, which is
     exact because north and east weigh alike.
 
     Args:
@@ -307,6 +309,8 @@ def weigh(
                 if entity.kind == VEHICLE:
                     variance += (entity.age + ahead) ** 2 * entity.velocity_variance[i]
                 widening = max(widening, variance)
+            unheard = entity.age + min(ahead, entity.silence)
+            widening += (0.5 * entity.acceleration * unheard * unheard) ** 2
             widening = settings.spread * (math.sqrt(widening) + spread[k])
             minimum = entity.minimum + widening
             velocity = plan_x[k, 3:6]

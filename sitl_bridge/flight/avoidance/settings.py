@@ -132,11 +132,12 @@ class ControllerSettings(_Section):
         side: m by which encounters lead to the right in the collision cost, so that symmetric ones are
             decided; ours.
         yaw_gain: 1/s, of the yaw loop outside the optimisation; the companion code's K_yaw.
-        iterations: of the quadratic program's active-set method before it counts as out of time.
+        iterations: of the active-set method in a tick before it counts as out of time; one takes 5 us.
         lead: m by which the reference may run ahead of the vehicle; it slows down from half of that on and
             waits there, so that who gave way need not race after it.  Ours; inf follows the clock, as the
             paper.
-        max_age: s after which a neighbour's word is no longer used.
+        max_age: s after which a neighbour's word is no longer used.  Until then distances to it widen by what
+            it may have done since.
     """
 
     model: AttitudeModel = AttitudeModel()
@@ -149,9 +150,17 @@ class ControllerSettings(_Section):
     speed_threshold: NotNegative = 0.05
     side: NotNegative = 0.5
     yaw_gain: NotNegative = 1.8
-    iterations: Annotated[int, Field(ge=1)] = 400
+    iterations: Annotated[int, Field(ge=1)] = 200
     lead: Annotated[float, Field(gt=0.0)] = 1.5
     max_age: Positive = 2.0
+
+    def agility(self) -> float:
+        """m/s^2 that a vehicle can accelerate with sideways: level flight at the attitude it can be told.
+
+        g tan(K phi_max), with the gain of eq. 4, the limit of eq. 11 and the larger of the two axes.
+        """
+        gain = max(self.model.roll_gain, self.model.pitch_gain)
+        return GRAVITY * math.tan(min(gain * math.radians(self.limits.tilt), 0.4 * math.pi))
 
     def record(self) -> NDArray[np.void]:
         """(1,) SETTINGS with the terminal cost solved for."""

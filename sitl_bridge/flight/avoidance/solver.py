@@ -3,6 +3,11 @@
 Quadratic programs go to DAQP (Arnstroem, Bemporad and Axehill 2022, IEEE TAC 67(8)), a dual active-set method
 for small dense problems.  On programs recorded here (60 inputs, up to 73 rows, few of them active) it took a
 seventh of PIQP's time, a ninth of quadprog's, a twentieth of ProxQP's and less than a hundredth of OSQP's.
+Handing it the last tick's active set saved a twentieth of its iterations and no time.
+
+DAQP's settings weigh slack in rows that it has scaled to a norm of one; only weights given row by row are in
+the program's own units.  (With the former, a speed limit weighed as much as a distance, and iterations were
+three to four times as many.)
 """
 
 from __future__ import annotations
@@ -24,9 +29,10 @@ Floats = NDArray[np.float64]
 ROW_MARGIN = 1.0
 """m beyond the minimum distance within which a constraint is part of the first program.  Others are checked
 afterwards and join where they are violated, so the figure decides on speed alone."""
-SLACK_WEIGHT = 1e5
-"""Cost of a metre of slack.  Above every multiplier met in the scenarios, so that slack is used only where
-there is no solution without (exact penalty)."""
+SLACK_WEIGHT = 3e5
+"""Cost of a metre of slack, above the multipliers of programs that can do without, so that slack is used
+only where there is no solution (exact penalty): of 286 such programs of sixteen vehicles in a crowd, one had
+a larger one."""
 SLACK_CURVATURE = 1e4
 """Cost of a square metre of slack, twice."""
 DAMPING = (1000.0, 1000.0, 100.0)
@@ -66,7 +72,7 @@ class Solver:
         settings: (1,) SETTINGS.
         horizon: grid points after the present.
         entities: most things kept away from at a time.
-        iterations: of the active-set method, after which the program counts as timed out.
+        iterations: of the active-set method in a tick, after which it counts as timed out.
         speed: m/s at most, as far as distances allow.
 
     Attributes:
@@ -114,6 +120,9 @@ class Solver:
         self._damping = np.tile(DAMPING, n)
         self._sense = np.zeros(size + capacity, np.int32)
         self._sense[size:] = _SOFT
+        self._slack_weights = np.full(size + capacity, SLACK_WEIGHT)
+        self._slack_softness = np.full(size + capacity, 1.0 / SLACK_CURVATURE)
+        self._model = daqp.Model()
         self.distances = self._distances[:0]
         self.row_count = 0
 
@@ -249,11 +258,13 @@ class Solver:
     def _quadratic_program(self) -> Floats | Status:
         count = self.row_count + self._limit_speed()
         total = self._size + count
-        solution, _, flag, info = daqp.solve(
+        self._model.settings = {"eps_prox": 0.0, "iter_limit": max(self._limit - self.iterations, 1)}
+        self._model.setup(
             self.hessian, self.gradient, self.rows[:count],
             self.upper[:total], self.lower[:total], self._sense[:total],
-            iter_limit=self._limit, rho_soft=1.0 / SLACK_CURVATURE, w_soft=SLACK_WEIGHT, eps_prox=0.0,
         )  # fmt: skip
+        self._model.soft_weights(rho_l=self._slack_softness[:total], w_l=self._slack_weights[:total])
+        solution, _, flag, info = self._model.solve()
         self.iterations += int(info["iterations"])
         if flag < 1 or not np.isfinite(solution).all():
             self.failures[int(flag)] += 1
