@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -440,74 +441,171 @@ def start_up(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 PEER = """
-import sys, time
-sys.path.insert(0, sys.argv[1])
-from peer import Peer
-with Peer(int(sys.argv[2])) as peer:
-    while True:
-        time.sleep(1.0)
-        peer.times.clear(), peer.messages.clear(), peer.received.clear()
+import gc, os, socket, struct, sys, time
+import numpy as np
+from pymavlink.dialects.v20 import common as mavlink
+rows = np.memmap(sys.argv[2], np.int64, "r+")
+speaker = mavlink.MAVLink(None, 1, 1)
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+gc.disable()
+count, sent = 0, 0
+while True:
+    data = peer.recv(65536)
+    now = time.monotonic_ns()
+    if not data:
+        break
+    if data[7] != 107:  # HIL_SENSOR comes first in every step
+        continue
+    if sent:
+        count += 1
+        rows[count], rows[0] = now - sent, count
+    stamp = int.from_bytes(data[10:18], "little")
+    answer = speaker.hil_actuator_controls_encode(stamp, [0.0] * 16, 129, 1).pack(speaker)
+    sent = time.monotonic_ns()
+    peer.send(answer)
 """
+"""A flight stack that notes how long each of its answers waits for the next frame."""
+
+MOST_STEPS = 20_000_000
 
 
-def lockstep_cost(server: LockstepServer, seconds: float) -> tuple[float, float]:
-    """Steps a second of wall time over a while, and us of its thread's processor time that a step took."""
-    (native,) = (thread.native_id for thread in threading.enumerate() if thread.name == "lockstep")
-
-    def used() -> float:
-        rows = psutil.Process().threads()
-        return sum(row.user_time + row.system_time for row in rows if row.id == native)
-
-    begin, first, before = time.monotonic(), server.status().steps, used()
+def bus_slice(rows: Any, seconds: float) -> Any:
+    """us (k,) from an answer to the next frame, over some seconds."""
+    first = int(rows[0])
     time.sleep(seconds)
-    steps = server.status().steps - first
-    return steps / (time.monotonic() - begin), (used() - before) / steps * 1e6
+    return rows[first + 1 : int(rows[0]) + 1] * 1e-3
+
+
+class Used:
+    """Processor time of this program's threads and of the bus's processes, each with its niceness."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._before = self._rows()
+
+    @staticmethod
+    def _rows() -> dict[tuple[str, int], float]:
+        own = psutil.Process()
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        rows = {
+            (f"thread {names[row.id]}", own.nice()): row.user_time + row.system_time
+            for row in own.threads()
+            if names.get(row.id) in ("lockstep", "bus")
+        }
+        for process in own.children(recursive=True):
+            module = next((word for word in process.cmdline() if word.startswith("sitl_bridge.bus")), None)
+            if module is not None:
+                times = process.cpu_times()
+                rows[f"process {module}", process.nice()] = times.user + times.system
+        return rows
+
+    def shares(self) -> dict[str, float]:
+        """Of a core, since this was made."""
+        took = time.monotonic() - self._begin
+        return {
+            f"{name}, niceness {nice}": (used - self._before.get((name, nice), 0.0)) / took
+            for (name, nice), used in self._rows().items()
+        }
 
 
 def bus(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Lockstep rate with a scripted flight stack, without a bus, with one, and with one that is flooded.
+    """How long steps take, as the flight stack sees it, with and without a bus and under a flood of commands.
 
-    The flood and the embedded broker are processes of this machine too: what they take of its cores is in
-    the rates, and not in the processor time of a step.
+    A round is a slice without a bus, one with it, a flooded one, and one with it again: what differs between
+    the second and the last is noise.  The flood's sender is a process of this machine too, at niceness 19.
     """
-    repeats, seconds = options.repeats, min(options.seconds, 4.0)
-    tests = ROOT / "tests"
+    seconds = min(options.seconds, 4.0)
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
     server = LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf)
-    found: dict[str, list[tuple[float, float]]] = {"without": [], "with": [], "flooded": []}
+    server.prepare()
+    found: dict[str, list[Any]] = {"without a bus": [], "with it": [], "flooded": [], "with it again": []}
     taken: list[float] = []
+    shares: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as place, server:
-        peer = subprocess.Popen([sys.executable, "-c", PEER, tests, str(PORT)])
+        table = Path(place) / "steps"
+        rows = np.memmap(table, np.int64, "w+", shape=(MOST_STEPS,))
+        peer = subprocess.Popen([sys.executable, "-c", PEER, str(PORT), str(table)])
         try:
-            while server.status().steps < 1000:
+            while rows[0] < 1000:
                 time.sleep(0.01)
-            for _ in range(repeats):
-                found["without"].append(lockstep_cost(server, seconds))
-                address = BusAddress.parse("embedded?run=bench")
-                with Bus(server, address, run="bench", directory=Path(place)) as opened:
-                    opened.connected.wait()
-                    found["with"].append(lockstep_cost(server, seconds))
-                    counts, count = opened.desk.counts, str(round((seconds + 1.0) * 1000))
-                    command = [sys.executable, tests / "flood.py", str(opened.port), "bench", count]
-                    with subprocess.Popen(command) as flood:
-                        while not counts.refused and flood.poll() is None:
-                            time.sleep(0.01)
-                        before = counts.executed + counts.refused
-                        found["flooded"].append(lockstep_cost(server, seconds))
-                        taken.append((counts.executed + counts.refused - before) / seconds)
+            for _ in range(options.repeats):
+                found["without a bus"].append(bus_slice(rows, seconds))
+                with bus_and_flood(server, Path(place)) as (opened, flood):
+                    found["with it"].append(bus_slice(rows, seconds))
+                    flood(round(seconds * 1000.0))
+                    time.sleep(0.1)
+                    before, used = opened.counts.read, Used()
+                    found["flooded"].append(bus_slice(rows, seconds - 0.2))
+                    shares.append(used.shares())
+                    taken.append((opened.counts.read - before) / (seconds - 0.2))
+                    time.sleep(1.0)
+                    found["with it again"].append(bus_slice(rows, seconds))
         finally:
             peer.kill()
             peer.wait()
     if server.failure is not None:
         raise server.failure
+    return bus_figures(found, taken, shares, say)
+
+
+@contextlib.contextmanager
+def bus_and_flood(server: LockstepServer, place: Path) -> Iterator[tuple[Bus, Callable[[int], None]]]:
+    """A bus, and what sends it so many commands when it is called."""
+    with Bus(server, BusAddress.parse("embedded?run=bench"), run="bench", directory=place) as opened:
+        opened.connected.wait()
+        command = [sys.executable, str(ROOT / "tests" / "flood.py"), str(opened.port), "bench"]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, **pipes) as sender:
+            psutil.Process(sender.pid).nice(19)
+
+            def flood(count: int) -> None:
+                print(count, file=sender.stdin, flush=True)
+
+            flood(1)
+            sender.stdout.readline()
+            time.sleep(1.0)
+            yield opened, flood
+            sender.communicate()
+
+
+def bus_figures(
+    found: dict[str, list[Any]], taken: list[float], shares: list[dict[str, float]], say: Any
+) -> dict[str, Any]:
+    """Quantiles of each condition, and their ratios within a round."""
+    names = ("p50", "p99", "p99.9", "max")
+    quantiles = {
+        name: np.array([np.quantile(part, (0.5, 0.99, 0.999, 1.0)) for part in parts])
+        for name, parts in found.items()
+    }
     result: dict[str, Any] = {"commands_a_second": statistics.median(taken)}
-    for name, base in (("with", "without"), ("flooded", "with")):
-        pairs = list(zip(found[name], found[base], strict=True))
-        rate, cost = (statistics.median(a[k] / b[k] for a, b in pairs) for k in (0, 1))
-        result[f"{name} to {base}"] = {"rate": rate, "processor_time_of_a_step": cost}
-        say(f"  {name} to {base}: {rate:.3f} of the steps, {cost:.3f} of the processor time of a step")
-    say(f"  commands read: {statistics.median(taken):.0f} a second")
+    say(f"  commands read: {statistics.median(taken):.0f} a second; us of a step, all rounds together:")
+    for name, parts in found.items():
+        pooled = np.quantile(np.concatenate(parts), (0.5, 0.99, 0.999, 1.0))
+        result[name] = dict(zip(names, pooled.tolist(), strict=True))
+        figures = "  ".join(f"{n} {v:7.0f}" for n, v in zip(names, pooled, strict=True))
+        say(f"    {name:14} {figures}  ({sum(map(len, parts))} steps)")
+    quiet = 0.5 * (quantiles["with it"] + quantiles["with it again"])
+    ratios = {
+        "flooded to with it": quantiles["flooded"] / quiet,
+        "noise: with it again to with it": quantiles["with it again"] / quantiles["with it"],
+        "with it to without": quantiles["with it"] / quantiles["without a bus"],
+    }
+    say("  ratios within a round, median (least to greatest):")
+    for name, values in ratios.items():
+        result[name] = {n: values[:, k].tolist() for k, n in enumerate(names)}
+        figures = "  ".join(
+            f"{n} {np.median(v):.2f} ({v.min():.2f} to {v.max():.2f})"
+            for n, v in zip(names, values.T, strict=True)
+        )
+        say(f"    {name}: {figures}")
+    result["processor"] = {
+        name: statistics.median(row.get(name, 0.0) for row in shares) for name in shares[0]
+    }
+    say("  share of a core under the flood:")
+    for name, share in result["processor"].items():
+        say(f"    {name}: {share:.3f}")
     return result
 
 

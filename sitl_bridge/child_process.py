@@ -37,6 +37,7 @@ class ChildProcess:
         directory: working directory, which exists; its log is kept there.
         environment: the whole of it.
         on_line: called with each line it prints, from a thread.
+        inherited: file descriptors it has, too.
 
     Raises:
         UserError: when it cannot be started.
@@ -49,6 +50,7 @@ class ChildProcess:
         directory: Path,
         environment: Mapping[str, str],
         on_line: Callable[[str], None] = lambda _line: None,
+        inherited: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.directory = directory
@@ -70,6 +72,7 @@ class ChildProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=inherited,
             )
         except OSError as error:
             self._log.close()

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -14,9 +15,13 @@ import pytest
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.desk import BATCH, BURST, PATIENCE, RATE, Desk
+from sitl_bridge.bus.desk import BATCH, BURST, RATE, Desk
+from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
+from sitl_bridge.bus.looking import look
+from sitl_bridge.bus.messages import Command, Reply
 from sitl_bridge.bus.schema import DIRECTORY, schemas
-from sitl_bridge.bus.source import FleetRun
+from sitl_bridge.bus.source import FleetRun, Source
+from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
@@ -69,15 +74,39 @@ def test_a_faulty_address_is_refused_without_its_password(text: str, what: str) 
     assert "hushhush" not in str(caught.value)
 
 
+class Office:
+    """A desk and what carries out its orders, without the processes between them."""
+
+    def __init__(
+        self,
+        source: Source,
+        topics: Topics,
+        now: Callable[[], float],
+        on_formation: OnFormation | None = None,
+    ) -> None:
+        self.execution = Execution(source, on_formation, now)
+        self.desk = Desk(topics, self.execution.take, lambda: source.status().time, now)
+
+    def turn(self) -> list[Reply]:
+        replies = self.desk.settle(self.execution.turn())
+        self.desk.turn()
+        return replies
+
+
 class Desked:
     """A desk over a server that does not run, so that a test decides when it takes a batch."""
 
     def __init__(self, server: LockstepServer) -> None:
         self.time = 1000.0
         self.server = server
-        self.desk = Desk(server, Topics("run", ("0",)), now=lambda: self.time)
+        self.office = Office(server, Topics("run", ("0",)), lambda: self.time, self._on_formation)
+        self.desk = self.office.desk
+        self.formation: Future[None] = Future()
         self.waiting: list[Callable[[], None]] = []
         server.call = self.waiting.append  # type: ignore[method-assign, assignment]
+
+    def _on_formation(self, _command: Command, _kind: str, _vehicle: int | None) -> Future[None]:
+        return self.formation
 
     def send(self, request: int) -> object:
         return self.desk.receive("sitl/run/command/pause", PAUSE % str(request).encode())
@@ -93,13 +122,13 @@ def desked(make_simulation: Callable[..., Simulation], free_port: Callable[[], i
 def test_a_flood_is_handed_on_in_small_batches_at_a_bounded_rate(desked: Desked) -> None:
     for k in range(1000):
         desked.send(k)
-        desked.desk.turn()
+        desked.office.turn()
         desked.time += 0.001
     assert len(desked.waiting) == 1
     executed = 0
     while desked.waiting:
         desked.waiting.pop()()
-        replies = desked.desk.turn()
+        replies = desked.office.turn()
         assert len(replies) <= BATCH
         executed += len(replies)
     assert executed == desked.desk.counts.executed
@@ -110,33 +139,50 @@ def test_a_flood_is_handed_on_in_small_batches_at_a_bounded_rate(desked: Desked)
 
 def test_what_the_simulation_does_not_take_is_withdrawn_for_good(desked: Desked) -> None:
     desked.send(1)
-    assert desked.desk.turn() == []
+    assert desked.office.turn() == []
     desked.send(1)
     assert desked.desk.counts.duplicates == 1
     desked.time += PATIENCE
-    (reply,) = desked.desk.turn()
+    (reply,) = desked.office.turn()
     assert not reply.accepted
     desked.waiting.pop()()
     assert not desked.server.status().paused
     # It was not executed, so the same request may come again.
     desked.send(1)
-    desked.desk.turn()
+    desked.office.turn()
     desked.waiting.pop()()
-    (reply,) = desked.desk.turn()
+    (reply,) = desked.office.turn()
     assert reply.accepted
     assert desked.server.status().paused
 
 
+def test_a_formation_that_does_not_answer_holds_up_nobody_and_is_not_asked_twice(desked: Desked) -> None:
+    cube = b'{"version": 1, "request_id": "cube", "pattern": "cube"}'
+    assert desked.desk.receive("sitl/run/command/formation", cube) is None
+    assert desked.office.turn() == []
+    desked.send(1)
+    desked.office.turn()
+    desked.waiting.pop()()
+    (reply,) = desked.office.turn()
+    assert reply.command == "pause"
+    desked.time += FORMATION_PATIENCE + 1.0
+    (reply,) = desked.office.turn()
+    assert (reply.command, reply.accepted) == ("formation", False)
+    assert "has not answered" in reply.reason
+    again = desked.desk.receive("sitl/run/command/formation", cube)
+    assert again == reply.model_copy(update={"duplicate": True})
+
+
 def test_a_retained_command_is_ignored(desked: Desked) -> None:
     assert desked.desk.receive("sitl/run/command/pause", PAUSE % b"1", retained=True) is None
-    assert desked.desk.turn() == []
+    assert desked.office.turn() == []
     assert not desked.waiting
     assert desked.desk.counts.retained == 1
 
 
 def test_numbers_that_are_none_are_null(desked: Desked) -> None:
     desked.server.simulation.states[0]["position"] = np.nan
-    (state,) = sampling.states(desked.server)
+    (state,) = sampling.states(look(desked.server))
     assert state.position == (None, None, None)
     assert json.loads(state.model_dump_json())["latitude"] is None
     assert math.isfinite(state.time)
@@ -152,20 +198,20 @@ def test_names_that_are_no_level_of_a_topic_are_refused() -> None:
 def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
     with Fleet(World(), [Member(iris, name="a"), Member(iris, name="b", position=(0.0, 5.0, 0.0))]) as fleet:
         run = FleetRun(fleet)
-        desk = Desk(run, Topics("run", fleet.simulation.names))
+        office = Office(run, Topics("run", fleet.simulation.names), time.monotonic)
 
         def send(topic: str, request: str, **values: object) -> None:
             body = json.dumps({"version": 1, "request_id": request} | values).encode()
-            assert desk.receive(f"sitl/run/{topic}", body) is None
-            assert desk.turn() == []
+            assert office.desk.receive(f"sitl/run/{topic}", body) is None
+            assert office.turn() == []
 
         send("vehicle/b/command/rotor", "lost", rotor=1)
         run.advance(3)
-        (reply,) = desk.turn()
+        (reply,) = office.turn()
         assert (reply.accepted, reply.vehicle, reply.time) == (True, "b", 0.0)
         assert fleet.simulation.states["rotor_health"][:, 1].tolist() == [1.0, 0.0]
-        assert sampling.clock(run).steps == 3
-        assert sampling.clock(run).time == pytest.approx(fleet.time * 1e-6)
+        assert sampling.clock(look(run)).steps == 3
+        assert sampling.clock(look(run)).time == pytest.approx(fleet.time * 1e-6)
         send("command/step", "step", count=2)
         owner = threading.Thread(target=run.advance, args=(4,))
         owner.start()
@@ -176,4 +222,4 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
         run.resume()
         owner.join()
         assert run.status().steps == 7
-        assert [health.connected for health in sampling.health(run)] == [True, True]
+        assert [health.connected for health in sampling.health(look(run))] == [True, True]

@@ -24,6 +24,8 @@ commands a second, 50 at once, and answers as many refusals; how many more there
 
 When a run ends, its retained messages are removed but the status, which then says offline.
 
-The bus runs on a thread of its own (bus.py), the embedded broker in a process (broker.py); the simulation is
-never waited for nor made to wait.  The embedded broker serves whoever is on this machine, without a password.
+The bus speaks MQTT in a process of its own (client.py), the embedded broker in another (broker.py), both
+nice to everybody else.  The simulation is never waited for nor made to wait; its program is asked for a look
+some ten times a second and hears of the commands that are taken, however many come.  The embedded broker
+serves whoever is on this machine, without a password.
 """

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.server import holder_of
 
 HOST = "127.0.0.1"
 NICENESS = 10
@@ -40,6 +39,8 @@ def require_free(port: int) -> None:
         try:
             probe.bind((HOST, port))
         except OSError as error:
+            from sitl_bridge.hil.server import holder_of  # loads what the broker's process does not need
+
             raise UserError(
                 f"port {port} of the embedded broker is taken {holder_of(port)}; "
                 "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
@@ -68,10 +69,10 @@ async def _serve(port: int, parent: int) -> None:
     listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}", "max_connections": 100}}
     broker = Broker({"listeners": listeners, "plugins": plugins})
     await broker.start()
+    os.nice(NICENESS)
     while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells an orphan)
         await asyncio.sleep(LOOK)
 
 
 if __name__ == "__main__":
-    os.nice(NICENESS)
     asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,31 +1,22 @@
-"""Where commands are taken: read, checked, executed once or refused with a reason.
+"""Where commands are taken: read, checked, handed on once or refused with a reason.
 
-No MQTT in here.  Commands are handed to the simulation a few at a time, so that no flood of them delays it:
-at most one batch is under way, of at most ``BATCH`` commands, and no more than ``RATE`` a second are taken.
+No MQTT in here, and no simulation.  Commands are handed on a few at a time, so that no flood of them delays
+the simulation: at most one batch is under way, of at most ``BATCH`` commands, and no more than ``RATE`` a
+second are taken.  What carries them out is execution.py.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from sitl_bridge.bus.messages import (
-    RUN_COMMANDS,
-    VEHICLE_COMMANDS,
-    Command,
-    FormationCommand,
-    Reply,
-)
-from sitl_bridge.bus.source import Source
-from sitl_bridge.bus.steering import OnFormation, steer_run, steer_vehicle
+from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Command, FormationCommand, Reply
 from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
@@ -37,10 +28,6 @@ BATCH = 8
 """Commands that are executed between the same two steps."""
 LARGEST = 65_536
 """Bytes of a command; the longest sensible one is far below."""
-PATIENCE = 5.0
-"""s of wall time within which the simulation must take a batch, or its commands are withdrawn and refused."""
-FORMATION_PATIENCE = 6.0
-"""s of wall time within which whoever flies a formation must answer; a second more than it may take."""
 REMEMBERED_REPLIES = 1000
 MOST_COMMANDS = 1_000_000
 """A run takes: their ids are all remembered, 70 bytes each."""
@@ -81,6 +68,11 @@ class Counts:
     retained: int = 0
     unanswered: int = 0
 
+    @property
+    def read(self) -> int:
+        """Commands that came."""
+        return self.executed + self.refused + self.duplicates + self.retained
+
 
 @dataclass(frozen=True)
 class Order:
@@ -89,83 +81,47 @@ class Order:
     command: Command
     address: Address
 
-    def reply(self, time: float, reason: str | None) -> Reply:
-        """Its answer; a reason refuses it."""
-        return Reply(
-            time=time,
-            request_id=self.command.request_id,
-            command=self.address.kind,
-            vehicle=self.address.vehicle,
-            accepted=reason is None,
-            reason=reason or "",
-        )
 
+@dataclass(frozen=True)
+class Result:
+    """What became of an order.
 
-@dataclass
-class Batch:
-    """Orders on their way to the simulation: executed there, or withdrawn here, never both."""
+    Attributes:
+        order: which.
+        time: s of simulated time.
+        refused: why; None when it was carried out.
+        withdrawn: it was not even tried, and may be sent again.
+    """
 
-    orders: list[Order]
-    source: Source
-    expires: float
-    replies: list[Reply] = field(default_factory=list)
-    done: bool = False
-    _claim: threading.Lock = field(default_factory=threading.Lock)
-
-    def claim(self) -> bool:
-        """Whether the caller is the first to ask, and may execute or withdraw."""
-        return self._claim.acquire(blocking=False)
-
-    def run(self) -> None:
-        """Execute everything; on the simulation's thread, between two steps."""
-        if not self.claim():
-            return
-        simulation = self.source.simulation
-        seconds = (simulation.time - simulation.start) * 1e-6
-        for order in self.orders:
-            self.replies.append(order.reply(seconds, self._execute(order)))
-        self.done = True
-
-    def _execute(self, order: Order) -> str | None:
-        """Why it was refused; None when it was done."""
-        try:
-            if order.address.vehicle is None:
-                steer_run(order.command, self.source)
-            else:
-                simulation = self.source.simulation
-                vehicle = simulation.names.index(order.address.vehicle)
-                steer_vehicle(order.command, simulation, vehicle)
-        except UserError as error:
-            return str(error)
-        except Exception as error:  # noqa: BLE001  (no message, whatever is in it, ends the simulation)
-            return f"failed: {error!r}"
-        return None
+    order: Order
+    time: float
+    refused: str | None
+    withdrawn: bool = False
 
 
 class Desk:
-    """Takes commands, remembers which were taken, and hands them to the simulation.
+    """Takes commands, remembers which were taken, and hands them on.
 
     Args:
-        source: what runs the simulation.
         topics: of the run.
-        on_formation: takes formation targets; None refuses them.
+        hand_on: takes a batch of orders, of which each is answered by ``settle``.
+        time: s of simulated time, about.
         now: s of wall time.
     """
 
     def __init__(
         self,
-        source: Source,
         topics: Topics,
-        on_formation: OnFormation | None = None,
+        hand_on: Callable[[list[Order]], None],
+        time: Callable[[], float],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counts = Counts()
-        self._source, self._topics, self._on_formation, self._now = source, topics, on_formation, now
+        self._topics, self._hand_on, self._time, self._now = topics, hand_on, time, now
         self._taken: set[int] = set()
         self._replies: OrderedDict[int, Reply] = OrderedDict()
         self._orders: deque[Order] = deque()
-        self._batch: Batch | None = None
-        self._asked: list[tuple[Order, Future[None], float]] = []
+        self._under_way = 0
         self._accepting = Bucket(RATE, BURST)
         self._answering = Bucket(RATE, BURST)
 
@@ -228,7 +184,7 @@ class Desk:
             self.counts.unanswered += 1
             return None
         return Reply(
-            time=self._source.status().time,
+            time=self._time(),
             request_id=request,
             command=address.kind[:64],
             vehicle=None if address.vehicle is None else address.vehicle[:64],
@@ -236,84 +192,45 @@ class Desk:
             reason=reason,
         )
 
-    def turn(self) -> list[Reply]:
-        """Collect what was executed, hand over what waits; called every few milliseconds.
+    def turn(self) -> None:
+        """Hand on what waits, once what was handed on before is settled; called every few milliseconds."""
+        if self._under_way or not self._orders:
+            return
+        orders = [self._orders.popleft() for _ in range(min(BATCH, len(self._orders)))]
+        self._under_way = sum(_for_simulation(order) for order in orders)
+        self._hand_on(orders)
 
-        Returns:
-            answers to send.
-        """
-        replies = self._collect()
-        if self._batch is None and self._orders:
-            self._hand_over()
-        return replies + self._answered()
+    def settle(self, results: Sequence[Result]) -> list[Reply]:
+        """Take note of what became of orders; returns the answers to send."""
+        self._under_way -= sum(_for_simulation(result.order) for result in results)
+        return [self._note(result) for result in results]
 
-    def _answered(self) -> list[Reply]:
-        """What became of commands for the formation."""
-        now = self._now()
-        over = [asked for asked in self._asked if asked[1].done() or now > asked[2]]
-        self._asked = [asked for asked in self._asked if asked not in over]
-        seconds = self._source.status().time
-        return [self._note(order.reply(seconds, _why_not(answer))) for order, answer, _ in over]
-
-    def _collect(self) -> list[Reply]:
-        batch = self._batch
-        if batch is None:
-            return []
-        if batch.done:
-            self._batch = None
-            return [self._note(reply) for reply in batch.replies]
-        if self._now() < batch.expires or not batch.claim():
-            return []
-        self._batch = None
-        reason = f"the simulation did not take it within {PATIENCE:g} s"
-        seconds = self._source.status().time
-        for order in batch.orders:  # they were not executed, and may be sent again
-            self._taken.discard(_mark(order.command.request_id))
-        self.counts.refused += len(batch.orders)
-        return [order.reply(seconds, reason) for order in batch.orders]
-
-    def _hand_over(self) -> None:
-        orders: list[Order] = []
-        while self._orders and len(orders) < BATCH:
-            order = self._orders.popleft()
-            if isinstance(order.command, FormationCommand):
-                self._asked.append((order, self._ask(order, order.command), self._now() + FORMATION_PATIENCE))
-            else:
-                orders.append(order)
-        if orders:
-            self._batch = Batch(orders, self._source, self._now() + PATIENCE)
-            self._source.call(self._batch.run)
-
-    def _ask(self, order: Order, command: FormationCommand) -> Future[None]:
-        """Formations are flown outside the simulation's thread, and are told here."""
-        answer: Future[None] = Future()
-        try:
-            if self._on_formation is None:
-                raise UserError("nothing in this run flies a formation")
-            name = order.address.vehicle
-            vehicle = None if name is None else self._topics.vehicles.index(name)
-            answer = self._on_formation(command, order.address.kind, vehicle)
-        except Exception as error:  # noqa: BLE001  (the user's code; the bus goes on)
-            answer.set_exception(error)
-        return answer
-
-    def _note(self, reply: Reply) -> Reply:
+    def _note(self, result: Result) -> Reply:
+        address, request = result.order.address, result.order.command.request_id
+        reply = Reply(
+            time=result.time,
+            request_id=request,
+            command=address.kind,
+            vehicle=address.vehicle,
+            accepted=result.refused is None,
+            reason=result.refused or "",
+        )
         if reply.accepted:
             self.counts.executed += 1
         else:
             self.counts.refused += 1
-        self._replies[_mark(reply.request_id)] = reply
+        if result.withdrawn:
+            self._taken.discard(_mark(request))
+            return reply
+        self._replies[_mark(request)] = reply
         if len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
         return reply
 
 
-def _why_not(answer: Future[None]) -> str | None:
-    """Why a formation does not do it; None when it does."""
-    if not answer.done():
-        return f"what flies the formation has not answered within {FORMATION_PATIENCE:g} s"
-    error = answer.exception()
-    return None if error is None else str(error) if isinstance(error, UserError) else f"failed: {error!r}"
+def _for_simulation(order: Order) -> bool:
+    """Whether others wait for it; a formation answers in its own time."""
+    return not isinstance(order.command, FormationCommand)
 
 
 def _mark(request: str) -> int:
