@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -165,7 +166,7 @@ def test_setpoints_go_out_in_each_vehicles_frame_as_they_will_be_half_an_interva
         for fake, origin in zip(fakes, ORIGINS, strict=True):
             fake.origin = np.array(origin)
         fakes[2].left = "land"
-        told = Setpoints(PLACES, np.full((3, 3), 2.0), np.full((3, 3), 1.0), np.zeros(3))
+        told = Setpoints(PLACES.copy(), np.full((3, 3), 2.0), np.full((3, 3), 1.0), np.zeros(3))
         told.put(np.array([1]), Setpoints.none(1))
         await flock.command(told)
         assert [len(fake.targets.sent) for fake in fakes] == [1, 0, 0]
@@ -175,5 +176,35 @@ def test_setpoints_go_out_in_each_vehicles_frame_as_they_will_be_half_an_interva
         assert position.down_m == pytest.approx(-8.0 - 1.3 + later)
         assert velocity.east_m_s == pytest.approx(2.05)
         assert acceleration.down_m_s2 == pytest.approx(1.0)
+
+    asyncio.run(flown())
+
+
+def test_setpoints_that_are_late_go_out_as_they_will_be_when_they_come() -> None:
+    async def flown() -> None:
+        flock, fakes, _ = flock_of(PLACES)
+        for fake in fakes:
+            fake.origin = np.zeros(3)
+        # The states of the tick are of 10 s; the vehicles' clock is at 10.08 s by now.
+        flock._ticked, flock.time = 10.0, 10.08
+        told = Setpoints(PLACES.copy(), np.full((3, 3), 2.0), np.zeros((3, 3)), np.zeros(3))
+        await flock.command(told)
+        position, _, _ = fakes[0].targets.sent[0]
+        assert position.north_m == pytest.approx(PLACES[0, 0] + 2.0 * (0.08 + 0.5 * flock.interval))
+
+    asyncio.run(flown())
+
+
+def test_the_clock_goes_on_at_its_pace_between_two_messages() -> None:
+    async def flown() -> None:
+        flock, fakes, _ = flock_of(PLACES)
+        begun = time.monotonic()
+        for k in range(12):
+            fakes[0].stamp = 10.0 + 2.0 * (time.monotonic() - begun)
+            flock.hear(cast(Member, fakes[0]))
+            await asyncio.sleep(0.05)
+            assert flock.now() <= flock.time + 0.3, k
+        # Twice real time, of a twentieth of a second that may have been longer on a busy computer.
+        assert flock.now() - flock.time >= 0.99 * 2.0 * 0.05
 
     asyncio.run(flown())

@@ -620,3 +620,22 @@ def test_the_log_tells_which_frames_were_not_answered(
     answered = rows.all()["answered"]
     assert not answered[:20].any()
     assert answered[21:150].all()
+
+
+def test_time_waits_for_a_mission_that_says_how_far_it_may_run_but_not_for_one_that_falls_silent(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    server = serve()
+    server.run_until(400_000)
+    with Peer(server.ports[0]):
+        wait_for(lambda: server.simulation.time == 400_000, "the time that was given")
+        server.run_until(1_000_000)
+        wait_for(lambda: server.simulation.time == 1_000_000, "the time that was given then")
+        for _ in range(6):
+            server.run_until(1_000_000)
+            time.sleep(0.1)
+            assert server.simulation.time == 1_000_000, "it waits as long as there is word"
+        wait_for(lambda: server.simulation.time > 1_000_000, "time to go on without")
+        server.run_until(None)
+        now = server.simulation.time
+        wait_for(lambda: server.simulation.time > now + 400_000, "time to run freely")

@@ -484,7 +484,7 @@ class FleetSession:
                 words[ORDERS] = str(inherited[0])
             command = [words.get(word, word) for word in self.fleet.mission]
             variables = {FLEET_VARIABLE: str(self.members)}
-            self._mission = MissionProcess(command, variables, self.say, inherited)
+            self._mission = MissionProcess(command, variables, self.say, inherited, self.server.run_until)
             if self._orders is not None:
                 self._orders.begin()
 

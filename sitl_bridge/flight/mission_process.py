@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.keep_up import VARIABLE, Limit, Listener
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED
 from sitl_bridge.unbroken import unbroken
@@ -70,6 +71,7 @@ class MissionProcess:
         environment: what it is told beyond this process's environment.
         say: takes each line it prints, from a thread.
         inherited: file descriptors it has, too.
+        limit: told how far time may run by a mission that wants time to wait for it; see keep_up.py.
     """
 
     def __init__(
@@ -78,19 +80,25 @@ class MissionProcess:
         environment: Mapping[str, str],
         say: Callable[[str], None],
         inherited: Sequence[int] = (),
+        limit: Limit | None = None,
     ) -> None:
         self._say = say
         self._last = ""
+        listener = None if limit is None else Listener(limit)
+        inherited = (*inherited, *(() if listener is None else (listener.mission_end,)))
+        told = {} if listener is None else {VARIABLE: str(listener.mission_end)}
         with unbroken():
             self._process = subprocess.Popen(
                 [sys.executable, "-u", *command],
-                env=os.environ | environment,
+                env=os.environ | environment | told,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=inherited,
             )
+        if listener is not None:
+            listener.start()
         self._reader = threading.Thread(target=self._read, name="mission", daemon=True)
         self._reader.start()
 

@@ -74,7 +74,10 @@ class Vehicle:
         failed_checks: PX4's own words for what keeps it from arming, when it offers them.
         messages: the last status texts, newest last.
         offboard_active: whether an OffboardControl of this program streams setpoints.
+        attitude_rate: Hz of its clock at which it is asked for its attitude.
     """
+
+    attitude_rate = SETPOINT_RATE
 
     def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
         self.url = url
@@ -146,13 +149,13 @@ class Vehicle:
                 (telemetry.subscribe_status_text(), self._on_status_text),
                 (self.events.subscribe_health_and_arming_checks(), self._on_arming_report),
                 (telemetry.subscribe_position(), self._on_global_position),
-                self._local_positions(),
+                *self._local_positions(),
             ):
                 group.create_task(self._each(stream, handle))
 
-    def _local_positions(self) -> tuple[AsyncGenerator[Any, None], Callable[[Any], None]]:
+    def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
         """Where local positions come from, and what takes them."""
-        return self.telemetry.subscribe_position_velocity_ned(), self._on_position
+        return [(self.telemetry.subscribe_position_velocity_ned(), self._on_position)]
 
     def _notify(self) -> None:
         self._update.set()
@@ -166,14 +169,17 @@ class Vehicle:
 
     async def _refresh(self) -> None:
         """Look again and again at what changes rarely."""
-        telemetry = self.telemetry
         while True:
-            self.armed = await telemetry.armed()
-            self.landed = await telemetry.landed_state()
-            self.mode = await telemetry.flight_mode()
-            self.health = await telemetry.health()
+            await self._look()
             self._notify()
             await asyncio.sleep(min(REFRESH / self._pace, REFRESH) if self._pace > 0 else 0.02)
+
+    async def _look(self) -> None:
+        telemetry = self.telemetry
+        self.armed = await telemetry.armed()
+        self.landed = await telemetry.landed_state()
+        self.mode = await telemetry.flight_mode()
+        self.health = await telemetry.health()
 
     def _on_position(self, state: Any) -> None:
         position, velocity = state.position, state.velocity
@@ -506,7 +512,7 @@ async def watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
     watcher = asyncio.create_task(vehicle.watch())
     try:
         # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.
-        await vehicle.telemetry.set_rate_attitude_euler(SETPOINT_RATE)
+        await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
         await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
         await vehicle.telemetry.set_rate_position(5.0)
         yield vehicle

@@ -43,6 +43,8 @@ SEND_BUFFER = 2 * MAX_STEP_BYTES
 FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
 busy machine delays a reader, little enough that it catches up at once."""
+PATIENCE_WITH_MISSION = 0.5
+"""s of wall time without a word after which a mission is not waited for: ten of its ticks at real time."""
 OnStall = Literal["continue", "wait", "leave", "abort"]
 
 
@@ -209,6 +211,8 @@ class LockstepServer:
         self._stop = False
         self._paused = False
         self._step_until = 0
+        self._limit: int | None = None
+        self._limit_told = 0.0
         self._begun = False
         self._rate = (time.monotonic(), simulation.time, 0.0)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
@@ -334,6 +338,18 @@ class LockstepServer:
             self._step_until = max(begin, int(self._loop[0]["time"])) + count * self.simulation.step
         self._interrupt()
 
+    def run_until(self, time_us: int | None) -> None:
+        """Let time run to ``time_us`` and wait there for a later word, so that a mission can keep up.
+
+        Without one for PATIENCE_WITH_MISSION of wall time it goes on all the same.
+
+        Args:
+            time_us: us of simulated time, on the flight stacks' clock; None for as far as it goes.
+        """
+        with self._lock:
+            self._limit, self._limit_told = time_us, time.monotonic()
+        self._interrupt()
+
     def call(self, action: Callable[[], None]) -> None:
         """Run ``action`` on the loop's thread between two steps, as soon as possible."""
         with self._lock:
@@ -433,7 +449,7 @@ class LockstepServer:
         due = [host.due for host in self.custom]
         with self._lock:
             due += [event.time for event in self._events[:1]]
-            until = self._step_until if self._paused else None
+            until = self._step_until if self._paused else self._limit_now(now)
         # What is due now, and could not be done because an answer is under way, is done before the next
         # step whenever that answer comes: simulated time decides, not the wall clock.
         target = max(min(due, default=1 << 62), now)
@@ -442,6 +458,14 @@ class LockstepServer:
         if until > now:
             return min(target, until)
         return now if loop["waiting"] else None
+
+    def _limit_now(self, now: int) -> int | None:
+        """How far a mission lets time run; None where it does not say, or no more."""
+        if self._limit is None or now < self._limit:
+            return self._limit
+        if time.monotonic() - self._limit_told > PATIENCE_WITH_MISSION:
+            self._limit = None
+        return self._limit
 
     def _run(self, target: int) -> int:
         s = self.simulation

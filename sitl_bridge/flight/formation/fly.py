@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -29,10 +30,13 @@ from sitl_bridge.flight.formation.patterns import pattern
 from sitl_bridge.flight.formation.quick import SETTLED, Recording, Result
 from sitl_bridge.flight.formation.scenario import FormationPlan, load_formation
 from sitl_bridge.flight.script import run_coroutine
-from sitl_bridge.flight.vehicle import MissionFailedError
+from sitl_bridge.flight.vehicle import SETPOINT_RATE, MissionFailedError
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
+
+SLOW_ATTITUDE = 5.0
+"""Hz of attitudes that nothing is steered by."""
 
 LANDING_SEPARATION = 1.5
 """m on the ground between two vehicles under which they do not land where they are: two metres of an
@@ -73,7 +77,10 @@ async def fly_formation(
         raise MissionFailedError(
             f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
         )
-    async with connect_flock(urls, say, systems=systems) as flock, contextlib.AsyncExitStack() as stack:
+    # A heading of their own matters only where somebody else flies the leader.
+    rate = SETPOINT_RATE if plan.specification.leader.flown else SLOW_ATTITUDE
+    async with contextlib.AsyncExitStack() as stack:
+        flock = await stack.enter_async_context(connect_flock(urls, say, systems=systems, attitude_rate=rate))
         say(f"connected to {len(flock)} vehicles")
         flight = _Flight(plan, flock)
         if orders is not None:
@@ -118,7 +125,8 @@ class _Flight:
         pace = (flock.time - start) / (time.monotonic() - begun)
         flock.say(
             f"flown in {pace:.2f} x real time, with a tick every {1e3 * flock.interval:.0f} ms of the "
-            f"vehicles' time, the longest after {1e3 * flock.longest:.0f} ms"
+            f"vehicles' time, the longest after {1e3 * flock.longest:.0f} ms, and {1e3 * flock.delay:.0f} ms "
+            "from states to setpoints"
         )
         flock.say(verdict(result))
         await self._spread()
@@ -217,6 +225,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _fly(options: argparse.Namespace) -> None:
+    # What is there by now stays, and need not be looked through in flight.
+    gc.freeze()
     result = await fly_formation(
         load_formation(options.file),
         options.url,

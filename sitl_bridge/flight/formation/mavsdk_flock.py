@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import math
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,9 +22,9 @@ import numpy as np
 from mavsdk.asyncio import MavsdkError
 from mavsdk.asyncio import System as AsyncSystem
 from mavsdk.logging import log_subscribe
-from mavsdk.plugins.mavlink_direct import MavlinkMessage
+from mavsdk.plugins.mavlink_direct import MavlinkDirect, MavlinkMessage
 from mavsdk.plugins.offboard import Offboard
-from mavsdk.plugins.telemetry import FlightMode
+from mavsdk.plugins.telemetry import FlightMode, Telemetry
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.geography import Projection
@@ -31,7 +32,9 @@ from sitl_bridge.flight.formation.departure import Action
 from sitl_bridge.flight.formation.flock import Mask, Setpoints, States
 from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.trajectory import minimum_jerk, move_time
+from sitl_bridge.flight.keep_up import Announcer
 from sitl_bridge.flight.vehicle import (
+    SETPOINT_RATE,
     SILENCE_LIMIT,
     STATE_LIMIT,
     URL_FORMS,
@@ -60,6 +63,13 @@ LONGEST_EXTRAPOLATION = 0.3
 
 MEAN_OVER = 0.05
 """Weight of a new interval between ticks in their mean."""
+
+KEEP_UP = 0.1
+"""s of the vehicles' time after a tick to which a simulation that waits for this program may run before the
+next tick's setpoints are out: two ticks, so that it waits only where this program falls behind."""
+
+PACE_OVER = 0.25
+"""s of wall time over which it is measured how fast the vehicles' time runs."""
 
 SHARED_CLOCK = 0.5
 """s between two vehicles' clocks under which they are one: those of one simulation agree to a message's
@@ -95,15 +105,16 @@ class Member(Vehicle):
         origin: (3,) m NED of its local origin from the common one; nan before it was found.
         left: what it was told when it was taken out of the flock; empty before.
         stamp: s of its clock of ``local``, its position and velocity as one (6,) row.
-        heard: s of the event loop's clock when that last came.
+        heard: s of the monotonic clock when that last came.
     """
 
     def __init__(
         self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[Member], None]
     ) -> None:
         super().__init__(None, AsyncSystem(raw), system_id, url)
-        # Not MAVSDK's coroutines: each setpoint of each vehicle would cost a hop to a thread and back.
+        # Not MAVSDK's coroutines: each setpoint, position and look of each would cost hops to threads.
         self.targets = Offboard(raw)
+        self._state, self._direct = Telemetry(raw), MavlinkDirect(raw)
         self.number = number
         self.shift = 0.0
         self.origin: Array = np.full(3, np.nan)
@@ -129,20 +140,30 @@ class Member(Vehicle):
             order = MavlinkMessage("COMMAND_LONG", 0, 0, self.system_id, 1, json.dumps(fields))
             await within(2.0, self.mavlink.send_message(order))
 
-    def _local_positions(self) -> tuple[AsyncGenerator[Any, None], Callable[[Any], None]]:
-        # MAVSDK's own carry no time.
-        return self.mavlink.subscribe_message("LOCAL_POSITION_NED"), self._on_local
+    def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
+        # Not MAVSDK's own, which carry no time.
+        return []
 
-    def _on_local(self, message: Any) -> None:
+    def listen(self) -> None:
+        """Take its positions as they come, on MAVSDK's thread."""
+        self._direct.subscribe_message("LOCAL_POSITION_NED", self._on_local)
+
+    def _on_local(self, message: Any, _: Any) -> None:
         fields = json.loads(message.fields_json)
-        row = np.array([fields[name] for name in ("x", "y", "z", "vx", "vy", "vz")], dtype=np.float64)
+        row = [fields["x"], fields["y"], fields["z"], fields["vx"], fields["vy"], fields["vz"]]
         stamp = fields["time_boot_ms"] * 1e-3
-        if self.stamp >= stamp or not np.isfinite(row).all():
+        if self.stamp >= stamp or not all(map(math.isfinite, row)):
             return
-        self.stamp, self.local = stamp, row
-        self.position, self.velocity = tuple(row[:3].tolist()), tuple(row[3:].tolist())
-        self.heard = asyncio.get_running_loop().time()
+        self.position, self.velocity = (row[0], row[1], row[2]), (row[3], row[4], row[5])
+        self.local = np.array(row)
+        self.stamp = stamp
+        self.heard = time.monotonic()
         self._news(self)
+
+    async def _look(self) -> None:
+        state = self._state
+        self.armed, self.landed = state.armed(), state.landed_state()
+        self.mode, self.health = state.flight_mode(), state.health()
 
     def _on_global_position(self, position: Any) -> None:
         super()._on_global_position(position)
@@ -182,6 +203,7 @@ class MavsdkFlock:
         interval: s of it between ticks, the mean over some twenty; longer than PERIOD where the computer
             does not keep up with the vehicles.
         longest: s between any two ticks in flight.
+        delay: s of it from a tick's states to its setpoints on their way, the mean over some twenty.
     """
 
     def __init__(self, say: Say) -> None:
@@ -189,8 +211,13 @@ class MavsdkFlock:
         self.say = say
         self.time = -math.inf
         self._ticked = -math.inf
-        self.interval, self.longest = PERIOD, 0.0
+        self.interval, self.longest, self.delay = PERIOD, 0.0, 0.0
+        self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
+        self._announcer = Announcer()
+        self._pace = 0.0
+        self._pace_begun = (-math.inf, math.nan)  # s of the wall, s of the flock's clock
+        self._moment = time.monotonic()  # when the clock was last heard
         self._watchful = False
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
 
@@ -200,11 +227,31 @@ class MavsdkFlock:
     # ---------------------------------------------------------------- the protocol
 
     def hear(self, member: Member) -> None:
-        """Take note of news of a member; members call this."""
-        if member.clock > self.time:
-            self.time = member.clock
-            if self.time >= self._ticked + PERIOD:
-                self._news.set()
+        """Take note of news of a member; members call this, on MAVSDK's thread."""
+        clock = member.clock
+        if clock <= self.time:
+            return
+        due = self._ticked + PERIOD
+        came_due = self.time < due <= clock
+        self.time, self._moment = clock, time.monotonic()
+        self._measure_pace()
+        if came_due:
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    def _measure_pace(self) -> None:
+        wall, clock = self._pace_begun
+        took = self._moment - wall
+        if took > PACE_OVER:
+            if took < 4.0 * PACE_OVER:
+                self._pace = (self.time - clock) / took
+            self._pace_begun = (self._moment, self.time)
+
+    def now(self) -> float:
+        """S of the flock's clock by now: the last that was heard, and what has passed since at its pace."""
+        since = self._pace * (time.monotonic() - self._moment)
+        now = self.time + min(max(since, 0.0), LONGEST_EXTRAPOLATION)
+        waited_for = self._announcer.heard and math.isfinite(self._ticked)
+        return min(now, self._ticked + KEEP_UP) if waited_for else now
 
     async def next_states(self) -> States:
         """Of the next tick, ``PERIOD`` after the last.
@@ -213,7 +260,7 @@ class MavsdkFlock:
             MissionFailedError: when no vehicle has been heard of for ``SILENCE_LIMIT`` s of wall time.
         """
         self._news.clear()
-        if not self.time >= self._ticked + PERIOD:
+        if self.time < self._ticked + PERIOD:
             try:
                 async with asyncio.timeout(SILENCE_LIMIT):
                     await self._news.wait()
@@ -257,17 +304,22 @@ class MavsdkFlock:
         return alive
 
     def _silent(self, member: Member) -> bool:
-        wall = asyncio.get_running_loop().time() - member.heard
+        wall = time.monotonic() - member.heard
         return self.time - member.clock > GONE_AFTER and wall > GONE_AFTER_WALL
 
     async def command(self, setpoints: Setpoints) -> None:
         """Send these to the vehicles that are there.
 
-        A vehicle flies by a setpoint until the next comes, so each goes out as it will be half an interval
-        later, by its own velocity and acceleration: in the mean it is then not late.
+        A vehicle flies by a setpoint from when it comes, which is later than the states it was made of, until
+        the next comes; so each goes out as it will be in the middle of that time, by its own velocity and
+        acceleration: in the mean it is then not late.  A simulation that waits for this program may run on
+        to KEEP_UP after the states.
         """
+        made = self._ticked if math.isfinite(self._ticked) else self.time
+        delay = min(max(self.now() - made, 0.0), LONGEST_EXTRAPOLATION)
+        self.delay += MEAN_OVER * (delay - self.delay)
         # MAVSDK only queues them, so not from another thread: to and fro costs more on a busy computer.
-        setpoints = _later(setpoints, 0.5 * self.interval)
+        setpoints = _later(setpoints, delay + 0.5 * self.interval)
         for i, member in enumerate(self.members):
             target = None if member.left else offboard_target(setpoints, i, member.origin)
             if target is None:
@@ -278,6 +330,11 @@ class MavsdkFlock:
                 member.targets.set_position_velocity_ned(*target)
             else:
                 member.targets.set_position_velocity_acceleration_ned(*target)
+        self._announcer.until(round(1e6 * (made + KEEP_UP)))
+
+    def let_go(self) -> None:
+        """No more setpoints for now: a simulation that waits for this program need not."""
+        self._announcer.until(None)
 
     # ---------------------------------------------------------------- before the flight
 
@@ -470,6 +527,7 @@ class MavsdkFlock:
             MissionFailedError: for one that does not.
         """
         self._tell("landing")
+        self.let_go()
         alive = self._who_is_alive()
         self._watchful = False
         on_way = ("land", "return")
@@ -491,6 +549,7 @@ class MavsdkFlock:
 
     async def hold(self) -> None:
         """Tell all that are in the air to hold their position; those that do not answer are left alone."""
+        self.let_go()
         up = [member for member in self.members if member.armed and not member.left]
         await asyncio.gather(*(within(3.0, member.action.hold()) for member in up))
 
@@ -554,7 +613,12 @@ def _to_place(origin: Place, away: Array) -> Place:
 
 @contextlib.asynccontextmanager
 async def connect_flock(
-    urls: Sequence[str], say: Say, *, systems: Sequence[int] | None = None, limit: float = 60.0
+    urls: Sequence[str],
+    say: Say,
+    *,
+    systems: Sequence[int] | None = None,
+    limit: float = 60.0,
+    attitude_rate: float = SETPOINT_RATE,
 ) -> AsyncIterator[MavsdkFlock]:
     """Connect to n autopilots and yield them as a flock, watched.
 
@@ -565,6 +629,8 @@ async def connect_flock(
         systems: MAVLink system ids of the vehicles.  None opens the URLs one after the other and takes the
             first autopilot that is new on each.
         limit: s of wall time for all to be heard.
+        attitude_rate: Hz of the vehicles' clock at which they tell their attitude; their positions come at
+            SETPOINT_RATE.
 
     Raises:
         MissionFailedError: when a URL is wrong or its port taken, or a vehicle is not heard in time.
@@ -578,7 +644,9 @@ async def connect_flock(
         async with contextlib.AsyncExitStack() as stack:
             for number, raw in enumerate(found):
                 member = Member(raw, raw.get_system_id(), urls[number], number, say, flock.hear)
+                member.attitude_rate = attitude_rate
                 flock.members.append(member)
+                member.listen()
                 await stack.enter_async_context(watched(member))
             await _together(member.quieten() for member in flock.members)
             yield flock
