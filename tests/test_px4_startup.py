@@ -123,9 +123,15 @@ def test_a_list_of_topics_to_log_stands_among_links_to_the_builds_own_files(tmp_
     etc = tmp_path / "build" / "etc"
     (etc / "init.d-posix").mkdir(parents=True)
     (etc / "init.d-posix" / "rcS").write_text("start")
+    (etc / "init.d").mkdir()
+    (etc / "init.d" / "rc.sensors").write_text("sensors")
+    (etc / "init.d" / "rc.logging").write_text("logger start -t ${LOGGER_ARGS}\n")
     (tmp_path / "run").mkdir()
     write_log_topics(tmp_path / "run", etc)
     assert (tmp_path / "run" / "etc" / "init.d-posix" / "rcS").read_text() == "start"
+    assert (tmp_path / "run" / "etc" / "init.d" / "rc.sensors").read_text() == "sensors"
+    started = (tmp_path / "run" / "etc" / "init.d" / "rc.logging").read_text()
+    assert started == 'set LOGGER_ARGS "-r 25"\nlogger start -t ${LOGGER_ARGS}\n'
     lines = (tmp_path / "run" / "etc" / "logging" / "logger_topics.txt").read_text().splitlines()
     assert {"vehicle_local_position 100", "vehicle_status 0"} <= set(lines)
     # PX4 reads lines of up to 79 characters.

@@ -75,6 +75,15 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
     simulated, wall = outcome.vehicles[0][0].simulated_seconds, outcome.vehicles[0][0].wall_seconds
     if wall > 0 and math.isfinite(simulated):
         parts.append(Text(f"{simulated:.1f} s in {wall:.1f} s ({simulated / wall:.1f} x real time)"))
+    if outcome.formation:
+        flown = outcome.formation
+        parts.append(
+            Text(
+                f"in formation with a steady centre at most {flown['estimated']:.2f} m off a slot by the "
+                f"estimates, {flown['true_worst_slot_error_steady_m']:.2f} m in truth; "
+                f"never closer than {flown['true_least_separation_m']:.2f} m"
+            )
+        )
     if outcome.reason:
         parts.append(Text(outcome.reason, "red"))
     if notes:

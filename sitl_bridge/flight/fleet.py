@@ -25,6 +25,7 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight import schedule
 from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings, faults_of, require_free_udp
 from sitl_bridge.flight.flown_by import FlownBy
+from sitl_bridge.flight.formation.truth import add_truth
 from sitl_bridge.flight.mission_process import MissionProcess
 from sitl_bridge.flight.monitor import POLL, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
@@ -164,6 +165,7 @@ class FleetOutcome:
         collisions: (k,) COLLISION between vehicles.
         collision_count: of them in all.
         logs: what is where.
+        formation: m, of a formation that was flown; see ``add_truth``.
     """
 
     name: str
@@ -174,6 +176,7 @@ class FleetOutcome:
     collisions: Any
     collision_count: int
     logs: Mapping[str, Path]
+    formation: Mapping[str, float] = field(default_factory=dict)
 
 
 class FleetSession:
@@ -633,6 +636,7 @@ class FleetSession:
             self.simulation.collisions,
             int(self.simulation.proximity[0]["count"]),
             logs,
+            add_truth(self.directory.path / "formation", self.directory.truth, len(self.aircraft)),
         )
         self._write_summary(outcome)
         return replace(outcome, logs={**logs, "summary": self.directory.path / "summary.json"})

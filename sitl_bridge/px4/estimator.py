@@ -30,6 +30,13 @@ BUFFERED = 200.0
 DEFAULT_INTEGRATION_RATE = 250
 """Hz, IMU_INTEG_RATE as px4-rc.simulator sets it."""
 MOST_RATE = 1000
+EKF_POSITION_NOISE = 0.5
+"""m, EKF2_GPS_P_NOISE's default."""
+
+MOVED_IN_A_STEP = 0.02
+"""m that a vehicle flies at 5 m/s between two inertial samples, to which EKF2 rounds the time of a fix; the
+messages' rounding of 1e-7 deg, 11 mm, is less."""
+
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
 MAGNETOMETER_NONE = 5
@@ -149,7 +156,9 @@ def _satellites(sensors: list[GpsSpecification]) -> Parameters:
 
     EKF2 takes the greatest of EKF2_GPS_V_NOISE and the accuracy the receiver states (0.25 m/s on this link,
     SimulatorMavlink.cpp), half as much again for the vertical.  PX4's default of 0.3 m/s guards against
-    receivers that state too good a figure; here the figure is known.
+    receivers that state too good a figure; here the figure is known.  Of positions it takes the greatest of
+    EKF2_GPS_P_NOISE, 0.5 m by default, and what the receiver states: where that is less, as of RTK, it is
+    told.
     """
     if not sensors:
         return {"SYS_HAS_GPS": 0, "EKF2_GPS_CTRL": 0, "EKF2_HGT_REF": HEIGHT_BAROMETER}
@@ -161,6 +170,8 @@ def _satellites(sensors: list[GpsSpecification]) -> Parameters:
         "EKF2_GPS_DELAY": _delay(first.latency),
         "EKF2_GPS_V_NOISE": round(min(max(float(noise.max()), 0.01), 5.0), 3),
     }
+    if first.eph < EKF_POSITION_NOISE:
+        found["EKF2_GPS_P_NOISE"] = round(float(np.hypot(first.eph, MOVED_IN_A_STEP)), 3)
     return found | _place("EKF2_GPS_POS", first.position)
 
 

@@ -69,6 +69,12 @@ LOGGED = {
 what tells how it flew.  PX4's own choice in simulation is for replaying its estimator, and a quarter of its
 computing time."""
 
+LOGGING = Path("init.d", "rc.logging")
+"""PX4's script that starts the logger, in its etc; what it starts it with is in LOGGER_ARGS before it."""
+
+LOG_RATE = 25
+"""Hz at which the logger of one of several vehicles looks for what is new; LOGGED wants no more."""
+
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     """Write ``px4-rc.params`` into a directory that is to come first on PX4's PATH.
@@ -131,20 +137,29 @@ def _leaner(links: str) -> str:
 
 
 def write_log_topics(directory: Path, etc: Path) -> None:
-    """Have PX4 log LOGGED only.
+    """Have PX4 log LOGGED only, LOG_RATE times a second.
 
     PX4 takes the list from its ``etc``, for which it uses a directory of its working directory where there is
-    one (platforms/posix, create_symlinks_if_needed): one is made, of links to what the build's has.
+    one (platforms/posix, create_symlinks_if_needed): one is made, of links to what the build's has, but for
+    the script that starts the logger.  That has it wake with every sample of the estimator's, for replays.
 
     Args:
         directory: PX4's working directory.
         etc: of the build.
     """
     own = directory / "etc"
+    scripts = etc / LOGGING.parent
     (own / "logging").mkdir(parents=True)
-    for entry in etc.iterdir():
-        if entry.name != "logging":
-            (own / entry.name).symlink_to(entry.resolve())
+    (own / LOGGING.parent).mkdir()
+    places = [*etc.iterdir(), *(scripts.iterdir() if scripts.is_dir() else ())]
+    for entry in places:
+        link = own / entry.relative_to(etc)
+        if not link.exists():
+            link.symlink_to(entry.resolve())
+    if (etc / LOGGING).is_file():
+        (own / LOGGING).unlink()
+        text = (etc / LOGGING).read_text(encoding="utf-8")
+        (own / LOGGING).write_text(f'set LOGGER_ARGS "-r {LOG_RATE}"\n{text}', encoding="utf-8")
     lines = [f"{topic} {interval}" for topic, interval in LOGGED.items()]
     (own / "logging" / "logger_topics.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 

@@ -26,6 +26,10 @@ SPOOF_DRIFT = 5
 """First of three indices in ``memory``: velocity NED in m/s by which a spoofer walks the fix away."""
 SPOOF_OFFSET = 8
 
+CLEAR_FIX = 10
+"""Index in ``parameter``; 0 how the position error decays in a period, 1-2 eph and epv, 3 satellites, 4-6 and
+7-9 the position error's deviation and its slope over the velocity's bias."""
+
 FIX_3D = 3.0
 FIX_2D = 2.0
 FIX_NONE = 1.0
@@ -49,6 +53,7 @@ class GpsSpecification(SensorSpecification):
     eph: Positive = Field(0.9, description="m, stated horizontal accuracy")
     epv: Positive = Field(1.8, description="m, stated vertical accuracy")
     satellites: int = Field(10, ge=0, le=254, description="used in the fix")
+    fix: int = Field(3, ge=3, le=6, description="GPS_FIX_TYPE under a clear sky: 3 is 3-D, 6 RTK fixed")
 
     @model_validator(mode="after")
     def _position_is_no_reading(self) -> GpsSpecification:
@@ -69,6 +74,7 @@ class GpsSpecification(SensorSpecification):
             self.epv,
             self.satellites,
         )
+        sensor["parameter"][CLEAR_FIX] = self.fix
         for axis in range(3):
             deviation, slope = _stationary(sensor, axis, self.period)
             sensor["parameter"][4 + axis] = deviation
@@ -147,5 +153,8 @@ def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any)
     satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))
     out[9] = satellites
     # Four pseudoranges solve for position and time, three for a position at known height.
-    out[8] = FIX_3D if satellites >= 4.0 else (FIX_2D if satellites >= 3.0 else FIX_NONE)
+    # Ambiguities stay fixed under a clear sky only.
+    out[8] = sensor.parameter[CLEAR_FIX] if jamming <= 0.0 else FIX_3D
+    if satellites < 4.0:
+        out[8] = FIX_2D if satellites >= 3.0 else FIX_NONE
     return True

@@ -474,11 +474,10 @@ class Formation:
 
     # ---------------------------------------------------------------- how well
 
-    def slot_errors(self, states: States) -> Array:
-        """Distance (n,) in m of each member from its slot as the leader's own place has it.
+    def slots(self, states: States) -> Array:
+        """Where each (n, 3) m NED has its slot, as the leader's own place has it.
 
-        With nobody leading, from its slot about the centre it last heard of; nan for those that are gone,
-        have left, or are on their way back.
+        With nobody leading, about the centre that each last heard of.
         """
         leaders = self.leaders
         time = self._time - self.started_at if self.started_at else 0
@@ -492,7 +491,12 @@ class Formation:
             middle = np.broadcast_to(states.position[first] - place[first], place.shape)
         else:
             middle = centre["position"]
-        error = np.linalg.norm(states.position - (middle + place), axis=1)
+        slots: Array = middle + place
+        return slots
+
+    def slot_errors(self, states: States) -> Array:
+        """Distance (n,) in m of each from its slot; nan for who is gone, has left, or is on its way back."""
+        error = np.linalg.norm(states.position - self.slots(states), axis=1)
         counts = self.members & (self.started_at > 0)
         counts[[*self._rejoining, *self._lost_way]] = False
         return np.where(counts, error, np.nan)

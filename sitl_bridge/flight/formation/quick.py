@@ -44,6 +44,8 @@ class Recording:
         self._position: list[Array] = []
         self._error: list[Array] = []
         self._separation: list[tuple[float, int, int]] = []
+        self._slot: list[Array] = []
+        self._leader: list[int] = []
 
     def __call__(self, states: States, told: Setpoints) -> None:
         """Take a row when it is due."""
@@ -54,6 +56,8 @@ class Recording:
         self._time.append(states.time)
         self._position.append(states.position)
         self._error.append(self.formation.slot_errors(states))
+        self._slot.append(self.formation.slots(states))
+        self._leader.append(next(iter(self.formation.leaders), -1))
         who = np.flatnonzero(states.alive)
         distance, i, j = closest_pair(states.position[who])
         self._separation.append((distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0))
@@ -72,6 +76,8 @@ class Recording:
             self._separation[worst][1:],
             start,
             tuple(self.formation.events),
+            np.stack(self._slot),
+            np.array(self._leader),
         )
 
 
@@ -88,6 +94,8 @@ class Result:
         nearest: the two that came nearest.
         start: us of the flock's clock.
         events: what happened.
+        slot: (k, n, 3) m NED, where each had its slot, as the leader's place has it.
+        leader: (k,) who led, -1 nobody.
     """
 
     plan: FormationPlan
@@ -98,6 +106,8 @@ class Result:
     nearest: tuple[int, int]
     start: int
     events: tuple[Event, ...] = field(default=())
+    slot: Array = field(default_factory=lambda: np.zeros((0, 0, 3)))
+    leader: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def settled(self) -> NDArray[np.bool_]:
@@ -171,6 +181,7 @@ class Result:
         np.savez(
             directory / "tracks.npz",
             time=self.time, position=self.position, slot_error=self.error, separation=self.separation,
+            slot=self.slot, leader=self.leader, steady=self.steady, settled=self.settled,
         )  # fmt: skip
         paths = self.plan.choreography.trajectories(self.plan.path, self.plan.heading, self.plan.duration)
         for i, path in enumerate(paths):
