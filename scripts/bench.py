@@ -33,6 +33,8 @@ from sitl_bridge.bus.bus import Bus
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.avoidance.closed_loop import fly
+from sitl_bridge.flight.avoidance.scenario import load_scenario
 from sitl_bridge.flight.formation.quick import fly_quick
 from sitl_bridge.flight.formation.scenario import (
     FormationSpecification,
@@ -396,6 +398,25 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"vehicles": found}
 
 
+def avoidance(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """ms of the predictive controller a vehicle and tick, from the first on, by thread CPU and wall."""
+    found = {}
+    for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
+        flights = [fly(load_scenario(ROOT / f"missions/{name}.yaml"), seed=seed) for seed in seeds]
+        entry: dict[str, Any] = {"least_distance_m": float(min(f.distances().min() for f in flights))}
+        for clock in ("cpu", "wall"):
+            ms = 1e3 * np.concatenate([getattr(f, f"solve_{clock}").ravel() for f in flights])
+            entry[f"{clock}_ms"] = {
+                "mean": float(ms.mean()),
+                "p99.9": float(np.percentile(ms, 99.9)),
+                "worst": float(ms.max()),
+            }
+            words = ", ".join(f"{key} {value:.2f}" for key, value in entry[f"{clock}_ms"].items())
+            say(f"  {name}, {len(ms)} ticks, {clock}: {words} ms")
+        found[name] = entry
+    return found
+
+
 STARTER = """
 import time
 begin = time.time()
@@ -614,6 +635,7 @@ MEASUREMENTS = {
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
     "built-in": (built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
+    "avoidance": (avoidance, "predictive collision avoidance, a vehicle and tick, processor and wall time"),
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
     "link": (link_overhead, "the link with scripted flight stacks, processor time of the bridge"),

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from sitl_bridge.autopilot.log import FORMATS
+from sitl_bridge.cli.main import build
+from sitl_bridge.config.airframe import find_airframe
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.avoidance.agent import Agent, OwnState
 from sitl_bridge.flight.avoidance.classics import METHODS
 from sitl_bridge.flight.avoidance.comparison import compare
+from sitl_bridge.flight.avoidance.full_dynamics import quaternion
 from sitl_bridge.flight.avoidance.identification import (
-    Identified,
+    IdentifiedFile,
     fit_axis,
     fit_drag,
+    identified_model,
     identify,
     load,
     respond,
@@ -29,10 +36,19 @@ from sitl_bridge.flight.avoidance.neighbours import (
     priority_graph,
 )
 from sitl_bridge.flight.avoidance.observer import Observer
+from sitl_bridge.flight.avoidance.recorded import read_flight
 from sitl_bridge.flight.avoidance.references import Route, Table
 from sitl_bridge.flight.avoidance.scenario import Scenario, check_scenario, load_scenario
 from sitl_bridge.flight.avoidance.settings import ControllerSettings, Limits
 from sitl_bridge.flight.avoidance.solver import Status
+from sitl_bridge.record.ulog_writer import UlogWriter
+
+FLOWN_TOPICS = [
+    "vehicle_attitude",
+    "vehicle_attitude_setpoint",
+    "vehicle_local_position",
+    "vehicle_land_detected",
+]
 
 
 # --- neighbours
@@ -66,6 +82,21 @@ def test_the_newest_word_of_those_to_avoid_counts() -> None:
     assert c["velocity"][0] == 0.0  # below the speed threshold: taken as standing still
     assert len(known.entities(4_100_000)) == 0
     assert known.silent == ("b", "c")
+
+
+def test_a_vehicle_is_expected_to_stay_silent_for_as_long_as_it_was_on_average() -> None:
+    settings = ControllerSettings()
+    known = Neighbourhood(("b",), (), settings)
+    known.hear([word("b", 1_000_000, 5.0, 1.0)])
+    assert known.entities(1_300_000)[0]["silence"] == pytest.approx(0.3)  # heard once: as long again
+    known.hear([word("b", 1_200_000, 5.0, 1.0), word("b", 1_900_000, 5.0, 1.0)])
+    (b,) = known.entities(2_000_000)
+    assert b["silence"] == pytest.approx((1.9 - 1.0) / 2)
+    assert b["age"] == pytest.approx(0.1)
+    # 3 sigma are level flight at the largest attitude: g tan(0.78 x 25 deg) for the firefly.
+    assert settings.distances.spread * b["acceleration"] == pytest.approx(
+        GRAVITY * math.tan(0.78 * 0.43633), rel=1e-4
+    )
 
 
 # --- references
@@ -194,12 +225,107 @@ def test_a_flights_model_is_identified_stored_and_read_again(tmp_path: Path) -> 
     assert found.model.roll_time_constant == pytest.approx(0.15)
     assert found.model.pitch_gain == pytest.approx(1.1)
     assert found.model.pitch_time_constant == pytest.approx(0.2)
-    save(found, tmp_path / "iris.yaml")
-    assert load(tmp_path / "iris.yaml") == found
-    assert isinstance(found, Identified)
-    (tmp_path / "bad.yaml").write_text("airframe: x\nmodel: {roll_gain: -1.0}\n")
+    save(found, tmp_path / "models" / "iris.yaml")
+    real = found.model_copy(update={"stack": "PX4 1"})
+    save(real, tmp_path / "models" / "iris.yaml")
+    assert load(tmp_path / "models" / "iris.yaml") == IdentifiedFile(builtin=found, px4=real)
+    (tmp_path / "bad.yaml").write_text("px4: {airframe: x, model: {roll_gain: -1.0}}\n")
     with pytest.raises(ConfigurationError, match="roll_gain"):
         load(tmp_path / "bad.yaml")
+
+
+def write_flight(path: Path, roll: tuple[float, float], setpoint_every: float) -> None:
+    """A ULog of 20 s of doublets, flown by a first-order response with a gain and a time constant in roll."""
+    formats = {name: list(FORMATS[name]) for name in FLOWN_TOPICS}
+    log = UlogWriter(path, 0, formats, FLOWN_TOPICS, {"sys_name": "PX4", "ver_sw": "0123456789abcdef"}, {})
+    time = np.arange(0.0, 20.0, 0.004)
+    angles = [respond(time, doublets(time + shift), *roll, 0.0) for shift in (0.0, 0.6)]
+    next_setpoint = 0.0
+    for k, t in enumerate(time):
+        now = round(t * 1e6)
+        log.write("vehicle_attitude", now, *quaternion(angles[0][k], angles[1][k], 0.0))
+        log.write("vehicle_local_position", now, *[0.0] * 3, 0, *[0.0] * 6, 0.0, 0.0, *[True] * 4)
+        if t >= next_setpoint:
+            next_setpoint += setpoint_every
+            wanted = (float(doublets(t)), float(doublets(t + 0.6)), 0.0)
+            log.write("vehicle_attitude_setpoint", now, *quaternion(*wanted), 0.0, 0.0, -0.5)
+    for now, landed in ((0, False), (round(20e6), True)):
+        log.write("vehicle_land_detected", now, landed)
+    log.close()
+
+
+@pytest.mark.parametrize(("setpoint_every", "off"), [(0.004, 0.01), (0.048, 0.025)])
+def test_a_log_gives_the_model_that_flew_also_where_it_keeps_few_setpoints(
+    tmp_path: Path, setpoint_every: float, off: float
+) -> None:
+    write_flight(tmp_path / "flight.ulg", (0.9, 0.2), setpoint_every)
+    flight = read_flight(tmp_path / "flight.ulg")
+    assert flight.stack == "PX4 0123456789"
+    assert flight.time[0] >= 3.0
+    found = identify(flight.time, flight.truth, flight.commands, airframe="iris", stack=flight.stack)
+    # A time constant may be off by what a setpoint's time is uncertain by: half of 48 ms, or a step of 10 ms.
+    assert found.model.roll_gain == pytest.approx(0.9, abs=off)
+    assert found.model.roll_time_constant == pytest.approx(0.2, abs=off)
+    assert found.model.pitch_time_constant == pytest.approx(0.2, abs=off)
+
+
+def test_what_is_no_flight_of_commanded_attitudes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "no.ulg").write_bytes(b"not a log at all")
+    with pytest.raises(UserError, match="cannot be read as a ULog"):
+        read_flight(tmp_path / "no.ulg")
+    names = FLOWN_TOPICS[:1]
+    log = UlogWriter(tmp_path / "few.ulg", 0, {names[0]: FORMATS[names[0]]}, names, {}, {})
+    for now in (0, 1000):
+        log.write(names[0], now, 1.0, 0.0, 0.0, 0.0)
+    log.close()
+    with pytest.raises(UserError, match="holds no vehicle_attitude_setpoint"):
+        read_flight(tmp_path / "few.ulg")
+
+
+def test_one_command_identifies_a_run_and_keeps_the_model_beside_the_airframe(tmp_path: Path) -> None:
+    run, mine = tmp_path / "run", tmp_path / "mine.yaml"
+    (run / "autopilot" / "log").mkdir(parents=True)
+    write_flight(run / "autopilot" / "log" / "flight.ulg", (0.95, 0.15), 0.02)
+    (run / "run.json").write_text('{"vehicles": [{"mission": "tilt.py", "airframe": {"name": "iris"}}]}')
+    shutil.copy(find_airframe("iris"), mine)
+
+    def identify_run(*arguments: str) -> str:
+        result = CliRunner().invoke(build(["identify"]), ["identify", *arguments])
+        if isinstance(result.exception, UserError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "iris under PX4 0123456789, tilt.py" in identify_run(str(run))
+    assert not (tmp_path / "identified").exists()
+    identify_run(str(run), "--airframe", str(mine), "--keep")
+    kept = identified_model(str(mine), "px4")
+    assert kept is not None
+    assert kept.airframe == "mine"
+    assert kept.model.roll_gain == pytest.approx(0.95, abs=0.01)
+    log = next(run.rglob("*.ulg"))
+    with pytest.raises(UserError, match="name it with --airframe"):
+        identify_run(str(log))
+    shutil.copy(log, log.with_name("other.ulg"))
+    with pytest.raises(UserError, match="holds 2 ULogs"):
+        identify_run(str(run))
+
+
+def test_models_of_both_stacks_are_kept_beside_the_airframe() -> None:
+    for stack in ("px4", "builtin"):
+        known = identified_model("iris", stack)
+        assert known is not None
+        assert known.model.roll_gain == pytest.approx(1.0, abs=0.02)  # both reach what they are told
+        assert 0.1 < known.model.roll_time_constant < 0.2
+        # Four rotors of drag 1.75e-4 that turn at sqrt(m g / 4 / 5.84e-6), over m g.
+        speed = math.sqrt(1.55 * GRAVITY / 4 / 5.84e-6)
+        assert known.model.drag == pytest.approx(4 * 1.75e-4 * speed / (1.55 * GRAVITY), rel=0.05)
+    assert identified_model("hector", "px4") is None
+    plain = scenario()
+    assert known is not None
+    assert plain.with_model(known.model).controller.model == known.model
+    own = scenario(controller={"model": {"roll_gain": 0.5}})
+    assert own.with_model(known.model) == own
 
 
 def test_drag_is_found_from_accelerations() -> None:

@@ -14,7 +14,7 @@ from sitl_bridge.flight.avoidance.model import GRAVITY, predict
 from sitl_bridge.flight.avoidance.ocp import collision
 from sitl_bridge.flight.avoidance.separation import largest_eigenvalue, separation
 from sitl_bridge.flight.avoidance.settings import ControllerSettings, Weights
-from sitl_bridge.flight.avoidance.solver import Solver, Status
+from sitl_bridge.flight.avoidance.solver import SLACK_CURVATURE, Solver, Status
 from sitl_bridge.flight.avoidance.terminal import hover_model, terminal_hessian
 
 Floats = NDArray[np.float64]
@@ -336,3 +336,37 @@ def test_uncertainty_widens_the_distance_along_the_horizon(record: Any) -> None:
     # Eq. 15 with 3 sigma each: own 0.1 m; the neighbour's sqrt(0.04 + t^2 0.01) m.
     ahead = 0.1 * np.arange(N + 1)
     np.testing.assert_allclose(widened, 0.9 + 3.0 * (0.1 + np.sqrt(0.04 + 0.01 * ahead**2)), rtol=1e-6)
+
+
+def test_silence_widens_the_distance_by_what_a_neighbour_may_do_unheard(record: Any) -> None:
+    case = problem(record, neighbours(((5.0, 5.0, 0.0), (0.0, 0.0, 0.0))))
+    case.entities["age"], case.entities["silence"], case.entities["acceleration"] = 0.3, 0.25, 1.0
+    case.step()
+    # 3 sigma of half the acceleration times the square of the time between its last and its next word.
+    unheard = 0.3 + np.minimum(0.1 * np.arange(N + 1), 0.25)
+    np.testing.assert_allclose(case.solver.distances[0, :, 4], 0.9 + 3.0 * 0.5 * unheard**2, rtol=1e-9)
+
+
+def test_slack_costs_what_it_says_whatever_daqp_scales(record: Any) -> None:
+    # Two rows that contradict each other along one direction: the dearer one, sooner, is kept.
+    case = problem(record, neighbours(((0.5, 0.0, 0.0), (0.0, 0.0, 0.0))))
+    assert case.step() is Status.SLACK
+    solver = case.solver
+    size = INPUTS * N
+    solution = solver._solve()
+    assert isinstance(solution, np.ndarray)
+    rows, need = solver.rows[: solver.row_count], solver.lower[size : size + solver.row_count]
+    weights = solver._slack_weights[size : size + solver.row_count]
+
+    def cost(u: Floats) -> float:
+        missing = np.maximum(need - rows @ u, 0.0)
+        slack = float(weights @ missing + 0.5 * SLACK_CURVATURE * missing @ missing)
+        return float(0.5 * u @ solver.hessian @ u + solver.gradient @ u) + slack
+
+    # No small step within the limits is cheaper, all of the program weighed in its own units.
+    random = np.random.default_rng(6)
+    best = cost(solution)
+    for _ in range(300):
+        step = 1e-3 * random.standard_normal(size) * random.integers(0, 2, size)
+        there = np.clip(solution + step, solver.lower[:size], solver.upper[:size])
+        assert cost(there) > best - 1e-6 * abs(best)

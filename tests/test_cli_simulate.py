@@ -32,15 +32,28 @@ def test_a_formation_leaves_tracks_picture_and_summary(tmp_path: Path) -> None:
 
 
 def test_an_avoidance_scenario_leaves_figures_and_a_table(tmp_path: Path) -> None:
-    code, output = run(str(MISSIONS / "crossing_pair.yaml"), "--method", "nmpc", "--runs-dir", str(tmp_path))
+    missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
+    code, output = run(*missions, "--method", "nmpc", "--runs-dir", str(tmp_path))
     assert code == 0, output
-    assert "1/1" in (tmp_path / "latest" / "table.txt").read_text()
-    assert list((tmp_path / "latest" / "nmpc").glob("*.png"))
+    assert "attitude model where a scenario gives none: iris" in output
+    assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
+    figures = sorted(file.name for file in (tmp_path / "latest" / "nmpc").glob("*.png"))
+    assert figures == [
+        "approach_distances.png",
+        "approach_paths.png",
+        "crossing_pair_distances.png",
+        "crossing_pair_paths.png",
+    ]
+    rows = json.loads((tmp_path / "latest" / "summary.json").read_text())["rows"]
+    assert all(row["cpu_worst"] >= row["cpu_mean"] > 0.0 for row in rows)
 
 
 def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such scenario"):
         run(str(tmp_path / "nothing.yaml"), "--runs-dir", str(tmp_path / "runs"))
+    both = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "formation_cube")]
+    with pytest.raises(UserError, match="one by one"):
+        run(*both, "--runs-dir", str(tmp_path / "runs"))
     with pytest.raises(UserError, match="no method is called"):
         run(str(MISSIONS / "crossing_pair.yaml"), "--method", "luck", "--runs-dir", str(tmp_path / "runs"))
     broken = tmp_path / "broken.yaml"

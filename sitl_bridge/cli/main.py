@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": ("sitl_bridge.cli.serve", "Only simulate, for a PX4 that someone else starts."),
     "check": ("sitl_bridge.cli.check", "Validate an airframe, a world or a plan; print what follows."),
     "doctor": ("sitl_bridge.cli.doctor", "Tell what is missing on this machine and what to type."),
+    "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files of an airframe."),
     "export": ("sitl_bridge.cli.export", "Turn the truth log of a run into CSV."),
 }

@@ -21,11 +21,15 @@ On = Literal["quick", "full"]
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="formation or avoidance scenario (.yaml)")],
+    scenarios: Annotated[
+        list[Path], typer.Argument(help="a formation, or one or more avoidance scenarios (.yaml)")
+    ],
     on: Annotated[
         On, typer.Option(help="point masses and models, or full dynamics with the built-in stack's loops")
     ] = "quick",
-    airframe: Annotated[str, typer.Option(help="of every vehicle on full dynamics")] = "iris",
+    airframe: Annotated[
+        str, typer.Option(help="of every vehicle on full dynamics; its attitude model in avoidance")
+    ] = "iris",
     method: Annotated[
         str, typer.Option(help="of avoidance: nmpc or a classic, several with commas, or all")
     ] = "nmpc",
@@ -33,18 +37,23 @@ def simulate(
     seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from --seed on")] = 1,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
-    """Fly a formation or an avoidance scenario in this process; figures and a summary are kept.
+    """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
 
     Exit code 0 only when all went as the scenario demands.
     """
-    if not scenario.is_file():
-        raise UserError(f"{scenario}: no such scenario file")
+    for scenario in scenarios:
+        if not scenario.is_file():
+            raise UserError(f"{scenario}: no such scenario file")
+    formations = [scenario for scenario in scenarios if "formation" in read(scenario).data]
+    if formations and len(scenarios) > 1:
+        raise UserError(f"{formations[0]}: is a formation, and those are simulated one by one")
     console = Console()
-    console.print(f"flying {scenario}; the first time with a version, what is needed is compiled")
-    if "formation" in read(scenario).data:
-        good = _formation(scenario, on, airframe, seed, runs_dir, console)
+    told = ", ".join(str(scenario) for scenario in scenarios)
+    console.print(f"flying {told}; the first time with a version, what is needed is compiled")
+    if formations:
+        good = _formation(formations[0], on, airframe, seed, runs_dir, console)
     else:
-        good = _avoidance(scenario, on, airframe, method, range(seed, seed + seeds), runs_dir, console)
+        good = _avoidance(scenarios, on, airframe, method, range(seed, seed + seeds), runs_dir, console)
     raise typer.Exit(0 if good else 1)
 
 
@@ -74,40 +83,50 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
 
 
 def _avoidance(
-    file: Path, on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
+    files: list[Path], on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
 ) -> bool:
     from sitl_bridge.flight.avoidance.classics import METHODS
     from sitl_bridge.flight.avoidance.closed_loop import Plant, fly
     from sitl_bridge.flight.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
     from sitl_bridge.flight.avoidance.figures import save_figures
     from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
-    from sitl_bridge.flight.avoidance.scenario import load_scenario
+    from sitl_bridge.flight.avoidance.identification import identified_model
+    from sitl_bridge.flight.avoidance.scenario import Scenario, load_scenario
 
-    loaded = load_scenario(file)
+    loaded = [load_scenario(file) for file in files]
     frame = load_airframe(airframe)
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}
-    directory = RunDirectory(runs, file.stem)
+    known = identified_model(airframe, "builtin")
+    if known is not None:
+        loaded = [scenario.with_model(known.model) for scenario in loaded]
+        console.print(f"attitude model where a scenario gives none: {known.airframe} under {known.stack}")
+
+    def plant(scenario: Scenario) -> Plant | None:
+        if on == "quick":
+            return None
+        plans = scenario.plans()
+        starts, yaws = [plan.start() for plan in plans], [plan.yaw for plan in plans]
+        return DynamicsPlant(frame, starts, yaws, scenario.wind)
+
+    directory = RunDirectory(runs, files[0].stem)
     rows, good = [], True
     try:
-        for name, make in makers.items():
-            flights = []
-            for seed in seeds:
-                plant: Plant | None = None
-                if on == "full":
-                    plans = loaded.plans()
-                    starts, yaws = [plan.start() for plan in plans], [plan.yaw for plan in plans]
-                    plant = DynamicsPlant(frame, starts, yaws, loaded.wind)
-                flights.append(fly(loaded, seed=seed, method=name, pilots=make, plant=plant))
-            rows.append(row(loaded.name, name, flights))
-            if name == PREDICTIVE:
-                good = all(succeeded(flight) for flight in flights)
-            save_figures(flights[0], directory.path / name)
+        for scenario in loaded:
+            for name, make in makers.items():
+                flights = [
+                    fly(scenario, seed=seed, method=name, pilots=make, plant=plant(scenario))
+                    for seed in seeds
+                ]
+                rows.append(row(scenario.name, name, flights))
+                if name == PREDICTIVE:
+                    good = good and all(succeeded(flight) for flight in flights)
+                save_figures(flights[0], directory.path / name)
         text = table(rows)
         (directory.path / "table.txt").write_text(text + "\n", encoding="utf-8")
         directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()
     console.print(text, soft_wrap=True, highlight=False)
-    console.print(f"run directory {directory.path}")
+    console.print(f"figures, table and summary in {directory.path}")
     return good

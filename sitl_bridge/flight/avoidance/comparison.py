@@ -148,12 +148,12 @@ def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
 def table(rows: Sequence[Row]) -> str:
     """The rows as text in columns, and what became of plans that were not solved without slack."""
     lines = [
-        f"{'scenario':16s} {'method':29s} {'success':>9s} {'min d':>6s} {'clear':>6s} {'path':>6s} "
+        f"{'scenario':16s} {'method':29s} {'success':>8s} {'min d':>6s} {'clear':>6s} {'path':>6s} "
         f"{'time':>6s} {'effort':>7s} {'cpu ms':>6s} {'worst':>6s} {'wall':>6s} {'worst':>7s}"
     ]
     for r in rows:
         lines.append(
-            f"{r.scenario:16s} {r.method:29s} {f'{r.successes}/{r.flights}':>9s} {r.minimum_distance:6.2f} "
+            f"{r.scenario:16s} {r.method:29s} {f'{r.successes}/{r.flights}':>8s} {r.minimum_distance:6.2f} "
             f"{r.minimum_clearance:6.2f} {r.path_length:6.1f} {r.time:6.1f} {r.effort:7.1f} "
             f"{r.cpu_mean:6.2f} {r.cpu_worst:6.2f} {r.wall_mean:6.2f} {r.wall_worst:7.2f}"
         )

@@ -1,4 +1,4 @@
-"""Identification of the attitude model of eq. 4 from a recorded flight, and the file it is kept in.
+"""Identification of the attitude model of eq. 4 from a recorded flight, and the files models are kept in.
 
 The paper identifies gains and time constants of an unknown attitude controller and leaves open how; here by
 output error: the model is simulated from the commands alone and its parameters moved until it fits the truth.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import yaml
@@ -15,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict
 from scipy.optimize import least_squares
 
+from sitl_bridge.config.airframe import find_airframe
 from sitl_bridge.config.yaml_file import read, validate
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.avoidance.model import GRAVITY
 from sitl_bridge.flight.avoidance.settings import AttitudeModel
 
 Floats = NDArray[np.float64]
+Stack = Literal["px4", "builtin"]
 
 LEAST_EXCITATION = np.radians(1.0)
 """rad, standard deviation of a command below which gain and time constant cannot be told apart from noise."""
@@ -128,11 +131,12 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
 
 
 class Identified(BaseModel):
-    """An attitude model as kept in a file beside its airframe.
+    """An attitude model and where it comes from.
 
     Attributes:
         airframe: it was identified on.
         stack: what steered: a flight stack and its version.
+        flight: it was recorded in.
         model: gains, time constants and drag.
         fit_roll, fit_pitch: 1 is perfect.
     """
@@ -141,13 +145,23 @@ class Identified(BaseModel):
 
     airframe: str
     stack: str
+    flight: str = ""
     model: AttitudeModel
     fit_roll: float
     fit_pitch: float
 
 
+class IdentifiedFile(BaseModel):
+    """What ``identified/NAME.yaml`` beside an airframe's NAME.yaml holds: a model for each kind of stack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    px4: Identified | None = None
+    builtin: Identified | None = None
+
+
 def identify(
-    time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str
+    time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str, flight: str = ""
 ) -> Identified:
     """Attitude model from a recorded flight in still air.
 
@@ -155,7 +169,7 @@ def identify(
         time: (t,) s, evenly spaced.
         truth: (t, 9) position, velocity NED, roll, pitch, yaw.
         commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, in force from each time on.
-        airframe, stack: for the file.
+        airframe, stack, flight: for the file.
 
     Raises:
         UserError: as ``fit_axis``, with the axis.
@@ -170,31 +184,69 @@ def identify(
     roll, pitch = fits
     drag = fit_drag(x, np.gradient(x[:, 3:6], t, axis=0), u[:, 2])
     model = AttitudeModel(
-        roll_gain=roll.gain,
-        roll_time_constant=roll.time_constant,
-        pitch_gain=pitch.gain,
-        pitch_time_constant=pitch.time_constant,
-        drag=drag,
+        roll_gain=round(roll.gain, 5),
+        roll_time_constant=round(roll.time_constant, 5),
+        pitch_gain=round(pitch.gain, 5),
+        pitch_time_constant=round(pitch.time_constant, 5),
+        drag=round(drag, 5),
     )
-    return Identified(airframe=airframe, stack=stack, model=model, fit_roll=roll.fit, fit_pitch=pitch.fit)
+    return Identified(
+        airframe=airframe,
+        stack=stack,
+        flight=flight,
+        model=model,
+        fit_roll=round(roll.fit, 3),
+        fit_pitch=round(pitch.fit, 3),
+    )
+
+
+def kind_of(stack: str) -> Stack:
+    """Which kind of stack steered, by the words in ``Identified.stack``: PX4 says so itself."""
+    return "px4" if stack.startswith("PX4") else "builtin"
+
+
+def models_file(airframe: str) -> Path:
+    """Where the models of an airframe are kept, given by name or file: ``identified/`` beside its file.
+
+    Raises:
+        UserError: when there is no such airframe.
+    """
+    file = find_airframe(airframe)
+    return file.parent / "identified" / f"{file.stem}.yaml"
 
 
 def save(identified: Identified, path: Path) -> None:
-    """Write an identified model as YAML.
+    """Write a model into an airframe's file of models, in the place of the one for the same kind of stack.
 
     Raises:
         UserError: where the file cannot be written.
+        ConfigurationError: where there is a file that is none of models.
     """
+    before = load(path) if path.is_file() else IdentifiedFile()
+    models = before.model_copy(update={kind_of(identified.stack): identified})
+    data = models.model_dump(mode="json", exclude_none=True)
     try:
-        path.write_text(yaml.safe_dump(identified.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def load(path: Path) -> Identified:
-    """Read an identified model.
+def load(path: Path) -> IdentifiedFile:
+    """Read an airframe's models.
 
     Raises:
         ConfigurationError: with every fault of the file.
     """
-    return validate(Identified, read(path))
+    return validate(IdentifiedFile, read(path))
+
+
+def identified_model(airframe: str, stack: Stack) -> Identified | None:
+    """What is kept for an airframe under a kind of stack; None where nothing has been identified.
+
+    Raises:
+        UserError: when there is no such airframe.
+        ConfigurationError: with every fault of the file.
+    """
+    path = models_file(airframe)
+    return getattr(load(path), stack) if path.is_file() else None

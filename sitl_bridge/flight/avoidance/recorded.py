@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from pyulog import ULog
+from pyulog.exceptions import ULogException
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.avoidance.full_dynamics import euler
@@ -57,8 +58,9 @@ def read_flight(path: Path) -> Recorded:
         UserError: for what is no ULog, has no commanded attitude, or never flew long enough.
     """
     try:
-        log = ULog(str(path), list(_TOPICS))
-    except (OSError, TypeError, ValueError, IndexError, KeyError) as error:
+        with path.open("rb") as file:
+            log = ULog(file, list(_TOPICS))
+    except (OSError, ULogException, ValueError, IndexError, KeyError) as error:
         raise UserError(f"{path}: cannot be read as a ULog: {error}") from error
     tables = {d.name: d.data for d in log.data_list if d.multi_id == 0 and len(d.data["timestamp"]) > 1}
     for topic in _TOPICS:

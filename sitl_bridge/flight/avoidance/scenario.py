@@ -21,7 +21,7 @@ from sitl_bridge.flight.avoidance.neighbours import (
 )
 from sitl_bridge.flight.avoidance.references import Reference, Route, Table
 from sitl_bridge.flight.avoidance.separation import separation
-from sitl_bridge.flight.avoidance.settings import ControllerSettings, NotNegative, Positive
+from sitl_bridge.flight.avoidance.settings import AttitudeModel, ControllerSettings, NotNegative, Positive
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False, ge=-1e5, le=1e5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
@@ -181,7 +181,8 @@ class Scenario(_Part):
         priority: names in falling priority (section 4.7); empty: all avoid all.
         noise, link: what vehicles know of themselves and of others.
         wind: m/s NED, steady.
-        controller: settings of every vehicle's controller.
+        controller: settings of every vehicle's controller; an attitude model among them goes before the one
+            identified on the airframe that flies.
         tolerance: m from the goal within which a vehicle has arrived.
     """
 
@@ -207,6 +208,12 @@ class Scenario(_Part):
     def bodies(self) -> tuple[Obstacle, ...]:
         """The obstacles as the controller takes them."""
         return tuple(obstacle.obstacle() for obstacle in self.obstacles)
+
+    def with_model(self, model: AttitudeModel) -> Scenario:
+        """The same with an identified attitude model, unless it says its own."""
+        if "model" in self.controller.model_fields_set:
+            return self
+        return self.model_copy(update={"controller": self.controller.model_copy(update={"model": model})})
 
     def graph(self) -> dict[str, tuple[str, ...]]:
         """Whom each vehicle avoids."""

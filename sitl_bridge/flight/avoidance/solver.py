@@ -29,10 +29,11 @@ Floats = NDArray[np.float64]
 ROW_MARGIN = 1.0
 """m beyond the minimum distance within which a constraint is part of the first program.  Others are checked
 afterwards and join where they are violated, so the figure decides on speed alone."""
-SLACK_WEIGHT = 3e5
-"""Cost of a metre of slack, above the multipliers of programs that can do without, so that slack is used
-only where there is no solution (exact penalty): of 286 such programs of sixteen vehicles in a crowd, one had
-a larger one."""
+SLACK_WEIGHT = 1e5
+"""Cost of a metre of slack at the horizon's end, and n / k of that at grid point k: what is near is certain
+and hard to change, what is far can still be mended.  Above the multipliers of programs that can do without,
+so that slack is used only where there is no solution (exact penalty): of 286 such programs of sixteen
+vehicles in a crowd, all but five had smaller ones even at the horizon's end."""
 SLACK_CURVATURE = 1e4
 """Cost of a square metre of slack, twice."""
 DAMPING = (1000.0, 1000.0, 100.0)
@@ -41,8 +42,9 @@ tilts have there, as much as the first thrust.  So a plan moves over a few ticks
 ways round somebody; where it comes to rest is not changed."""
 SPEED_SHARE = 0.8
 """Of the speed limit, from which on it is part of the program."""
-SPEED_SCALE = 0.01
-"""m/s of speed beyond its limit weigh as that many metres of distance: keeping apart comes first."""
+SPEED_SCALE = 0.3
+"""m/s of speed beyond its limit weigh as that many metres of distance.  Keeping apart comes first, but a
+limit that weighs little lets vehicles in a crowd rush for gaps, faster than others can foresee."""
 SLACK_TOLERANCE = 1e-4
 """m of slack below which constraints count as kept."""
 ACTIVE_TOLERANCE = 1e-6
@@ -122,6 +124,7 @@ class Solver:
         self._sense[size:] = _SOFT
         self._slack_weights = np.full(size + capacity, SLACK_WEIGHT)
         self._slack_softness = np.full(size + capacity, 1.0 / SLACK_CURVATURE)
+        self._urgency = SLACK_WEIGHT * n / np.maximum(np.arange(n + 1.0), 1.0)
         self._model = daqp.Model()
         self.distances = self._distances[:0]
         self.row_count = 0
@@ -258,6 +261,10 @@ class Solver:
     def _quadratic_program(self) -> Floats | Status:
         count = self.row_count + self._limit_speed()
         total = self._size + count
+        row_of = self._row_of[: len(self.distances)]
+        entity, point = np.nonzero(row_of >= 0)
+        self._slack_weights[self._size + row_of[entity, point]] = self._urgency[point]
+        self._slack_weights[self._size + self.row_count : total] = SLACK_WEIGHT
         self._model.settings = {"eps_prox": 0.0, "iter_limit": max(self._limit - self.iterations, 1)}
         self._model.setup(
             self.hessian, self.gradient, self.rows[:count],
