@@ -321,6 +321,7 @@ def test_models_of_both_stacks_are_kept_beside_the_airframe() -> None:
         speed = math.sqrt(1.55 * GRAVITY / 4 / 5.84e-6)
         assert known.model.drag == pytest.approx(4 * 1.75e-4 * speed / (1.55 * GRAVITY), rel=0.05)
     assert identified_model("hector", "px4") is None
+    assert identified_model("iris_rtk", "builtin") == known  # the iris but for a sensor
     plain = scenario()
     assert known is not None
     assert plain.with_model(known.model).controller.model == known.model

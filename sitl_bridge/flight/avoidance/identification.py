@@ -29,6 +29,8 @@ LEAST_EXCITATION = np.radians(1.0)
 """rad, standard deviation of a command below which gain and time constant cannot be told apart from noise."""
 LEAST_FIT = 0.5
 """Share of the angle's deviation that a model must explain to be worth keeping."""
+_FLIES_AS_ITS_BASE = {"base", "name", "description", "sources", "sensors"}
+"""Fields by which an airframe may differ from its base and still respond alike."""
 
 
 @dataclass(frozen=True)
@@ -244,9 +246,20 @@ def load(path: Path) -> IdentifiedFile:
 def identified_model(airframe: str, stack: Stack) -> Identified | None:
     """What is kept for an airframe under a kind of stack; None where nothing has been identified.
 
+    An airframe that is another one with other sensors flies as that one does.
+
     Raises:
         UserError: when there is no such airframe.
-        ConfigurationError: with every fault of the file.
+        ConfigurationError: with every fault of a file.
     """
     path = models_file(airframe)
-    return getattr(load(path), stack) if path.is_file() else None
+    if path.is_file():
+        known: Identified | None = getattr(load(path), stack)
+        return known
+    file = find_airframe(airframe)
+    given = read(file).data
+    base = given.get("base")
+    if not isinstance(base, str) or not set(given) <= _FLIES_AS_ITS_BASE:
+        return None
+    near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
+    return identified_model(str(near) if near.is_file() else base, stack)
