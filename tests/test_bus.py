@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import math
 import os
 import shutil
@@ -13,23 +12,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import paho.mqtt.client as mqtt
 import psutil
 import pytest
+from bus_client import Client
 from peer import Peer
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.desk import BURST
-from sitl_bridge.bus.messages import PUBLISHED, Command, Reply
+from sitl_bridge.bus.messages import PUBLISHED, Command
 from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
@@ -39,42 +37,6 @@ pytestmark = pytest.mark.slow
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
-
-
-class Client:
-    """A user's client: everything it hears, by topic."""
-
-    def __init__(self, port: int, **options: Any) -> None:
-        self.heard: dict[str, list[Any]] = defaultdict(list)
-        self.retained: set[str] = set()
-        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)  # type: ignore[attr-defined]
-        self.client.on_message = self._hear
-        self.client.on_connect = lambda client, *_: client.subscribe("sitl/#", 1)
-        if "user" in options:
-            self.client.username_pw_set(options["user"], options["password"])
-        if "ca" in options:
-            self.client.tls_set(ca_certs=options["ca"])
-        self.client.reconnect_delay_set(min_delay=1, max_delay=1)
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-
-    def _hear(self, _client: Any, _data: Any, message: Any) -> None:
-        if "/command/" in message.topic:
-            return
-        if message.retain:
-            self.retained.add(message.topic)
-        self.heard[message.topic].append(json.loads(message.payload) if message.payload else None)
-
-    def send(self, topic: str, *, retain: bool = False, **command: Any) -> None:
-        self.client.publish(topic, json.dumps({"version": 1} | command), qos=1, retain=retain)
-
-    def answer(self, request_id: str) -> Reply | None:
-        found = self.heard.get(f"sitl/run/reply/{request_id}")
-        return Reply.model_validate(found[-1]) if found else None
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
 
 
 def processes(module: str) -> list[psutil.Process]:
@@ -162,11 +124,7 @@ def test_what_is_published_is_of_the_documented_messages_and_true(
     assert lost is not None
     assert lost.accepted, lost.reason
     wait_for(lambda: client.heard["sitl/run/vehicle/1/health"][-1]["rotor_health"][2] == 0.0, "the loss")
-    for topic, messages in list(client.heard.items()):
-        levels = topic.split("/")
-        kind = "reply" if levels[2] == "reply" else f"vehicle_{levels[-1]}" if len(levels) == 5 else levels[2]
-        for message in messages:
-            PUBLISHED[kind].model_validate(message)
+    assert set(client.messages()) == set(PUBLISHED)
     state = client.heard["sitl/run/vehicle/1/state"][-1]
     assert state["position"][1] == pytest.approx(5.0, abs=0.5)
     assert state["latitude"] == pytest.approx(47.397742, abs=1e-4)
@@ -191,15 +149,10 @@ def test_every_command_does_what_it_says(
         return answer
 
     _, client = start_bus(on_formation=take)
-    run, vehicle = "sitl/run/command", "sitl/run/vehicle/0/command"
+    run, vehicle = "command", "vehicle/0/command"
 
     def do(topic: str, **values: Any) -> None:
-        request = f"r{time.monotonic_ns()}"
-        client.send(topic, request_id=request, **values)
-        wait_for(lambda: client.answer(request), f"the answer to {topic}")
-        reply = client.answer(request)
-        assert reply is not None
-        assert reply.accepted, reply.reason
+        client.do(wait_for, topic, **values)
 
     simulation = lockstep.simulation
     do(f"{run}/wind", wind={"steady": {"speed": 4.0, "direction": 180.0}})

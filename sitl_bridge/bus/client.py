@@ -23,7 +23,7 @@ from typing import Any
 import aiomqtt
 
 from sitl_bridge.bus import sampling
-from sitl_bridge.bus.broker import NICENESS, start_broker
+from sitl_bridge.bus.broker import be_nice, start_broker
 from sitl_bridge.bus.desk import Desk
 from sitl_bridge.bus.link import (
     Ask,
@@ -336,7 +336,7 @@ async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 def main() -> None:
     """Be the client at the other end of the link whose file descriptor is given."""
-    os.nice(NICENESS)
+    be_nice()
     link = Connection(int(sys.argv[1]))
     settings = link.recv()
 
