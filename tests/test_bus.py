@@ -355,15 +355,21 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-def mosquitto(tmp_path: Path, free_port: Callable[[], int], wait_for: Wait) -> Iterator[tuple[int, Path]]:
-    """A mosquitto that wants TLS and ann's password: its port and its certificate."""
+def mosquitto(
+    request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[], int], wait_for: Wait
+) -> Iterator[tuple[int, Path]]:
+    """A mosquitto that wants TLS and ann's password: its port and its certificate of some days."""
+    days = getattr(request, "param", 2)
     places = f"{os.environ['PATH']}:/usr/sbin"
     program, passwords = (shutil.which(name, path=places) for name in ("mosquitto", "mosquitto_passwd"))
     openssl = shutil.which("openssl")
     if program is None or passwords is None or openssl is None:
         pytest.skip("needs mosquitto and openssl (Debian packages mosquitto, openssl)")
     certificate, key, password = (tmp_path / name for name in ("certificate.pem", "key.pem", "passwords"))
-    kind = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    kind = (
+        f"req -x509 -newkey rsa:2048 -nodes -days {days} -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1"
+    )
     subprocess.run(
         [openssl, *kind.split(), "-keyout", str(key), "-out", str(certificate)],
         check=True,
@@ -409,8 +415,13 @@ def test_mosquitto_with_password_and_tls(
 
 
 @pytest.mark.parametrize(
-    ("who", "ca", "what"),
-    [("ann:wrong", True, "Not authorized"), ("ann:p%40ss", False, "certificate verify failed")],
+    ("mosquitto", "who", "ca", "what"),
+    [
+        (2, "ann:wrong", True, "does not let ann in"),
+        (2, "ann:p%40ss", False, "certificate verify failed: self-signed certificate;"),
+        (0, "ann:p%40ss", True, "certificate verify failed: certificate has expired;"),
+    ],
+    indirect=["mosquitto"],
 )
 def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     lockstep: LockstepServer,

@@ -1,0 +1,49 @@
+"""A bus with its embedded broker, the short of it; test_bus.py has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from bus_client import Client
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.bus import Bus
+from sitl_bridge.bus.messages import PUBLISHED
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation
+
+
+@pytest.mark.timeout(120)
+def test_state_commands_refusals_and_duplicates_over_the_embedded_broker(
+    make_simulation: Callable[..., Simulation],
+    free_port: Callable[[], int],
+    wait_for: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    address = BusAddress.parse(f"embedded:{free_port()}?run=run")
+    with (
+        LockstepServer(make_simulation("iris"), ports=[free_port()]) as server,
+        Bus(server, address, run="run", directory=tmp_path / "bus") as bus,
+    ):
+        wait_for(bus.connected.is_set, "the broker")
+        client = Client(bus.port)
+        wait_for(lambda: client.last("vehicle/0/state"), "the state")
+        gust = {"steady": {"speed": 4.0, "direction": 180.0}}
+        client.do(wait_for, "command/wind", request_id="wind", wind=gust)
+        assert server.simulation.world.wind[0]["steady"][0] == pytest.approx(4.0)
+        wait_for(lambda: client.last("world")["steady_wind"][0] == pytest.approx(4.0), "the wind")
+        again = client.ask(wait_for, "command/wind", request_id="wind", wind={"steady": {"speed": 9.0}})
+        assert (again.accepted, again.duplicate) == (True, True)
+        assert server.simulation.world.wind[0]["steady"][0] == pytest.approx(4.0)
+        refused = client.ask(wait_for, "vehicle/0/command/rotor", rotor=7)
+        assert (refused.accepted, refused.reason) == (False, "the vehicle has rotors 0 to 3, not 7")
+        client.do(wait_for, "vehicle/0/command/rotor", rotor=2)
+        wait_for(lambda: client.heard["sitl/run/vehicle/0/event"], "the event")
+        assert set(client.messages()) == set(PUBLISHED)
+        client.close()
+    assert bus.failure is None
+    assert set(psutil.Process().children(recursive=True)) <= before
