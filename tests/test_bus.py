@@ -358,23 +358,22 @@ def _listens(port: int) -> bool:
 def mosquitto(
     request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[], int], wait_for: Wait
 ) -> Iterator[tuple[int, Path]]:
-    """A mosquitto that wants TLS and ann's password: its port and its certificate of some days."""
-    days = getattr(request, "param", 2)
+    """A mosquitto that wants TLS and ann's password: its port and its certificate, a fresh or an old one."""
     places = f"{os.environ['PATH']}:/usr/sbin"
     program, passwords = (shutil.which(name, path=places) for name in ("mosquitto", "mosquitto_passwd"))
     openssl = shutil.which("openssl")
     if program is None or passwords is None or openssl is None:
         pytest.skip("needs mosquitto and openssl (Debian packages mosquitto, openssl)")
     certificate, key, password = (tmp_path / name for name in ("certificate.pem", "key.pem", "passwords"))
-    kind = (
-        f"req -x509 -newkey rsa:2048 -nodes -days {days} -subj /CN=localhost "
-        "-addext subjectAltName=IP:127.0.0.1"
-    )
+    kind = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
     subprocess.run(
         [openssl, *kind.split(), "-keyout", str(key), "-out", str(certificate)],
         check=True,
         capture_output=True,
     )
+    if getattr(request, "param", "fresh") == "old":
+        sign = [openssl, "x509", "-in", str(certificate), "-signkey", str(key), "-days", "-1"]
+        subprocess.run([*sign, "-out", str(certificate)], check=True, capture_output=True)
     subprocess.run([passwords, "-b", "-c", password, "ann", "p@ss"], check=True)
     port = free_port()
     settings = tmp_path / "mosquitto.conf"
@@ -417,9 +416,9 @@ def test_mosquitto_with_password_and_tls(
 @pytest.mark.parametrize(
     ("mosquitto", "who", "ca", "what"),
     [
-        (2, "ann:wrong", True, "does not let ann in"),
-        (2, "ann:p%40ss", False, "certificate verify failed: self-signed certificate;"),
-        (0, "ann:p%40ss", True, "certificate verify failed: certificate has expired;"),
+        ("fresh", "ann:wrong", True, "does not let ann in"),
+        ("fresh", "ann:p%40ss", False, "certificate verify failed: self-signed certificate;"),
+        ("old", "ann:p%40ss", True, "certificate verify failed: certificate has expired;"),
     ],
     indirect=["mosquitto"],
 )
