@@ -84,6 +84,12 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
                 f"never closer than {flown['true_least_separation_m']:.2f} m"
             )
         )
+    if outcome.closest is not None:
+        near = outcome.closest
+        first, second = (outcome.names[i] for i in near.vehicles)
+        parts.append(
+            Text(f"nearest two in the air: {first} and {second}, {near.distance:.2f} m at {near.time:.1f} s")
+        )
     if outcome.reason:
         parts.append(Text(outcome.reason, "red"))
     if notes:

@@ -24,6 +24,7 @@ from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight import schedule
 from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings, faults_of, require_free_udp
+from sitl_bridge.flight.distances import Closest, closest
 from sitl_bridge.flight.flown_by import FlownBy
 from sitl_bridge.flight.formation.truth import add_truth
 from sitl_bridge.flight.mission_process import MissionProcess
@@ -69,6 +70,10 @@ RUN_DIRECTORY = "{run}"
 ORDERS = "{orders}"
 """Word of a mission's command in whose place the file descriptor is put from which it takes orders."""
 
+CLOSEST_RATE = 50.0
+"""Hz at which the truth is searched for the nearest two: at a closing speed of 4 m/s they pass one another
+within 4 cm of a sample, which at a metre makes a millimetre."""
+
 READY_LIMIT = 30.0
 """s of wall time to the first connection of PX4, which takes well under one."""
 
@@ -93,6 +98,7 @@ class FleetSettings:
         proximity: what vehicles do to one another.
         events: that befall them.
         bus: broker to publish the flight on; None for none.
+        separation: m that any two in the air must keep in truth, or the flight has failed.
     """
 
     vehicles: tuple[VehicleSettings, ...]
@@ -108,6 +114,7 @@ class FleetSettings:
     proximity: Proximity | None = None
     events: tuple[schedule.EventSpecification, ...] = ()
     bus: BusAddress | None = None
+    separation: float = 0.0
 
     def check(self) -> tuple[tuple[FlownBy, Plan | None], ...]:
         """Look for everything that would go wrong later.
@@ -164,6 +171,7 @@ class FleetOutcome:
         vehicles: how each vehicle's flight ended, with the figures of its log where it left one.
         collisions: (k,) COLLISION between vehicles.
         collision_count: of them in all.
+        closest: the two that came nearest in the air; None where no two were there.
         logs: what is where.
         formation: m, of a formation that was flown; see ``add_truth``.
     """
@@ -175,6 +183,7 @@ class FleetOutcome:
     vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
     collisions: Any
     collision_count: int
+    closest: Closest | None
     logs: Mapping[str, Path]
     formation: Mapping[str, float] = field(default_factory=dict)
 
@@ -620,13 +629,20 @@ class FleetSession:
             for aircraft in self.aircraft
         )
         # matplotlib takes half a second to load, which no flight waits for at its start.
-        from sitl_bridge.flight.fleet_picture import draw_fleet
+        from sitl_bridge.flight.fleet_picture import draw_fleet, thinned
 
         picture = self.directory.path / "fleet.png"
         names = [aircraft.settings.name for aircraft in self.aircraft]
         logs = self.logs
         if draw_fleet(self.directory.truth, names, picture, self.fleet.name):
             logs["picture"] = picture
+        near = closest(*thinned(self.directory.truth, len(names), CLOSEST_RATE))
+        if not self._reason and near is not None and near.distance < self.fleet.separation:
+            first, second = (names[i] for i in near.vehicles)
+            self._reason = (
+                f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s; "
+                f"{self.fleet.separation:g} m had to be kept"
+            )
         outcome = FleetOutcome(
             self.fleet.name,
             tuple(names),
@@ -635,6 +651,7 @@ class FleetSession:
             vehicles,
             self.simulation.collisions,
             int(self.simulation.proximity[0]["count"]),
+            near,
             logs,
             add_truth(self.directory.path / "formation", self.directory.truth, len(self.aircraft)),
         )
@@ -653,11 +670,18 @@ class FleetSession:
                 "succeeded": outcome.succeeded,
                 "reason": outcome.reason,
                 "collision_count": outcome.collision_count,
+                "closest": None if outcome.closest is None else closest_words(outcome.closest, outcome.names),
                 "collisions": [collision_words(row, self.simulation.names) for row in outcome.collisions],
                 "logs": {name: str(path) for name, path in outcome.logs.items()},
                 "vehicles": parts,
             },
         )
+
+
+def closest_words(near: Closest, names: tuple[str, ...]) -> dict[str, Any]:
+    """The nearest two as plain values."""
+    vehicles = [names[i] for i in near.vehicles]
+    return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
 
 
 def collision_words(row: Any, names: tuple[str, ...]) -> dict[str, Any]:

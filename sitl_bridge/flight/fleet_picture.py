@@ -58,12 +58,12 @@ def draw_fleet(truth: Path, names: list[str], path: Path, title: str) -> bool:
     return True
 
 
-def thinned(truth: Path, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(k,) s and (k, n, 3) m NED of the truth, at RATE."""
+def thinned(truth: Path, count: int, rate: float = RATE) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(k,) s and (k, n, 3) m NED of the truth, at ``rate`` Hz."""
     table: Any = read_truth(truth)
     rows = len(table) // count
     every = (
-        max(1, round(1e6 / RATE / max(int(table["time"][count] - table["time"][0]), 1))) if rows > 1 else 1
+        max(1, round(1e6 / rate / max(int(table["time"][count] - table["time"][0]), 1))) if rows > 1 else 1
     )
     table = table[: rows * count].reshape(rows, count)[::every]
     axes = [table[f"position_{axis}"] for axis in ("north", "east", "down")]

@@ -8,10 +8,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from sitl_bridge.hil.ports import offboard_port
 
 Place = tuple[float, float, float]
 """deg latitude, deg longitude, m AMSL."""
+
+
+LANDING_SEPARATION = 1.5
+"""m on the ground between two vehicles under which they do not land where they are: two metres of an
+ordinary fix's error between them would put one on the other, and one above another would land on it."""
 
 
 def instance_url(instance: int) -> str:
@@ -55,6 +62,13 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argpa
             f"{len(options.url)} vehicles need {len(options.url)} --system, not {len(options.system)}"
         )
     return options
+
+
+def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+    """Whether all are LANDING_SEPARATION apart on the ground."""
+    apart = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    return bool(apart.min() >= LANDING_SEPARATION)
 
 
 def _range(text: str) -> list[int]:

@@ -21,8 +21,11 @@ from sitl_bridge.config.yaml_file import read, validate
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.aircraft import LAST_INSTANCE, VehicleSettings, faults_of
+from sitl_bridge.flight.avoidance import launch
+from sitl_bridge.flight.avoidance import scenario as avoidance
+from sitl_bridge.flight.avoidance.scenario import is_avoidance
 from sitl_bridge.flight.fleet import ORDERS, RUN_DIRECTORY, FleetSettings
-from sitl_bridge.flight.flown_by import Choice
+from sitl_bridge.flight.flown_by import Choice, who_flies
 from sitl_bridge.flight.formation.scenario import FormationSpecification, load_formation
 from sitl_bridge.flight.mission_process import check_mission
 from sitl_bridge.flight.schedule import EventSpecification
@@ -149,9 +152,12 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
 
     Raises:
         ConfigurationError: with every fault of the file and its line, or of what it names.
-        UserError: for a formation that cannot be flown.
+        UserError: for a formation or an avoidance scenario that cannot be flown.
     """
-    made = validate(Scenario, read(file))
+    document = read(file)
+    if is_avoidance(document.data):
+        return _avoidance(file, choices)
+    made = validate(Scenario, document)
     world = choices.world or _placed_world(made.world, file.parent)
     vehicles = _vehicles(made, file, choices)
     settings = FleetSettings(
@@ -174,6 +180,55 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
     if twice:
         raise ConfigurationError(str(file), [f"vehicles: two are called {', '.join(twice)}"])
     return settings
+
+
+def _avoidance(file: Path, choices: Choices) -> FleetSettings:
+    """Settings of an avoidance scenario, whose vehicles stand below their first points."""
+    scenario = avoidance.load_scenario(file)
+    airframe = load_airframe(launch.airframe_of(scenario, file))
+    launch.check_launch(scenario, launch.lasting_deviation(scenario, airframe), str(file))
+    if choices.arguments:
+        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(choices.arguments)}"])
+    world, seed = choices.world or launch.world_of(scenario), choices.seed or 0
+    vehicles = tuple(
+        VehicleSettings(
+            airframe,
+            name=plan.name,
+            position=(*plan.start()[:2], 0.0),
+            yaw=plan.yaw,
+            instance=choices.instance + number,
+            autopilot=choices.autopilot,
+        )
+        for number, plan in enumerate(scenario.plans())
+    )
+    stack = "builtin" if who_flies(choices.autopilot, choices.px4).px4 is None else "px4"
+    command = _flock_command("avoidance", file, world, vehicles)
+    return FleetSettings(
+        vehicles=vehicles,
+        name=scenario.name,
+        world=world,
+        seed=seed,
+        speed=choices.speed,
+        px4=choices.px4,
+        runs=choices.runs,
+        mission=(*command, "--seed", str(seed), "--stack", stack),
+        time_limit=math.inf if choices.time_limit is None else choices.time_limit,
+        proximity=Proximity(**ProximitySpecification().model_dump()),
+        bus=choices.bus,
+        separation=scenario.controller.distances.minimum,
+    )
+
+
+def _flock_command(
+    kind: str, file: Path, world: WorldSpecification, vehicles: tuple[VehicleSettings, ...]
+) -> tuple[str, ...]:
+    """Command of the interpreter that flies a formation or an avoidance scenario."""
+    origin = world.origin
+    command = ["-m", f"sitl_bridge.flight.{kind}.fly", str(file), "--output", RUN_DIRECTORY]
+    command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
+    for vehicle in vehicles:
+        command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
+    return tuple(command)
 
 
 def _placed_world(world: WorldSpecification, directory: Path) -> WorldSpecification:
@@ -241,14 +296,8 @@ def _mission(
 ) -> tuple[str, ...] | None:
     """Command of the interpreter that flies all vehicles; None where each has a mission of its own."""
     if made.formation is not None:
-        origin = world.origin
-        command = ["-m", "sitl_bridge.flight.formation.fly", str(file), "--output", RUN_DIRECTORY]
-        command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
-        if choices.bus is not None:
-            command += ["--orders", ORDERS]
-        for vehicle in vehicles:
-            command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
-        return tuple(command)
+        command = _flock_command("formation", file, world, vehicles)
+        return (*command, "--orders", ORDERS) if choices.bus is not None else command
     if made.mission is None:
         return None
     script = file.parent / made.mission

@@ -169,6 +169,20 @@ class Link(_Part):
     loss: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
 
 
+class FlightPlan(_Part):
+    """How a flight stack flies it; nothing of a run without one.
+
+    Attributes:
+        airframe: name or file, of every vehicle.
+        position_deviation: m an axis, by which a vehicle is wrong about its place in the common frame for
+            longer than a few reports; None takes it from the airframe's receiver.  Distances are widened by
+            it as by any other uncertainty (eq. 15).
+    """
+
+    airframe: str = "iris_rtk"
+    position_deviation: NotNegative | None = None
+
+
 class Scenario(_Part):
     """A flight of several vehicles.
 
@@ -183,6 +197,7 @@ class Scenario(_Part):
         wind: m/s NED, steady.
         controller: settings of every vehicle's controller; an attitude model among them goes before the one
             identified on the airframe that flies.
+        flight: how a flight stack flies it.
         tolerance: m from the goal within which a vehicle has arrived.
     """
 
@@ -199,6 +214,7 @@ class Scenario(_Part):
     link: Link = Link()
     wind: Point = (0.0, 0.0, 0.0)
     controller: ControllerSettings = ControllerSettings()
+    flight: FlightPlan = FlightPlan()
     tolerance: Positive = 0.3
 
     def plans(self) -> tuple[VehiclePlan, ...]:
@@ -219,6 +235,16 @@ class Scenario(_Part):
         """Whom each vehicle avoids."""
         names = [plan.name for plan in self.plans()]
         return priority_graph(names, self.priority) if self.priority else full_graph(names)
+
+
+def is_avoidance(data: Any) -> bool:
+    """Whether data of a file are of this kind: no other has a duration, a circle or routes."""
+    if not isinstance(data, dict):
+        return False
+    vehicles = data.get("vehicles")
+    groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
+    own = any("route" in group or "table" in group for group in groups)
+    return own or "duration" in data or "circle" in data
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -276,7 +302,7 @@ def flight_faults(scenario: Scenario) -> Iterator[tuple[tuple[Any, ...], str]]:
         apart = math.dist(first.start(), second.start())
         if apart < minimum:
             yield where, f"{first.name} and {second.name} start {apart:.2f} m apart; {minimum} m must be kept"
-        ends = (_goal(first), _goal(second))
+        ends = (goal(first), goal(second))
         apart = math.dist(*ends)
         if apart < minimum:
             yield where, f"{first.name} and {second.name} end {apart:.2f} m apart; {minimum} m must be kept"
@@ -287,7 +313,8 @@ def _is_table(plan: VehiclePlan) -> bool:
     return len(times) >= 2 and all(a < b for a, b in itertools.pairwise(times))
 
 
-def _goal(plan: VehiclePlan) -> tuple[float, float, float]:
+def goal(plan: VehiclePlan) -> tuple[float, float, float]:
+    """m NED of where a vehicle's reference ends."""
     return plan.route[-1] if plan.route else plan.table[-1][1:]
 
 
@@ -322,7 +349,7 @@ def _reference_faults(
     distances = scenario.controller.distances
     entities = obstacle_entities(scenario.bodies(), distances)
     normal = np.zeros(3)
-    for what, point in (("starts", plan.start()), ("ends", _goal(plan))):
+    for what, point in (("starts", plan.start()), ("ends", goal(plan))):
         for i, entity in enumerate(entities):
             clear = separation(entity, np.array(point), 0.0, normal)
             if clear < distances.obstacle_minimum:

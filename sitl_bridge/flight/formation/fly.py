@@ -11,16 +11,14 @@ import asyncio
 import contextlib
 import gc
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import numpy as np
 from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.flock_script import flock_command_line, parse
+from sitl_bridge.flight.flock_script import clear_to_land, flock_command_line, parse
 from sitl_bridge.flight.formation.departure import Action
 from sitl_bridge.flight.formation.flock import Setpoints, States, fly_async
 from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Place, Say, connect_flock
@@ -37,10 +35,6 @@ LANDING_SPACING = 3.0
 
 SLOW_ATTITUDE = 5.0
 """Hz of attitudes that nothing is steered by."""
-
-LANDING_SEPARATION = 1.5
-"""m on the ground between two vehicles under which they do not land where they are: two metres of an
-ordinary fix's error between them would put one on the other, and one above another would land on it."""
 
 
 async def fly_formation(
@@ -116,18 +110,11 @@ class _Flight:
 
     async def fly(self) -> Result:
         formation, flock = self.formation, self.flock
-        begun, start, flock.longest = time.monotonic(), flock.time, 0.0
         notice = formation.conduct.notice
         self._planned_end = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
-        await fly_async(formation, flock, self._end, self._watch)
+        await flock.steer(formation, self._end, self._watch)
         self._phase = "lands"
         result = self.recording.result(self.plan)
-        pace = (flock.time - start) / (time.monotonic() - begun)
-        flock.say(
-            f"flown in {pace:.2f} x real time, with a tick every {1e3 * flock.interval:.0f} ms of the "
-            f"vehicles' time, the longest after {1e3 * flock.longest:.0f} ms, and {1e3 * flock.delay:.0f} ms "
-            "from states to setpoints"
-        )
         flock.say(verdict(result))
         await self._spread()
         for task in self._leaving:
@@ -203,13 +190,6 @@ async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    """Whether all are LANDING_SEPARATION apart on the ground."""
-    apart = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    return bool(apart.min() >= LANDING_SEPARATION)
 
 
 # ---------------------------------------------------------------- from the command line

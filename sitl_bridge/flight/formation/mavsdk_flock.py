@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.geography import Projection
 from sitl_bridge.flight.formation.departure import Action
-from sitl_bridge.flight.formation.flock import Mask, Setpoints, States
+from sitl_bridge.flight.formation.flock import Mask, Setpoints, States, Steered, Watch, fly_async
 from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.trajectory import minimum_jerk, move_time
 from sitl_bridge.flight.keep_up import Announcer
@@ -51,8 +51,8 @@ Say: TypeAlias = Callable[[str], None]
 Place: TypeAlias = tuple[float, float, float]
 """deg latitude, deg longitude, m AMSL."""
 
-PERIOD = 0.05
-"""s of the flock's clock between two ticks: the rate at which the vehicles report."""
+RATE = SETPOINT_RATE
+"""Hz of the flock's clock at which vehicles report, and of its ticks, where nothing else is asked for."""
 
 GONE_AFTER, GONE_AFTER_WALL = 1.0, 0.5
 """s of the flock's clock, and of the wall's, without news of a vehicle after which it counts as gone.  The
@@ -129,8 +129,13 @@ class Member(Vehicle):
         """Pass a line on, with the vehicle's number."""
         self._say(f"[{self.time:9.2f} s] vehicle {self.number}: {text}")
 
-    async def quieten(self) -> None:
-        """Ask for each of UNREAD once a second only; a vehicle that will not goes on as it does."""
+    async def quieten(self, rate: float) -> None:
+        """Ask for what is read at ``rate`` Hz, for each of UNREAD once a second only.
+
+        A vehicle that will not goes on as it does.
+        """
+        if rate != SETPOINT_RATE:  # which it was asked for as it was connected
+            await within(2.0, self.telemetry.set_rate_position_velocity_ned(rate))
         for message in UNREAD:
             fields = {
                 "target_system": self.system_id, "target_component": 1, "confirmation": 0,
@@ -196,22 +201,25 @@ class MavsdkFlock:
 
     Args:
         say: takes lines for the user.
+        rate: Hz of the flock's clock, of reports and ticks.
 
     Attributes:
         members: connected, in the order of the formation.
         time: s of the flock's clock.
-        interval: s of it between ticks, the mean over some twenty; longer than PERIOD where the computer
-            does not keep up with the vehicles.
+        period: s of it that are to pass between two ticks.
+        interval: s of it between ticks, the mean over some twenty; longer than the period where the computer
+            does not keep up with the vehicles, or they report more seldom.
         longest: s between any two ticks in flight.
         delay: s of it from a tick's states to its setpoints on their way, the mean over some twenty.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, rate: float = RATE) -> None:
         self.members: list[Member] = []
+        self.period = 1.0 / rate
         self.say = say
         self.time = -math.inf
         self._ticked = -math.inf
-        self.interval, self.longest, self.delay = PERIOD, 0.0, 0.0
+        self.interval, self.longest, self.delay = self.period, 0.0, 0.0
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._announcer = Announcer()
@@ -231,7 +239,7 @@ class MavsdkFlock:
         clock = member.clock
         if clock <= self.time:
             return
-        due = self._ticked + PERIOD
+        due = self._ticked + self.period
         came_due = self.time < due <= clock
         self.time, self._moment = clock, time.monotonic()
         self._measure_pace()
@@ -254,13 +262,13 @@ class MavsdkFlock:
         return min(now, self._ticked + KEEP_UP) if waited_for else now
 
     async def next_states(self) -> States:
-        """Of the next tick, ``PERIOD`` after the last.
+        """Of the next tick, a period after the last.
 
         Raises:
             MissionFailedError: when no vehicle has been heard of for ``SILENCE_LIMIT`` s of wall time.
         """
         self._news.clear()
-        if self.time < self._ticked + PERIOD:
+        if self.time < self._ticked + self.period:
             try:
                 async with asyncio.timeout(SILENCE_LIMIT):
                     await self._news.wait()
@@ -335,6 +343,18 @@ class MavsdkFlock:
     def let_go(self) -> None:
         """No more setpoints for now: a simulation that waits for this program need not."""
         self._announcer.until(None)
+
+    async def steer(self, steered: Steered, until: int | Callable[[], int], watch: Watch) -> None:
+        """Fly by what ``steered`` tells until us of the flock's clock, see ``fly_async``; then say how well
+        this computer kept up with the vehicles."""
+        begun, start, self.longest = time.monotonic(), self.time, 0.0
+        await fly_async(steered, self, until, watch)
+        pace = (self.time - start) / (time.monotonic() - begun)
+        self.say(
+            f"flown in {pace:.2f} x real time, with a tick every {1e3 * self.interval:.0f} ms of the "
+            f"vehicles' time, the longest after {1e3 * self.longest:.0f} ms, and {1e3 * self.delay:.0f} ms "
+            "from states to setpoints"
+        )
 
     # ---------------------------------------------------------------- before the flight
 
@@ -619,6 +639,7 @@ async def connect_flock(
     systems: Sequence[int] | None = None,
     limit: float = 60.0,
     attitude_rate: float = SETPOINT_RATE,
+    rate: float = RATE,
 ) -> AsyncIterator[MavsdkFlock]:
     """Connect to n autopilots and yield them as a flock, watched.
 
@@ -630,7 +651,8 @@ async def connect_flock(
             first autopilot that is new on each.
         limit: s of wall time for all to be heard.
         attitude_rate: Hz of the vehicles' clock at which they tell their attitude; their positions come at
-            SETPOINT_RATE.
+            ``rate``.
+        rate: Hz of the vehicles' clocks, of their reports and the flock's ticks.
 
     Raises:
         MissionFailedError: when a URL is wrong or its port taken, or a vehicle is not heard in time.
@@ -639,7 +661,7 @@ async def connect_flock(
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * len(urls) + 4, "mavsdk"))
     one = mavsdk.Mavsdk(mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION))
     try:
-        flock = MavsdkFlock(say)
+        flock = MavsdkFlock(say, rate)
         found = await _find_all(one, urls, systems, limit)
         async with contextlib.AsyncExitStack() as stack:
             for number, raw in enumerate(found):
@@ -648,7 +670,7 @@ async def connect_flock(
                 flock.members.append(member)
                 member.listen()
                 await stack.enter_async_context(watched(member))
-            await _together(member.quieten() for member in flock.members)
+            await _together(member.quieten(rate) for member in flock.members)
             yield flock
     finally:
         log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
