@@ -444,11 +444,14 @@ def reason(refusal: MavsdkError) -> str:
 
 
 def keep_mavsdk_quiet() -> None:
-    """Send MAVSDK's own log lines of level warning and above to stderr, and drop the rest."""
+    """Send MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the rest."""
+    last = ""
 
     def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
+        nonlocal last
         # PX4's status texts pass through this log as well; Vehicle prints them itself.
-        if level >= LogLevel.WARN and not message.startswith("MAVLink:"):
+        if level >= LogLevel.WARN and not message.startswith("MAVLink:") and message != last:
+            last = message
             print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
         return True
 
