@@ -19,6 +19,7 @@ from bus_client import Client
 
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.messages import PUBLISHED
+from sitl_bridge.flight.vehicle import SILENCE_LIMIT
 
 # Flights wait for whoever else uses the machine.
 pytestmark = pytest.mark.timeout(1200)
@@ -108,6 +109,7 @@ def test_a_flight_is_seen_whole_and_steered(
         client.do(wait_for, "command/step", count=10)
         wait_for(lambda: client.last("clock")["steps"] == steps + 10, "ten steps")
         assert client.ask(wait_for, "command/step", request_id="wind", count=10).duplicate
+        time.sleep(SILENCE_LIMIT + 3.0)  # the mission is not to take the vehicle for lost
         client.do(wait_for, "command/resume")
         client.do(wait_for, "vehicle/0/command/fault", sensor="magnetometer", fault="off")
         wait_for(lambda: client.last("vehicle/0/health")["faults"], "the fault")
@@ -190,6 +192,9 @@ def _order(client: Client, wait_for: Wait) -> None:
     # Ranks of a V are spacing/sqrt(2) m apart, also to the sides: one to the left, two to the right.
     wide = 3.0 * 6.0 / np.sqrt(2.0)
     wait_for(lambda: width(0, 1, 2, 3) == pytest.approx(wide, abs=0.7), "the V", END)
+    client.do(wait_for, "command/pause")
+    time.sleep(SILENCE_LIMIT + 3.0)
+    client.do(wait_for, "command/resume")
     client.do(wait_for, "command/formation", scale=1.3)
     wait_for(lambda: width(0, 1, 2, 3) == pytest.approx(1.3 * wide, abs=0.7), "the wider V", END)
     for values, reason in (

@@ -214,8 +214,8 @@ class Aircraft:
         )
         return self.monitor
 
-    def start_mission(self) -> None:
-        """Start the mission of its own, where it has one."""
+    def start_mission(self, variables: Mapping[str, str]) -> None:
+        """Start the mission of its own, where it has one, with more variables in its environment."""
         settings = self.settings
         if settings.mission is None:
             return
@@ -224,7 +224,7 @@ class Aircraft:
         else:
             command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1)}
-        self.mission = MissionProcess(command, environment, self._say)
+        self.mission = MissionProcess(command, {**environment, **variables}, self._say)
 
     def stop_mission(self) -> None:
         """End its mission."""

@@ -22,7 +22,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.compiled import announced
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight import schedule
+from sitl_bridge.flight import paused, schedule
 from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings, faults_of, require_free_udp
 from sitl_bridge.flight.distances import Closest, closest
 from sitl_bridge.flight.flown_by import FlownBy
@@ -473,6 +473,7 @@ class FleetSession:
         while True:
             progress = self._final = self.fleet_progress()
             on_progress(progress)
+            self._mark_pause(progress.server.paused)
             now = time.monotonic()
             if progress.server.steps != last_steps or progress.server.paused:
                 last_steps, moved = progress.server.steps, now
@@ -482,20 +483,33 @@ class FleetSession:
             if reason or self._over():
                 break
             time.sleep(TICK)
+        self._mark_pause(held=False)
         self._wall = time.monotonic() - self._begun
         self._reason = reason or self._mission_reason() or self._losses()
         return not self._reason
 
+    @property
+    def _pause_mark(self) -> Path:
+        """The file that is there while time is held."""
+        return self.directory.path.resolve() / "paused"
+
+    def _mark_pause(self, held: bool) -> None:
+        """Let missions know that nobody is lost who does not speak."""
+        if held:
+            self._pause_mark.touch()
+        else:
+            self._pause_mark.unlink(missing_ok=True)
+
     def _start_missions(self) -> None:
         for aircraft in self.aircraft:
-            aircraft.start_mission()
+            aircraft.start_mission({paused.VARIABLE: str(self._pause_mark)})
         if self.fleet.mission is not None:
             words = {RUN_DIRECTORY: str(self.directory.path)}
             inherited = [] if self._orders is None else [self._orders.other.fileno()]
             if inherited:
                 words[ORDERS] = str(inherited[0])
             command = [words.get(word, word) for word in self.fleet.mission]
-            variables = {FLEET_VARIABLE: str(self.members)}
+            variables = {FLEET_VARIABLE: str(self.members), paused.VARIABLE: str(self._pause_mark)}
             self._mission = MissionProcess(command, variables, self.say, inherited, self.server.run_until)
             if self._orders is not None:
                 self._orders.begin()

@@ -27,6 +27,7 @@ from mavsdk.logging import LogLevel, log_subscribe
 from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.paused import paused
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
@@ -124,16 +125,20 @@ class Vehicle:
         print(f"{self.prefix}[{self.time:9.2f} s] {text}", flush=True)
 
     async def changed(self) -> None:
-        """Return at the next thing the vehicle says.
+        """Return at the next thing the vehicle says, or now and then while its simulation is paused.
 
         Raises:
             MissionFailedError: when its clock stands still for ``SILENCE_LIMIT`` seconds of wall time.
         """
+        if paused():
+            self._ticked = asyncio.get_running_loop().time()
         # Not wait_for: that of Python 3.11 may swallow a cancellation (CPython gh-86296).
         try:
             async with asyncio.timeout_at(self._ticked + SILENCE_LIMIT):
                 await self._update.wait()
         except TimeoutError:
+            if paused():
+                return
             raise MissionFailedError(
                 f"the clock of the vehicle on {self.url} (ATTITUDE messages) has stood still for "
                 f"{SILENCE_LIMIT:.0f} s: the vehicle stopped, its simulation is paused, or the link is cut"

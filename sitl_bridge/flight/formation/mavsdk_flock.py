@@ -33,6 +33,7 @@ from sitl_bridge.flight.formation.flock import Mask, Setpoints, States, Steered,
 from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.trajectory import minimum_jerk, move_time
 from sitl_bridge.flight.keep_up import Announcer
+from sitl_bridge.flight.paused import paused
 from sitl_bridge.flight.vehicle import (
     SETPOINT_RATE,
     SILENCE_LIMIT,
@@ -269,20 +270,26 @@ class MavsdkFlock:
         """
         self._news.clear()
         if self.time < self._ticked + self.period:
-            try:
-                async with asyncio.timeout(SILENCE_LIMIT):
-                    await self._news.wait()
-            except TimeoutError:
-                raise MissionFailedError(
-                    f"none of the {len(self)} vehicles has been heard of for {SILENCE_LIMIT:.0f} s: they "
-                    "stopped, their simulation is paused, or the link is cut"
-                ) from None
+            await self._wait_for_news()
         if math.isfinite(self._ticked):
             took = self.time - self._ticked
             self.interval += MEAN_OVER * (min(took, LONGEST_EXTRAPOLATION) - self.interval)
             self.longest = max(self.longest, took)
         self._ticked = self.time
         return self.states()
+
+    async def _wait_for_news(self) -> None:
+        silent = 0.0
+        while silent < SILENCE_LIMIT:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._news.wait()
+                    return
+            silent = 0.0 if paused() else silent + 1.0
+        raise MissionFailedError(
+            f"none of the {len(self)} vehicles has been heard of for {SILENCE_LIMIT:.0f} s: they "
+            "stopped, their simulation is paused, or the link is cut"
+        )
 
     def states(self) -> States:
         """Of this moment."""
