@@ -1,0 +1,30 @@
+"""The attitude models kept for the iris are those that a new flight gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from px4_flights import MISSIONS, fly
+
+from sitl_bridge.flight.avoidance.identification import Stack, identified_model, identify
+from sitl_bridge.flight.avoidance.recorded import read_flight
+
+
+@pytest.mark.parametrize(
+    "stack", [pytest.param("px4", marks=pytest.mark.px4), pytest.param("builtin", marks=pytest.mark.slow)]
+)
+def test_a_new_flight_gives_the_model_that_is_kept(stack: Stack, tmp_path: Path) -> None:
+    # At four times real time: a script's setpoints come late by wall time, which is no part of the response.
+    outcome, record, _ = fly(MISSIONS / "offboard_attitude.py", tmp_path, autopilot=stack, speed=4.0)
+    assert outcome.succeeded, outcome.reason
+    flight = read_flight(record.path)
+    found = identify(flight.time, flight.truth, flight.commands, airframe="iris", stack=flight.stack).model
+    kept = identified_model("iris", stack)
+    assert kept is not None
+    assert found.roll_gain == pytest.approx(kept.model.roll_gain, abs=0.02)
+    assert found.pitch_gain == pytest.approx(kept.model.pitch_gain, abs=0.02)
+    # Setpoints are logged every 48 ms.
+    assert found.roll_time_constant == pytest.approx(kept.model.roll_time_constant, abs=0.024)
+    assert found.pitch_time_constant == pytest.approx(kept.model.pitch_time_constant, abs=0.024)
+    assert found.drag == pytest.approx(kept.model.drag, rel=0.1)
