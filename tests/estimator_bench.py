@@ -78,7 +78,7 @@ def _measure_rest(m: Any, memories: Any, slots: Any) -> None:
 @compiled
 def _fly(
     vehicles: Any, states: Any, path: Any, environment: Any, sensors: Any, memories: Any, slots: Any,
-    measurements: Any, estimators: Any, estimates: Any, offsets: Any, speed_errors: Any, stamp_error: int,
+    measurements: Any, estimators: Any, estimates: Any, offsets: Any, stamp_error: int,
     time: int, first: int, last: int,
 ) -> None:  # fmt: skip
     for k in range(first, last):
@@ -104,7 +104,7 @@ def _fly(
             m.gps_time += stamp_error
             if m.gps_fresh:
                 for a in range(3):
-                    m.gps_velocity[a] = np.rint((m.gps_velocity[a] + speed_errors[i, a]) * 1e2) * 1e-2
+                    m.gps_velocity[a] = np.rint(m.gps_velocity[a] * 1e2) * 1e-2
 
 
 @dataclass
@@ -226,7 +226,6 @@ class Bench:
         self.estimators[:] = estimator_record(airframe, self.world, START)
         self.estimates = np.zeros(n, ESTIMATE)
         self.offsets = np.zeros((n, 3))
-        self.speed_errors = np.zeros((n, 3))
         self.stamp_error = 0
         self.step = 0
 
@@ -243,7 +242,7 @@ class Bench:
         _fly(
             self.vehicles, self.states, self.path, self.world.environment, self.sensors, self.memories,
             self.slots, self.measurements, self.estimators, self.estimates, self.offsets,
-            self.speed_errors, self.stamp_error, START + self.step * STEP, self.step, last,
+            self.stamp_error, START + self.step * STEP, self.step, last,
         )  # fmt: skip
         self.step = last
 

@@ -44,10 +44,11 @@ class Given:
         self.wrench_given = self.effect @ self.thrusts
 
     def _thrusts(self, commands: Floats) -> Floats:
-        """Thrusts by the record's own curve, read backwards."""
+        """Thrusts by the record's own curve, read backwards; below its least command a rotor rests."""
         share = np.linspace(0.0, 1.0, self.record["curve"].shape[1])
         roots = np.array([np.interp(c, self.record["curve"][k], share) for k, c in enumerate(commands)])
-        return np.asarray(self.low + (self.high - self.low) * roots**2)
+        turning = commands >= self.record["curve"][: self.n, 0]
+        return np.where(turning, self.low + (self.high - self.low) * roots**2, 0.0)
 
     def could_turn(self) -> bool:
         """Whether some thrusts within the limits have these roll and pitch moments, by linear programming."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sitl_bridge.autopilot.fleet import Fleet, Member
+from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
 TAKEOFF, LAND, ARM = 22, 21, 400
+AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 
 
 class Flown:
@@ -69,3 +73,37 @@ def test_it_takes_off_holds_lands_and_disarms(airframe: str, wind: float) -> Non
     texts = [text for _, text in commander.texts]
     assert texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
     assert math.dist(truth[:2], held[:2]) < 1.5
+
+
+def land_in(wind: float, airframes: list[str], seed: int) -> None:
+    """Take off, hold, land; all of them stand upright with their motors off."""
+    blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
+    world = World(WorldSpecification(wind=blowing) if blowing else None)
+    members = [
+        Member(load_airframe(name), name=name, position=(0.0, 20.0 * i, 0.0))
+        for i, name in enumerate(airframes)
+    ]
+    fleet = Fleet(world, members, seed=seed)
+    second = round(1e6 / TICK)
+    fleet.advance(12 * second)
+    for pilot in fleet.pilots:
+        for command, first in ((TAKEOFF, math.nan), (ARM, 1.0)):
+            assert pilot.commander.command(command, [first, *[math.nan] * 6], fleet.time) == 0
+    fleet.advance(18 * second)
+    above = fleet.simulation.states["position"].copy()
+    for pilot in fleet.pilots:
+        assert pilot.commander.command(LAND, [math.nan] * 7, fleet.time) == 0
+    fleet.advance(15 * second)
+    assert [p.commander.facts.name for p in fleet.pilots if p.commander.armed] == []
+    q = fleet.simulation.states["attitude"]
+    tilt = np.degrees(np.arccos(1.0 - 2.0 * (q[:, 1] ** 2 + q[:, 2] ** 2)))
+    assert dict(zip(airframes, tilt, strict=True)) == pytest.approx(dict.fromkeys(airframes, 0.0), abs=5.0)
+    assert np.hypot(*(fleet.simulation.states["position"] - above).T[:2]).max() < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("wind", [0.0, 4.0, 6.0, 8.0])
+def test_every_airframe_lands_upright_and_disarms(wind: float, seed: int) -> None:
+    # hector, whose drag is fifteen times the iris', leans by 27 deg in 8 m/s; its narrow legs tip over then.
+    land_in(wind, [name for name in AIRFRAMES if name != "hector" or wind <= 6.0], seed)

@@ -18,7 +18,10 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 LAWS = ["hector_pid", "lee"]
 Floats = NDArray[np.float64]
-EIGHT = WorldSpecification(wind=WindSpecification(steady=SteadyWind(speed=8.0, direction=30.0)))
+SIX, EIGHT = (
+    WorldSpecification(wind=WindSpecification(steady=SteadyWind(speed=speed, direction=30.0)))
+    for speed in (6.0, 8.0)
+)
 """m/s; the AirRobot's paper holds its position in up to 8 m/s."""
 
 
@@ -257,20 +260,26 @@ def test_integrators_do_not_wind_up_while_the_vehicle_is_held(law: str) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_landing_in_wind_ends_upright_on_the_feet_with_the_thrust_gone(law: str) -> None:
-    """Leaning into the wind by up to 27 deg, a vehicle that keeps its tilt on the ground tips over."""
-    bench = Bench(NAMES, law, EIGHT)
+@pytest.mark.parametrize(
+    ("names", "world"),
+    [
+        # In 8 m/s hector leans by 27 deg; between its narrow feet it then falls over onto an arm.
+        ([name for name in NAMES if name != "hector"], EIGHT),
+        (["hector"], SIX),
+    ],
+)
+def test_a_landing_in_wind_ends_upright_on_the_feet_with_the_thrust_gone(
+    law: str, names: list[str], world: WorldSpecification
+) -> None:
+    """Leaning into the wind, a vehicle that keeps its tilt on the ground tips over."""
+    bench = Bench(names, law, world)
     bench.take_off(height=2.0)
     bench.setpoints["position"][:, 2] = math.nan
     bench.setpoints["velocity"][:, 2] = 0.7
     bench.run(5.0)
     assert (bench.states["in_contact"] > 0).all()
-    # hector's DC motors give a third of its weight at least, and the wind rocks it along the ground.
-    tilts = dict(zip(NAMES, np.degrees(bench.tilts()), strict=True))
-    assert tilts.pop("hector") < 10.0
-    assert max(tilts.values()) < 1.0
-    least = np.maximum(bench.controllers["thrust_min"], 0.1 * bench.controllers["mass"] * 9.81)
-    np.testing.assert_allclose(bench.wrenches["thrust"], least, rtol=0.01)
+    assert np.degrees(bench.tilts()).max() < 1.0
+    assert (bench.wrenches["thrust"] == 0.0).all()
     assert bench.states["impact_speed"].max() < 1.5
     # And up again, without having learnt anything from the ground.
     bench.setpoints["position"] = bench.home - (0.0, 0.0, 3.0)

@@ -16,7 +16,7 @@ from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
 ARM, TAKE_OFF = 400, 22
-VEHICLES = 10
+VEHICLES = 20
 
 
 def places_to_hold(fleet: Fleet, world: World) -> NDArray[np.float64]:
@@ -54,7 +54,8 @@ def test_a_hover_of_five_minutes_stays_half_a_metre_around_its_place_on_earth(wi
         away.append(fleet.simulation.states["position"] - places)
     assert [pilot.commander.mode.name for pilot in fleet.pilots] == ["Hold"] * VEHICLES
     distance = np.linalg.norm(away, axis=2)
-    # Of a receiver whose own error wanders with a deviation of 0.6 m, an excursion above 0.5 m must be rare.
-    assert np.sqrt(np.mean(distance**2, axis=0)).max() < 0.35
-    assert np.quantile(distance, 0.95) < 0.5
-    assert distance.max() < 0.8
+    assert np.sqrt(np.mean(distance**2, axis=0)).max() < 0.25
+    # The filter knows the place to 0.10 m an axis at best; moving towards it takes 0.08 m more.  Of 6000
+    # seconds, horizontal errors that Gaussian with 0.13 m together exceed 0.5 m in four.
+    assert np.mean(distance > 0.5) < 0.002
+    assert distance.max() < 0.7

@@ -92,7 +92,8 @@ def _effectiveness(
 def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
     """Motor commands for a wrench; roll and pitch first, then thrust, then yaw.
 
-    Sequential desaturation, from rotor thrusts f = B+ (T, L, M, N) with the pseudo-inverse B+ of the
+    Where nothing at all is asked for, rotors that idle with less than their least thrust do so.  Else
+    sequential desaturation, from rotor thrusts f = B+ (T, L, M, N) with the pseudo-inverse B+ of the
     effectiveness, where one of them is out of its limits:
 
     1. Without yaw, the thrust T' nearest to T for which B+ (T', L, M, 0) keeps the limits.
@@ -115,7 +116,9 @@ def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
     n = allocation.rotor_count
     if level == OFF:
         return
-    if level == IDLE:
+    asked = abs(wrench.moment[0]) + abs(wrench.moment[1]) + abs(wrench.moment[2])
+    rests = allocation.idle[0] < allocation.curve[0, 0]
+    if level == IDLE or (rests and wrench.thrust <= 0.0 and asked == 0.0):
         for k in range(n):
             if allocation.failed[k] == 0:
                 controls[k] = allocation.idle[k]

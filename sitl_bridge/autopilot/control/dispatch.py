@@ -8,7 +8,7 @@ from typing import Any
 from sitl_bridge.autopilot.control.hector_pid import hector_pid
 from sitl_bridge.autopilot.control.layout import LEE, USER
 from sitl_bridge.autopilot.control.lee import lee
-from sitl_bridge.autopilot.control.trajectory import FREE, advance_yaw, follow_setpoint
+from sitl_bridge.autopilot.control.trajectory import FREE, advance_yaw, follow_setpoint, relief
 from sitl_bridge.autopilot.layout import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.compiled import compiled
 
@@ -49,11 +49,17 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
     else:
         hector_pid(controller, estimate, setpoint, dt, wrench)
     hasten_rotors(controller, estimate, dt, wrench)
-    if setpoint.on_ground > 0.0:
+    carried = max(setpoint.on_ground, relief(controller) if level == TRAJECTORY else 0.0)
+    if carried > 0.0:
         # The ground turns the vehicle's feet, not the law; pushing against it tips a vehicle over.
         for i in range(3):
-            wrench.moment[i] *= max(1.0 - setpoint.on_ground, 0.0)
+            wrench.moment[i] *= max(1.0 - carried, 0.0)
             controller.moment_integral[i] = 0.0
+        # Rotors that at their least give more than is left to be carried, as hector's do, idle from then on.
+        if (1.0 - carried) * controller.mass * controller.gravity <= controller.thrust_min:
+            wrench.thrust = 0.0
+            for i in range(3):
+                wrench.moment[i] = 0.0
 
 
 @compiled

@@ -30,6 +30,9 @@ does, but moves more slowly, stands on something."""
 GROUND_TIME = 0.1
 """s for which it does before that is believed.  PX4's land detector takes 0.35 s, in which a vehicle that
 leans into the wind may tip over; here a mistake costs no more than a moment of thrust."""
+GROUND_FALL = 0.5
+"""m/s by which it may then fall faster than it is to: from a bounce as fast as it went up, and off the foot
+that was down first, flat onto the others, from some centimetres.  Faster, and there is no ground."""
 GROUND_RELIEF = 0.5
 """s within which the thrust then goes."""
 # --- CONTROLLER.follows
@@ -193,7 +196,7 @@ def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
     """Level out and let the thrust go where the ground keeps the vehicle from descending.
 
     Otherwise the tilt that held it against the wind would tip it over on its feet.  A wish to climb ends
-    that at once, and so does a descent faster than what was asked for: then nothing is there to stand on.
+    that at once, and so does a fall.
 
     Args:
         controller: CONTROLLER record; ``a_c`` and the errors ``e_i`` of the law are changed in place.
@@ -201,17 +204,23 @@ def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
         dt: s.
     """
     sinking = controller.v_d[2]
-    held = sinking > 0.0 and controller.e_i[2] > 0.0
+    held = sinking > 0.0 and controller.e_i[2] > -GROUND_FALL
     if controller.grounded <= GROUND_TIME:
         held = min(sinking, controller.e_i[2]) > GROUND_SPEED > abs(estimate.velocity[2])
     controller.grounded = controller.grounded + dt if held and controller.follows[2] != FREE else 0.0
-    if controller.grounded > GROUND_TIME:
-        share = min((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 1.0)
+    share = relief(controller)
+    if share > 0.0:
         for i in range(3):
             controller.e_i[i] = 0.0
         controller.a_c[0] = 0.0
         controller.a_c[1] = 0.0
         controller.a_c[2] += share * controller.gravity
+
+
+@compiled
+def relief(controller: Any) -> float:
+    """0..1, how far thrust and moments have been given up to the ground that carries the vehicle."""
+    return min(max((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 0.0), 1.0)
 
 
 @compiled

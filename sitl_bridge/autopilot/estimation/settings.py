@@ -192,10 +192,11 @@ def _barometer(estimator: NDArray[np.void], sensor: NDArray[np.void], environmen
 def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe, latitude: float) -> None:
     """Error model of the receiver (hector, "GPS Receiver"): its position error integrates its velocity error.
 
-    The velocity is granted, beyond what the file states, a constant error as large as the link's rounding.
-    Without it, a filter that knows the drift's law to the letter would find the true position to a few
-    centimetres from the slight difference between the drift's decay and the integrated velocity, and take
-    any constant error of the velocity for as much, times the correlation time, in position.
+    The slight difference between the drift's decay and the integrated velocity tells the true position; any
+    constant error of the velocity is taken for as much, times the correlation time, in position.  So the
+    link's rounding must be told for what it is.  Of a velocity without noise it is a constant error; noise of
+    a deviation s makes it white, and leaves of the constant part of variance q^2/12 no more than
+    exp(-4 pi^2 s^2/q^2) (Widrow and Kollar, "Quantization Noise", 2008: quantisation with Gaussian dither).
     """
     instance = int(sensor["instance"])
     specification = next(
@@ -221,7 +222,10 @@ def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airfra
     estimator["gps_period"] = period
     estimator["gps_accuracy"] = specification.eph, specification.epv
     _drift(estimator, GPS_SPEED, sensor, slice(0, 3))
-    estimator["prior"][GPS_SPEED : GPS_SPEED + 3] += LINK_VELOCITY**2 / 12.0
+    dither = white / LINK_VELOCITY**2
+    estimator["prior"][GPS_SPEED : GPS_SPEED + 3] += (
+        LINK_VELOCITY**2 / 12.0 * np.exp(-4.0 * math.pi**2 * dither)
+    )
 
 
 def _range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
