@@ -91,6 +91,7 @@ def test_without_inertial_sensors_the_motors_are_stopped(how: int) -> None:
 def test_a_lost_aiding_sensor_brings_no_vehicle_down_hard(how: int) -> None:
     flown = Flown(3)
     units = (GPS, BAROMETER, MAGNETOMETER)
+    before = flown.fleet.simulation.states["position"].copy()
     for pilot, unit in zip(flown.fleet.pilots, units, strict=True):
         assert flown.do(pilot, FAIL, unit, how, 0) == 0
     fastest = 0.0
@@ -105,7 +106,8 @@ def test_a_lost_aiding_sensor_brings_no_vehicle_down_hard(how: int) -> None:
     assert [commander.armed for commander in commanders] == [False, True, True]
     assert [commander.mode.name for commander in commanders[1:]] == ["Hold", "Hold"]
     assert np.abs(flown.height_errors).max() < 2.0
-    assert flown.fleet.simulation.states["position"][1:, 2] == pytest.approx(-2.5, abs=0.8)
+    away = np.linalg.norm(flown.fleet.simulation.states["position"] - before, axis=1)[1:]
+    assert away.max() < 1.0
 
 
 def test_a_vehicle_that_has_lost_position_and_height_ends_on_the_ground_with_its_motors_off() -> None:
@@ -120,3 +122,14 @@ def test_a_vehicle_that_has_lost_position_and_height_ends_on_the_ground_with_its
     assert np.abs(states["velocity"]).max() < 0.05
     # It drifts as it likes for the 5 s in which the velocity is still believed and some 10 s of descent.
     assert np.hypot(*(states["position"] - before).T[:2]).max() < 20.0
+
+
+@pytest.mark.slow
+def test_a_stuck_magnetometer_moves_none_of_many_vehicles() -> None:
+    flown = Flown(24)
+    before = flown.fleet.simulation.states["position"].copy()
+    for pilot in flown.fleet.pilots:
+        assert flown.do(pilot, FAIL, MAGNETOMETER, STUCK, 0) == 0
+    flown.run(25.0)
+    assert np.linalg.norm(flown.fleet.simulation.states["position"] - before, axis=1).max() < 1.0
+    assert not flown.fleet.stacks.estimates["resets"].any()

@@ -70,7 +70,11 @@ REST_VARIANCE = 1e-4
 CALM = 1.0
 """s of samples as from rest that make a vehicle one that stands."""
 STUCK = 2.0
-"""s of the same reading again and again that are no chance (PX4's DataValidator: 100 samples)."""
+"""s of the same reading again and again that are no chance where the link rounds coarsely (PX4's
+DataValidator: 100 samples)."""
+REPEATED = 0.0
+"""s of the same where the link carries single precision: noise makes no reading twice.  A hundred of them
+would teach a heading or a height so surely that the fixes which contradict it are refused."""
 STUCK_INERTIAL = 0.4
 """s of the same for accelerometer and gyroscope, 100 samples of PX4's."""
 DEAF = 0.5
@@ -130,10 +134,10 @@ def _news(estimator: Any, measurement: Any, source: int, dt: float) -> float:
         age = (m.time - m.gps_time) * 1e-6
     elif source == BARO_HEIGHT and m.barometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0, STUCK)
+        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0, REPEATED)
     elif source == MAGNETIC_HEADING and m.magnetometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, said[0], said[1], said[2], STUCK)
+        stuck = _stuck(estimator, source, said[0], said[1], said[2], REPEATED)
     elif source == RANGE_HEIGHT and m.range_fresh:
         fresh = True
         stuck = _stuck(estimator, source, m.range, 0.0, 0.0, STUCK)
