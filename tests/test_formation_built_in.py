@@ -15,11 +15,14 @@ MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 
 
 def test_the_nine_fly_unchanged_on_full_dynamics() -> None:
-    result, separation = fly_built_in(load_formation(MISSIONS / "formation_cube.yaml"), load_airframe("iris"))
+    flown = fly_built_in(load_formation(MISSIONS / "formation_cube.yaml"), load_airframe("iris_rtk"))
+    result = flown.result
     assert result.summary()["patterns"] == ["cube", "pyramid", "triangle", "cube", "grid"]
     assert result.worst_settled_error < 0.5
     assert result.least_separation > 1.0
-    assert separation > 1.0
+    assert flown.separation > 1.0
+    assert flown.contacts == 0
+    assert flown.worst_steady_error < 0.5
 
 
 @pytest.mark.slow
@@ -32,7 +35,10 @@ def test_a_hundred_fly_unchanged_on_full_dynamics(tmp_path: Path) -> None:
         "  leader: {yaw: 0, waypoints: [{position: [0, 0, -25], hold: 12}, {position: [10, 0, -25]}]}\n"
         "  patterns: [{at: 0, pattern: cube, spacing: 6}]\n"
     )
-    result, separation = fly_built_in(load_formation(file), load_airframe("iris"))
+    flown = fly_built_in(load_formation(file), load_airframe("iris_rtk"))
+    result = flown.result
     assert result.worst_settled_error < 0.5
-    assert separation > 1.0
+    assert flown.separation > 1.0
+    assert flown.contacts == 0
+    assert flown.worst_steady_error < 0.5
     assert np.isfinite(result.position).all()

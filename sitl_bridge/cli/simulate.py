@@ -68,8 +68,12 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
     directory = RunDirectory(runs, file.stem)
     try:
         if on == "full":
-            result, separation = fly_built_in(plan, frame, seed)
-            console.print(f"least true separation {separation:.2f} m")
+            flown = fly_built_in(plan, frame, seed)
+            result = flown.result
+            console.print(
+                f"in truth with a steady centre at most {flown.worst_steady_error:.2f} m off a slot, "
+                f"never closer than {flown.separation:.2f} m, {flown.contacts} contacts"
+            )
         else:
             result = fly_quick(plan)
         result.write(directory.path)

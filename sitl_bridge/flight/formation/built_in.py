@@ -7,6 +7,7 @@ true of them stays in the simulation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,11 +18,13 @@ from sitl_bridge.autopilot.facts import OffboardTarget
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.modes import FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.formation.flock import Setpoints, States, fly
 from sitl_bridge.flight.formation.patterns import closest_pair
 from sitl_bridge.flight.formation.quick import Recording, Result
 from sitl_bridge.flight.formation.scenario import FormationPlan
+from sitl_bridge.flight.formation.truth import true_slot_errors
 from sitl_bridge.world.world import World
 
 Array: TypeAlias = NDArray[np.float64]
@@ -112,34 +115,62 @@ class BuiltInFlock:
             self.fleet.advance()
 
 
-def fly_built_in(plan: FormationPlan, airframe: Airframe, seed: int = 1) -> tuple[Result, float]:
-    """Take off and fly a formation with the built-in stack, in one process.
+@dataclass(frozen=True)
+class Flown:
+    """How a formation flew.
+
+    Attributes:
+        result: by the vehicles' estimates.
+        true_error: (k, n) m, true distances from the slots at the result's rows.
+        separation: m, least true one of any two.
+        contacts: between vehicles.
+    """
+
+    result: Result
+    true_error: Array
+    separation: float
+    contacts: int
+
+    @property
+    def worst_steady_error(self) -> float:
+        """m in truth with a steady centre; nan where it never was."""
+        rows = self.true_error[self.result.steady]
+        return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
+
+
+def fly_built_in(plan: FormationPlan, airframe: Airframe, seed: int = 1) -> Flown:
+    """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
     Args:
         plan: of ``load_formation`` or ``plan_formation``; its events are the quick simulator's own.
         airframe: of every vehicle.
         seed: of all random streams.
-
-    Returns:
-        how it went by the vehicles' estimates, and the least true separation in m.
     """
     ground = plan.places * (1.0, 1.0, 0.0)
     members = [
         Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0)) for i, p in enumerate(ground)
     ]
-    with Fleet(World(), members, seed=seed) as fleet:
+    with Fleet(World(), members, seed=seed, proximity=Proximity()) as fleet:
         flock = BuiltInFlock(fleet, ground)
         flock.take_off(plan.places, float(plan.path.yaw[0]))
         formation = plan.formation()
         recording = Recording(formation)
-        separation = []
+        separation, true = [], []
 
         def watch(states: States, told: Setpoints) -> None:
             if not formation.started_at:
                 formation.start()
-            recording(states, told)
-            separation.append(closest_pair(fleet.simulation.states["position"])[0])
+            position = fleet.simulation.states["position"]
+            if recording(states, told):
+                true.append(position.copy())
+            separation.append(closest_pair(position)[0])
 
         until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
         fly(formation, flock, until, TICK, watch)
-        return recording.result(plan), min(separation)
+        result = recording.result(plan)
+        return Flown(
+            result,
+            true_slot_errors(result.tracks(), np.stack(true)),
+            min(separation),
+            int(fleet.simulation.proximity[0]["count"]),
+        )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +47,11 @@ class Recording:
         self._slot: list[Array] = []
         self._leader: list[int] = []
 
-    def __call__(self, states: States, told: Setpoints) -> None:
-        """Take a row when it is due."""
+    def __call__(self, states: States, told: Setpoints) -> bool:
+        """Take a row when it is due; whether it was."""
         del told
         if states.time < self._next:
-            return
+            return False
         self._next = states.time + ROW
         self._time.append(states.time)
         self._position.append(states.position)
@@ -61,6 +61,7 @@ class Recording:
         who = np.flatnonzero(states.alive)
         distance, i, j = closest_pair(states.position[who])
         self._separation.append((distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0))
+        return True
 
     def result(self, plan: FormationPlan) -> Result:
         """What came of it."""
@@ -172,17 +173,21 @@ class Result:
             "events": [f"{(e.time - self.start) * 1e-6:.2f} s: {_who(e)}{e.text}" for e in self.events],
         }
 
+    def tracks(self) -> dict[str, NDArray[Any]]:
+        """Columns of the tracks, as they are written."""
+        return {
+            "time": self.time, "position": self.position, "slot_error": self.error,
+            "separation": self.separation, "slot": self.slot, "leader": self.leader,
+            "steady": self.steady, "settled": self.settled,
+        }  # fmt: skip
+
     def write(self, directory: Path) -> None:
         """Write ``summary.json``, ``tracks.npz`` and the plan, ``plan/vehicle_NNN.csv``, into a directory."""
         plan = directory / "plan"
         plan.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.summary(), indent=2)
         (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
-        np.savez(
-            directory / "tracks.npz",
-            time=self.time, position=self.position, slot_error=self.error, separation=self.separation,
-            slot=self.slot, leader=self.leader, steady=self.steady, settled=self.settled,
-        )  # fmt: skip
+        np.savez(directory / "tracks.npz", allow_pickle=False, **self.tracks())
         paths = self.plan.choreography.trajectories(self.plan.path, self.plan.heading, self.plan.duration)
         for i, path in enumerate(paths):
             write_csv(plan / f"vehicle_{i:03d}.csv", path)
