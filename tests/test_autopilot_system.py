@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.geography import Projection
+from sitl_bridge.autopilot.mission import MissionItem
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
-ARM, TAKE_OFF = 400, 22
+ARM, TAKE_OFF, WAYPOINT, LAND, START, RELATIVE = 400, 22, 16, 21, 300, 6
 VEHICLES = 20
 
 
@@ -59,3 +60,34 @@ def test_a_hover_of_five_minutes_stays_half_a_metre_around_its_place_on_earth(wi
     # seconds, horizontal errors that Gaussian with 0.13 m together exceed 0.5 m in four.
     assert np.mean(distance > 0.5) < 0.002
     assert distance.max() < 0.7
+
+
+@pytest.mark.slow
+def test_a_hundred_vehicles_fly_a_mission_and_all_land_and_disarm() -> None:
+    world = World(WorldSpecification())
+    members = [
+        Member(load_airframe("iris"), name=str(i), position=(20.0 * (i // 10), 20.0 * (i % 10), 0.0))
+        for i in range(100)
+    ]
+    fleet = Fleet(world, members, seed=3)
+    second = round(1e6 / TICK)
+    fleet.advance(10 * second)
+    stood = fleet.simulation.states["position"].copy()
+    for pilot in fleet.pilots:
+        projection = Projection(*pilot.estimate["origin"].tolist())
+        items = []
+        for seq, (command, north) in enumerate([(TAKE_OFF, 0.0), (WAYPOINT, 10.0), (LAND, 10.0)]):
+            here = pilot.estimate["position"]
+            latitude, longitude, _ = projection.place((here[0] + north, here[1], 0.0))
+            height = 0.0 if command == LAND else 5.0
+            items.append(MissionItem(seq, RELATIVE, command, x=latitude, y=longitude, z=height))
+        assert pilot.commander.set_mission(items) is None
+        assert pilot.commander.command(START, [math.nan] * 7, fleet.time) == 0
+        assert pilot.commander.command(ARM, [1.0, *[math.nan] * 6], fleet.time) == 0
+    fleet.advance(8 * second)
+    assert fleet.simulation.states["position"][:, 2].max() < -2.0
+    fleet.advance(30 * second)
+    assert not any(pilot.commander.armed for pilot in fleet.pilots)
+    moved = fleet.simulation.states["position"] - stood
+    assert moved[:, 0] == pytest.approx(10.0, abs=1.5)
+    assert np.abs(moved[:, 2]).max() < 0.05
