@@ -101,32 +101,56 @@ Path(sys.argv[3]).write_bytes(b"".join(steps[50:550]))
 """
 
 
-def null_factor(
-    build: Px4Build, program: Path, airframe: str, frames: Path, directory: Path, seconds: float
-) -> float:
-    """Real-time factor of the null simulator that plays recorded frames."""
-    command = [program, str(PORT), str(SETTLE + seconds), frames]
-    null = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        with Px4Process(build, INSTANCE, directory, parameters(airframe)):
-            output, _ = null.communicate(timeout=SETTLE + seconds + 60.0)
-    finally:
-        null.kill()
-        null.wait()
-    steps, duration = output.split()
-    return int(steps) * 0.004 / float(duration)
+def null_factors(
+    build: Px4Build, program: Path, frames: Path, airframe: str, directory: Path, count: int, seconds: float
+) -> list[float]:
+    """Real-time factors of null simulators side by side, each with a PX4 of its own, over the same time.
+
+    None ends before all have been measured: a PX4 whose simulator is gone takes a core for itself.
+    """
+    directory.mkdir(parents=True)
+    told = [directory / f"{i}.steps" for i in range(count)]
+    with contextlib.ExitStack() as stack:
+        for i, path in enumerate(told):
+            output = stack.enter_context(path.open("wb"))
+            null = subprocess.Popen([program, str(PORT + i), frames], stdout=output)
+            stack.callback(null.wait)
+            stack.callback(null.kill)
+            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
+            stack.callback(px4.stop)
+        while not all(path.stat().st_size for path in told):
+            time.sleep(0.1)
+        time.sleep(SETTLE)
+        begin = time.monotonic()
+        time.sleep(seconds)
+    factors = []
+    for path in told:
+        rows = np.array([row for row in np.loadtxt(path) if row[1] >= begin])
+        factors.append((rows[-1, 0] - rows[0, 0]) * 0.004 / (rows[-1, 1] - rows[0, 1]))
+    return factors
 
 
-def bridge_factor(build: Px4Build, airframe: str, directory: Path, seconds: float) -> float:
-    """Real-time factor of the bridge."""
+def bridge_factor(build: Px4Build, airframe: str, directory: Path, count: int, seconds: float) -> float:
+    """Real-time factor of the bridge; several vehicles are in one world, collisions and downwash included."""
     frame = load_airframe(airframe)
-    setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
-    server = LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf)
-    with server, Px4Process(build, INSTANCE, directory, parameters(airframe)):
-        while not server.status().links[0].answers:
-            time.sleep(0.005)
+    setups = [
+        VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, 0.0), name=str(i))
+        for i in range(count)
+    ]
+    proximity = Proximity() if count > 1 else None
+    simulation = Simulation(World(), setups, seed=1, proximity=proximity)
+    ports = [PORT + i for i in range(count)]
+    server = LockstepServer(simulation, ports=ports, speed=math.inf, on_stall="leave", patience=5.0)
+    server.prepare()
+    with server, contextlib.ExitStack() as stack:
+        for i in range(count):
+            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
+            stack.callback(px4.stop)
+        while not all(link.answers for link in server.status().links):
+            time.sleep(0.1)
+        time.sleep(SETTLE)
         begin, first = time.monotonic(), server.status().steps
-        time.sleep(SETTLE + seconds)
+        time.sleep(seconds)
         steps, duration = server.status().steps - first, time.monotonic() - begin
     if server.failure is not None:
         raise server.failure
@@ -149,10 +173,10 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
         for k in range(options.repeats):
             for name, found in factors.items():
                 at = place / f"{name}{k}"
-                found["null"].append(
-                    null_factor(build, program, name, frames[name], at / "null", options.seconds)
+                found["null"] += null_factors(
+                    build, program, frames[name], name, at / "null", 1, options.seconds
                 )
-                found["bridge"].append(bridge_factor(build, name, at / "bridge", options.seconds))
+                found["bridge"].append(bridge_factor(build, name, at / "bridge", 1, options.seconds))
                 say(
                     f"  round {k + 1}, {name}: null simulator {found['null'][-1]:.2f} x, "
                     f"bridge {found['bridge'][-1]:.2f} x"
@@ -235,50 +259,6 @@ def link_overhead(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"us_per_vehicle_step": found}
 
 
-def many_nulls(
-    build: Px4Build, program: Path, frames: Path, directory: Path, count: int, seconds: float
-) -> float:
-    """Mean real-time factor of null simulators that run side by side, each with a PX4 of its own."""
-    with contextlib.ExitStack() as stack:
-        nulls = []
-        for i in range(count):
-            command = [program, str(PORT + i), str(SETTLE + seconds), frames]
-            null = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            stack.callback(null.wait)
-            stack.callback(null.kill)
-            nulls.append(null)
-            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters("iris"))
-            stack.callback(px4.stop)
-        results = [null.communicate(timeout=SETTLE + seconds + 120.0)[0].split() for null in nulls]
-    return statistics.mean(int(steps) * 0.004 / float(duration) for steps, duration in results)
-
-
-def many_bridged(build: Px4Build, directory: Path, count: int, seconds: float) -> float:
-    """Real-time factor of the bridge with all of them in one world, collisions and downwash included."""
-    frame = load_airframe("iris")
-    setups = [
-        VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, 0.0), name=str(i))
-        for i in range(count)
-    ]
-    simulation = Simulation(World(), setups, seed=1, proximity=Proximity())
-    server = LockstepServer(
-        simulation, ports=[PORT + i for i in range(count)], speed=math.inf, on_stall="leave", patience=5.0
-    )
-    server.prepare()
-    with server, contextlib.ExitStack() as stack:
-        for i in range(count):
-            px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters("iris"))
-            stack.callback(px4.stop)
-        while not all(link.answers for link in server.status().links):
-            time.sleep(0.005)
-        begin, first = time.monotonic(), server.status().steps
-        time.sleep(SETTLE + seconds)
-        steps, duration = server.status().steps - first, time.monotonic() - begin
-    if server.failure is not None:
-        raise server.failure
-    return steps * 0.004 / duration
-
-
 def fleet_lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Real-time factors with several real PX4s, disarmed, interleaved with as many null simulators."""
     build = find_px4()
@@ -289,14 +269,9 @@ def fleet_lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
         program = compile_null(place)
         frames = record_frames("iris", place / "iris.frames")
         for k in range(options.repeats):
-            for name, measure in (
-                ("null simulators", lambda at: many_nulls(build, program, frames, at, count, seconds)),
-                ("one world", lambda at: many_bridged(build, at, count, seconds)),
-            ):
-                directory = place / f"{name}{k}"
-                for i in range(count):
-                    (directory / str(i)).mkdir(parents=True)
-                found[name].append(measure(directory))
+            nulls = null_factors(build, program, frames, "iris", place / f"nulls{k}", count, seconds)
+            found["null simulators"].append(statistics.mean(nulls))
+            found["one world"].append(bridge_factor(build, "iris", place / f"world{k}", count, seconds))
             say(f"  round {k + 1}: " + ", ".join(f"{n} {v[-1]:.2f} x" for n, v in found.items()))
     pairs = zip(found["one world"], found["null simulators"], strict=True)
     ratio = statistics.median(world / null for world, null in pairs)

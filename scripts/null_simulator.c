@@ -1,9 +1,10 @@
 /* The ceiling for any simulator outside PX4: it plays recorded frames in a circle, each lockstep step as soon as
  * the one before is answered, and computes nothing, so PX4's own time is all that is left.  Only scripts/bench
  * uses it.
- *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT SECONDS FRAMES
+ *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT FRAMES
  * FRAMES: MAVLink 2 frames of whole steps, each of which begins with the HIL_SENSOR of sensor 0; simulated time
- * goes on from lap to lap.  Prints steps and seconds from the first answer on.
+ * goes on from lap to lap.  Prints answered steps and monotonic seconds from the first answer on, four times a
+ * second, until it is ended.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -86,11 +87,11 @@ static int answers(uint8_t *buffer, int *have) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 3) return 2;
   static uint8_t frames[1 << 22], out[4096], in[8192];
-  FILE *file = fopen(argv[3], "rb");
+  FILE *file = fopen(argv[2], "rb");
   if (!file) {
-    perror(argv[3]);
+    perror(argv[2]);
     return 1;
   }
   const long size = (long)fread(frames, 1, sizeof frames, file);
@@ -103,7 +104,6 @@ int main(int argc, char **argv) {
   const struct sockaddr_in address = {.sin_family = AF_INET,
                                       .sin_port = htons((uint16_t)atoi(argv[1])),
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  const double duration = atof(argv[2]);
   const int listener = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (bind(listener, (const struct sockaddr *)&address, sizeof address) || listen(listener, 1)) {
@@ -113,9 +113,9 @@ int main(int argc, char **argv) {
   const int link = accept(listener, NULL, NULL);
   setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   int have = 0;
-  long steps = 0, first = 0, at = 0;
-  double begin = 0;
-  while (!begin || seconds() - begin < duration) {
+  long steps = 0, answered_steps = 0, at = 0;
+  double told = 0;
+  for (;;) {
     const uint64_t later = (uint64_t)(steps / lap * lap * STEP);
     int length = 0;
     do {
@@ -130,17 +130,18 @@ int main(int argc, char **argv) {
     if (send(link, out, (size_t)length, MSG_NOSIGNAL) != length) return 1;
     for (int answered = 0; !answered;) {
       struct pollfd ready = {.fd = link, .events = POLLIN};
-      if (poll(&ready, 1, begin ? 2000 : 4) == 0) break;
+      if (poll(&ready, 1, answered_steps ? 2000 : 4) == 0) break;
       const ssize_t count = recv(link, in + have, sizeof in - (size_t)have, 0);
       if (count <= 0) return 1;
       have += (int)count;
       answered = answers(in, &have);
-      if (answered && !begin) {
-        begin = seconds();
-        first = steps;
-      }
+      answered_steps += answered > 0;
+    }
+    const double now = seconds();
+    if (answered_steps && now - told >= 0.25) {
+      printf("%ld %.6f\n", answered_steps, now);
+      fflush(stdout);
+      told = now;
     }
   }
-  printf("%ld %.6f\n", steps - first, seconds() - begin);
-  return 0;
 }
