@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.autopilot.facts import OffboardTarget
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
-TAKEOFF, LAND, ARM = 22, 21, 400
+TAKEOFF, LAND, ARM, DO_SET_MODE = 22, 21, 400, 176
 AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 
 
@@ -73,6 +74,35 @@ def test_it_takes_off_holds_lands_and_disarms(airframe: str, wind: float) -> Non
     texts = [text for _, text in commander.texts]
     assert texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
     assert math.dist(truth[:2], held[:2]) < 1.5
+
+
+def test_the_last_acceleration_of_an_offboard_program_carries_no_landing_away() -> None:
+    flown = Flown("iris", 0.0)
+    flown.run(5.0)
+    assert flown.do(TAKEOFF) == 0
+    assert flown.do(ARM, 1.0) == 0
+    flown.run(0.1)
+    flown.until_mode("Hold", 20.0)
+    begin = flown.fleet.time
+    position = flown.fleet.stacks.estimates[0]["position"]
+    here = (float(position[0]), float(position[1]), float(position[2]))
+    while flown.fleet.time < begin + 2.0e6:
+        flown.commander.offboard(OffboardTarget(here, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0), flown.fleet.time)
+        flown.fleet.advance()
+        if flown.commander.mode.name != "Offboard":
+            flown.commander.command(DO_SET_MODE, [1.0, 6.0, *[math.nan] * 5], flown.fleet.time)
+    assert flown.commander.mode.name == "Offboard"
+    # The last words, as a predictive controller has them: where it is, and a sharp correction.
+    flown.commander.offboard(OffboardTarget(here, (0.0, 0.0, 0.0), (4.0, 0.0, 0.0), 0.0), flown.fleet.time)
+    flown.fleet.advance()
+    held = flown.fleet.simulation.states["position"][0].copy()
+    assert flown.do(LAND) == 0
+    farthest = 0.0
+    for _ in range(round(5e6 / TICK)):
+        flown.fleet.advance()
+        farthest = max(farthest, math.dist(flown.fleet.simulation.states["position"][0, :2], held[:2]))
+    assert flown.commander.mode.name == "Land"
+    assert farthest < 0.5
 
 
 def land_in(wind: float, airframes: list[str], seed: int) -> None:

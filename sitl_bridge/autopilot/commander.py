@@ -787,6 +787,10 @@ class Commander:
         if flown is self._flown:
             return
         automatic = flown is not None and flown.automatic and flown not in (modes.ORBIT, modes.DESCEND)
+        if self._flown is modes.OFFBOARD:
+            # What somebody else commanded is not taken over, as in PX4 (FlightModeManager::switchTask): its
+            # acceleration would carry the vehicle away for as long as the jerk limit takes to end it.
+            self._output.clear(layout.IDLE)
         self._flown = flown
         self.navigator.enter(flown if automatic else None, self._now)
         self._wants_takeoff = False
