@@ -83,17 +83,17 @@ def test_the_last_acceleration_of_an_offboard_program_carries_no_landing_away() 
     assert flown.do(ARM, 1.0) == 0
     flown.run(0.1)
     flown.until_mode("Hold", 20.0)
-    begin = flown.fleet.time
+    still, begin = (0.0, 0.0, 0.0), flown.fleet.time
     position = flown.fleet.stacks.estimates[0]["position"]
     here = (float(position[0]), float(position[1]), float(position[2]))
     while flown.fleet.time < begin + 2.0e6:
-        flown.commander.offboard(OffboardTarget(here, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0), flown.fleet.time)
+        flown.commander.offboard(OffboardTarget(here, still, still, 0.0), flown.fleet.time)
         flown.fleet.advance()
         if flown.commander.mode.name != "Offboard":
             flown.commander.command(DO_SET_MODE, [1.0, 6.0, *[math.nan] * 5], flown.fleet.time)
     assert flown.commander.mode.name == "Offboard"
     # The last words, as a predictive controller has them: where it is, and a sharp correction.
-    flown.commander.offboard(OffboardTarget(here, (0.0, 0.0, 0.0), (4.0, 0.0, 0.0), 0.0), flown.fleet.time)
+    flown.commander.offboard(OffboardTarget(here, still, (4.0, 0.0, 0.0), 0.0), flown.fleet.time)
     flown.fleet.advance()
     held = flown.fleet.simulation.states["position"][0].copy()
     assert flown.do(LAND) == 0
