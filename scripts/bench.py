@@ -374,21 +374,33 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"vehicles": found}
 
 
-def avoidance(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """ms of the predictive controller a vehicle and tick, from the first on, by thread CPU and wall."""
+def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """ms of the predictive controller a vehicle and tick, from the first on, by thread CPU and wall.
+
+    The same flights are flown again, to the same bits, and a tick's least time is told beside all of them: what
+    the program costs, without what the machine puts in between.
+    """
     found = {}
     for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
-        flights = [fly(load_scenario(ROOT / f"missions/{name}.yaml"), seed=seed) for seed in seeds]
-        entry: dict[str, Any] = {"least_distance_m": float(min(f.distances().min() for f in flights))}
+        scenario = load_scenario(ROOT / f"missions/{name}.yaml")
+        rounds = [[fly(scenario, seed=seed) for seed in seeds] for _ in range(options.repeats)]
+        least = min(flight.distances().min() for flight in rounds[0])
+        entry: dict[str, Any] = {"least_distance_m": float(least)}
         for clock in ("cpu", "wall"):
-            ms = 1e3 * np.concatenate([getattr(f, f"solve_{clock}").ravel() for f in flights])
-            entry[f"{clock}_ms"] = {
-                "mean": float(ms.mean()),
-                "p99.9": float(np.percentile(ms, 99.9)),
-                "worst": float(ms.max()),
-            }
-            words = ", ".join(f"{key} {value:.2f}" for key, value in entry[f"{clock}_ms"].items())
-            say(f"  {name}, {len(ms)} ticks, {clock}: {words} ms")
+            times = 1e3 * np.stack(
+                [
+                    np.concatenate([getattr(f, f"solve_{clock}").ravel() for f in flights])
+                    for flights in rounds
+                ]
+            )
+            for key, ms in ((clock, times.ravel()), (f"{clock}, a tick's least", times.min(axis=0))):
+                entry[key] = {
+                    "mean": float(ms.mean()),
+                    "p99.9": float(np.percentile(ms, 99.9)),
+                    "worst": float(ms.max()),
+                }
+                words = ", ".join(f"{word} {value:.2f}" for word, value in entry[key].items())
+                say(f"  {name}, {len(ms)} ticks, {key}: {words} ms")
         found[name] = entry
     return found
 
