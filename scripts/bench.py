@@ -377,8 +377,8 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """ms of the predictive controller a vehicle and tick, from the first on, by thread CPU and wall.
 
-    The same flights are flown again, to the same bits, and a tick's least time is told beside all of them: what
-    the program costs, without what the machine puts in between.
+    The same flights are flown again, to the same bits, and a tick's least time is told beside all of them:
+    what the program costs, without what the machine puts in between.
     """
     found = {}
     for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
