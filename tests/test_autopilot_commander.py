@@ -462,6 +462,20 @@ def test_offboard_is_rejected_in_the_air_without_setpoints() -> None:
     assert set_mode(point, 6) == ACCEPTED
 
 
+def test_offboard_is_accepted_right_after_its_first_setpoint() -> None:
+    point = Point().airborne()
+    point.commander.offboard(OffboardTarget(velocity=(1.0, 0.0, 0.0)), point.now)
+    assert set_mode(point, 6) == ACCEPTED
+
+
+def test_arming_in_offboard_is_accepted_right_after_its_first_setpoint() -> None:
+    point = Point().ready()
+    set_mode(point, 6)
+    point.run(0.5)
+    point.commander.offboard(OffboardTarget(position=(0.0, 0.0, -5.0)), point.now)
+    assert point.do(ARM, 1.0) == ACCEPTED
+
+
 def test_arming_in_offboard_needs_setpoints() -> None:
     point = Point().ready()
     set_mode(point, 6)

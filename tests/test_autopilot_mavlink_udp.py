@@ -17,7 +17,7 @@ from mavlink_vehicle import ZURICH, ObedientCommander, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint, port_pairs
-from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.autopilot.mavlink.services import Link, Services
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.events import EventCatalogue
 from sitl_bridge.flight.fly_plan import upload
@@ -202,6 +202,21 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint,
         assert monitor.status().waits_for == ("Low battery",)
     finally:
         monitor.stop()
+
+
+def test_a_message_whose_handler_fails_costs_one_text(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_self: object, _message: Any, _now: int, _wall: int) -> list[Any]:
+        raise KeyError("param_type")
+
+    monkeypatch.setattr(Link, "handle", fail)
+    with Partner() as partner:
+        for count in range(2):
+            partner.send(mavlink.MAVLink_param_request_list_message(INSTANCE + 1, 1), 18570 + INSTANCE)
+            endpoint.poll(count * SECOND, count * SECOND)
+        texts = [m.text for m in partner.heard() if m.get_type() == "STATUSTEXT"]
+    assert "".join(texts) == ("Message PARAM_REQUEST_LIST (21) could not be handled (KeyError: 'param_type')")
 
 
 # ------------------------------------------------------------------ MAVSDK

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sitl_bridge.autopilot import checks, commands, failsafe, feasibility, layout, mission, modes
@@ -101,6 +101,7 @@ class Commander:
             range_finder, motor) and instance (from 1; 0 means all): "off" or "stuck".
         health_bits: of SYS_STATUS.
         texts: (MAV_SEVERITY, text) to be sent.
+        log_text: called with each of them as it is made; None without a log.
         reached: sequence numbers of mission items reached, to be sent.
         mode_changes: modes entered, to be told.
         navigator: where to; with the mission's flight.
@@ -116,6 +117,7 @@ class Commander:
             parameters.set("MPC_THR_HOVER", max(hover.minimum, min(hover.maximum, facts.hover_thrust)))
         self._values = values
         self.texts: deque[tuple[int, str]] = deque()
+        self.log_text: Callable[[int, str], None] | None = None
         self.mode_changes: deque[Mode] = deque()
         self.mode: Mode = modes.AUTO_LOITER
         self.intended: Mode = modes.AUTO_LOITER
@@ -206,8 +208,10 @@ class Commander:
         return UNINITIALISED if self.arming_problems else STANDBY
 
     def say(self, severity: int, text: str) -> None:
-        """Send a status text."""
+        """Send a status text, and log it."""
         self.texts.append((severity, text))
+        if self.log_text is not None:
+            self.log_text(severity, text)
 
     # ------------------------------------------------------------------ what comes in
 
@@ -358,8 +362,9 @@ class Commander:
     # ------------------------------------------------------------------ modes and arming
 
     def change_mode(self, mode: Mode, force: bool = False) -> bool:
-        """Ask for a flight mode; False where it cannot be flown now."""
+        """Ask for a flight mode; False if it cannot be flown now."""
         self._asked = True
+        self._update_needs()
         allowed = (
             force or not self.armed or not mode.needs & ~modes.NO_ARMING & self._missing
         ) and self.mode is not modes.TERMINATION
@@ -410,9 +415,10 @@ class Commander:
             self.navigator.reposition(latitude, longitude, altitude, yaw, speed)
 
     def arm(self, reason: str) -> bool:
-        """Arm, if nothing speaks against it; False where something does."""
+        """Arm, unless a check fails; False if one does."""
         if self.armed:
             return True
+        self._update_needs()
         self._update_checks()
         problem = self._stick_problem()
         if problem is not None:
@@ -587,14 +593,7 @@ class Commander:
         if self.home is not None and state.projection is not None:
             ground = state.projection.down(self.home[2])
         self._blind.update(state, ground, dt)
-        self._missing = troubles.missing = checks.missing_needs(
-            state,
-            self._accuracy,
-            self.home is not None,
-            self._mission_valid,
-            self._offboard_available(),
-            not troubles.manual_lost,
-        )
+        self._update_needs()
         troubles.battery = self.battery_state.warning
         troubles.motor = "motor" in self.failures
         troubles.mission_failed = self.navigator.flight.failed
@@ -608,6 +607,17 @@ class Commander:
         if self._now - self._fence_checked >= FENCE_PERIOD:
             self._fence_checked = self._now
             troubles.fence = self._fence_breach()
+
+    def _update_needs(self) -> None:
+        """Find the needs of modes that are not met, with all setpoints and plans that have come so far."""
+        self._missing = self._troubles.missing = checks.missing_needs(
+            self.state,
+            self._accuracy,
+            self.home is not None,
+            self._mission_valid,
+            self._offboard_available(),
+            not self._troubles.manual_lost,
+        )
 
     def _tilted_for(self, angle: float, limit: float, before: float, dt: float) -> float:
         """Seconds an angle in rad has exceeded a limit in deg; acrobatics are allowed in Acro."""

@@ -129,14 +129,15 @@ class StackLog:
     def __init__(self, path: Path, start: int, airframe: str, parameters: dict[str, int | float]) -> None:
         info = {"sys_name": NAME, "ver_hw": "simulation", "sys_autostart": airframe}
         self._file = UlogWriter(path, start, FORMATS, TOPICS, info, parameters)
+        self._now = start
         self._rejected: list[int] = []
         self._target: tuple[object, ...] = ()
         self._truth_time = 0
         self._truth_frame: TangentPlane | None = None
 
-    def say(self, now: int, severity: int, text: str) -> None:
-        """Log what the stack told."""
-        self._file.say(now, severity, text)
+    def say(self, severity: int, text: str) -> None:
+        """Log a status text at the time of the last samples."""
+        self._file.say(self._now, severity, text)
 
     def write(
         self,
@@ -157,6 +158,7 @@ class StackLog:
             reader: () READER.
             controls: (16,) motor commands.
         """
+        self._now = now
         put = self._file.write
         valid = int(estimate["valid"])
         self._write_motion(now, estimate, valid)

@@ -112,6 +112,7 @@ class Pilot:
         if log is not None:
             values = {name: self.parameters.get(name) for name in self.parameters}
             self.log = StackLog(log, start, airframe.name, values)
+            self.commander.log_text = self.log.say
 
     def update(self, now: int) -> None:
         """Let the commander decide, apply failures it was told of, log."""

@@ -19,7 +19,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, Reader
+from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, Reader, frames, message_name
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import offboard_port
 
@@ -196,7 +196,8 @@ class Endpoint:
             self._receive(port, now, wall)
         self._look_for_partners(now, wall)
         for (local, address), messages in self.services.poll(now, wall):
-            self._send(self._port(local), address, messages)
+            with self.services.guarded(f"Telemetry for {address[0]}:{address[1]}", now):
+                self._send(self._port(local), address, messages)
 
     def receive(self, now: int, wall: int) -> None:
         """Only read and answer what has come: cheap, for a vehicle that is polled rarely."""
@@ -212,11 +213,13 @@ class Endpoint:
             if received is None:
                 return
             data, address = received
-            for message in self._reader.messages(data):
-                self._welcome(port, address, wall)
-                answers = self.services.handle((port.pair.local, address), message, now, wall)
-                if answers:
-                    self._send(port, address, answers)
+            for frame in frames(data):
+                with self.services.guarded(f"Message {message_name(frame)}", now):
+                    self._welcome(port, address, wall)
+                    message = self._reader.message(frame)
+                    answers = self.services.handle((port.pair.local, address), message, now, wall)
+                    if answers:
+                        self._send(port, address, answers)
 
     def _welcome(self, port: _Port, address: Address, wall: int) -> None:
         """Know who speaks; where there are too many, the one silent for longest is forgotten."""

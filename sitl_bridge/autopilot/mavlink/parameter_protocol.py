@@ -57,16 +57,16 @@ class ParameterProtocol:
         self._next = len(self._names)  # of the list that is being sent
         self._version = parameters.version
         self._told = dict(parameters.values)
+        self._handlers = {
+            "PARAM_REQUEST_LIST": self._list,
+            "PARAM_REQUEST_READ": self._read,
+            "PARAM_SET": self._set,
+        }
 
     def handle(self, message: Any) -> list[Any]:
-        """Answer PARAM_REQUEST_LIST, PARAM_REQUEST_READ or PARAM_SET that is meant for this vehicle."""
-        kind = message.get_type()
-        if kind == "PARAM_REQUEST_LIST":
-            self._next = 0
-            return [self._hash()]
-        if kind == "PARAM_REQUEST_READ":
-            return self._read(message)
-        return self._set(message)
+        """Answer a PARAM_* message for this vehicle; those that are not requests have no answer."""
+        handler = self._handlers.get(message.get_type())
+        return handler(message) if handler is not None else []
 
     def poll(self) -> list[Any]:
         """What is due: the next values of a list, and values that have changed."""
@@ -80,6 +80,10 @@ class ParameterProtocol:
             due += [self._value(name) for name in self._names[self._next : self._next + BURST]]
             self._next += BURST
         return due
+
+    def _list(self, _message: Any) -> list[Any]:
+        self._next = 0
+        return [self._hash()]
 
     def _read(self, message: Any) -> list[Any]:
         index = message.param_index

@@ -8,6 +8,8 @@ in (both in us), on which retries and time-outs of transfers run.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
@@ -34,6 +36,10 @@ GREETING_DELAY = 2 * SECOND
 
 REACHED_REPEATS = 10
 """Times, a second apart, that MISSION_ITEM_REACHED is said again, as PX4 does."""
+
+
+FAULT_PERIOD = 10 * SECOND
+"""us of simulated time within which the same fault is reported once."""
 
 
 class Link:
@@ -204,6 +210,7 @@ class Services:
         self.metadata = files(source.commander.parameters)
         self.links: dict[Key, Link] = {}
         self._text_id = 0
+        self._faults: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
 
     def snapshot(self, now: int) -> Snapshot:
@@ -233,7 +240,9 @@ class Services:
         self._snapshot = None  # records may have changed within the moment
         commander = self.source.commander
         while commander.texts:
-            self.say(*commander.texts.popleft())
+            for message in self.text_messages(*commander.texts.popleft()):
+                for link in self.links.values():
+                    link.put(message)
         while commander.reached:
             seq = commander.reached.popleft()
             for link in self.links.values():
@@ -241,7 +250,30 @@ class Services:
         commander.mode_changes.clear()  # HEARTBEAT tells them
         if self.links:
             self.events.update(now)
-        return [(key, messages) for key, link in self.links.items() if (messages := link.poll(now, wall))]
+        due: list[tuple[Key, list[Any]]] = []
+        for key, link in self.links.items():
+            with self.guarded(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
+                messages = link.poll(now, wall)
+                if messages:
+                    due.append((key, messages))
+        return due
+
+    @contextmanager
+    def guarded(self, what: str, now: int) -> Iterator[None]:
+        """Whatever fails within is reported in a status text, and the vehicle flies on.
+
+        Args:
+            what: is done, for the text; also what counts as the same fault.
+            now: us.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  (reported; no message may end a flight)
+            last = self._faults.get(what)
+            if last is None or now - last >= FAULT_PERIOD:
+                self._faults[what] = now
+                fault = f"{type(error).__name__}: {error}"
+                self.say(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
 
     def component_metadata(self, now: int) -> Any:
         """COMPONENT_METADATA: where the files about this autopilot are."""
@@ -250,10 +282,8 @@ class Services:
         return COMPONENT_METADATA(time_boot_ms=now // 1000 & 0xFFFFFFFF, file_crc=crc, uri=uri)
 
     def say(self, severity: int, text: str) -> None:
-        """Send a status text to every partner."""
-        for message in self.text_messages(severity, text):
-            for link in self.links.values():
-                link.put(message)
+        """Send a status text to every partner with the next poll, and log it."""
+        self.source.commander.say(severity, text)
 
     def text_messages(self, severity: int, text: str) -> list[Any]:
         """STATUSTEXT, in chunks where it is long (common.xml: with an id, and a last chunk that is short)."""

@@ -335,25 +335,36 @@ def _is_sound(frame: bytes) -> bool:
     return _checksum(frame[1:end], known.crc_extra) == frame[end : end + CHECKSUM]
 
 
+def message_name(frame: bytes) -> str:
+    """Name and id of a frame from :func:`frames`, for people."""
+    number = message_id(frame)
+    known = READ.get(number)
+    name = known.name if known is not None else mavlink.mavlink_map[number].msgname
+    return f"{name} ({number})"
+
+
 def message_id(frame: bytes) -> int:
     """Message id of a frame."""
     return int.from_bytes(frame[7:10], "little") if frame[0] == MAGIC_2 else frame[5]
 
 
 class Reader:
-    """Messages of datagrams."""
+    """Messages of frames and datagrams."""
 
     def __init__(self) -> None:
         self._parser = mavlink.MAVLink(None)
 
+    def message(self, frame: bytes) -> Any:
+        """The message of a frame from :func:`frames`."""
+        number = message_id(frame)
+        if number not in READ:
+            return self._parser.decode(bytearray(frame))
+        header, source = (HEADER_2, 5) if frame[0] == MAGIC_2 else (HEADER_1, 3)
+        message = READ[number].unpack(frame[header : header + frame[1]])
+        message._source = (frame[source], frame[source + 1])
+        return message
+
     def messages(self, datagram: bytes) -> Iterator[Any]:
         """Messages in a datagram; damaged ones and those of unknown kinds are left out."""
         for frame in frames(datagram):
-            number = message_id(frame)
-            if number in READ:
-                header, source = (HEADER_2, 5) if frame[0] == MAGIC_2 else (HEADER_1, 3)
-                message = READ[number].unpack(frame[header : header + frame[1]])
-                message._source = (frame[source], frame[source + 1])
-                yield message
-            else:
-                yield self._parser.decode(bytearray(frame))
+            yield self.message(frame)
