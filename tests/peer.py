@@ -45,6 +45,7 @@ class Peer:
         self.halt = threading.Event()
         self.delay = 0.0
         self.answers_every = 1
+        self.ahead = 0  # us added to the time stamps of its answers
         self.before_answer: Callable[[Peer], bytes] = lambda _peer: b""
         self._mav = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
         self._decoder = mavlink.MAVLink(None)
@@ -73,7 +74,7 @@ class Peer:
         """A HIL_ACTUATOR_CONTROLS frame."""
         mode = 129 if self.armed else 1
         values = self.controls(time) if controls is None else controls
-        message = self._mav.hil_actuator_controls_encode(time, values, mode, 1)
+        message = self._mav.hil_actuator_controls_encode(time + self.ahead, values, mode, 1)
         packed: bytes = message.pack(self._mav)
         return packed
 

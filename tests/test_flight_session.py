@@ -135,7 +135,7 @@ def test_a_signal_inside_an_unbroken_block_comes_after_it() -> None:
 
 
 def progress(*, connected: bool = True, **vehicle: object) -> Progress:
-    link = LinkStatus(4560, connected, 10, False, False, 0, 0)
+    link = LinkStatus(4560, connected, 10, False, False)
     server = ServerStatus(
         time=12.3,
         steps=100,

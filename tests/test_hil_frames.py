@@ -303,6 +303,15 @@ def test_an_answer_to_an_older_frame_is_no_answer_to_the_present_one() -> None:
     assert link["answered"] == 0
 
 
+@pytest.mark.parametrize("ahead", [1, 4000, 1 << 60, (1 << 63) - TIME, (1 << 64) - 1 - TIME])
+def test_an_answer_with_a_time_that_was_never_sent_is_no_answer(ahead: int) -> None:
+    link = Decoder().feed(answer(GOOD, TIME + ahead))
+    assert link["answered"] == 0
+    assert link["answers"] == 0
+    assert link["ahead"] == 1
+    np.testing.assert_array_equal(link["controls"], np.array(GOOD, np.float32))
+
+
 def test_merged_frames_are_all_taken_and_the_last_one_counts() -> None:
     link = Decoder().feed(answer([0.1] * 16, TIME - 4000) + answer(GOOD))
     assert link["answers"] == 2
@@ -312,7 +321,8 @@ def test_merged_frames_are_all_taken_and_the_last_one_counts() -> None:
 def test_values_that_are_no_commands_are_mended_and_counted() -> None:
     link = Decoder().feed(answer([math.nan, math.inf, -math.inf, 7.0, -7.0, 0.5] + [0.0] * 10))
     np.testing.assert_array_equal(link["controls"][:6], np.array([0, 0, 0, 1, -1, 0.5], np.float32))
-    assert link["bad_values"] == 5
+    assert link["not_finite"] == 3
+    assert link["clamped"] == 2
 
 
 @settings(max_examples=200, deadline=None)

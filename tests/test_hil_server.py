@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import queue
 import socket
@@ -14,8 +15,10 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 from peer import SILENT_FRAMES, Peer
+from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.hil.faults import FAULTS, fault_words
 from sitl_bridge.hil.server import LockstepServer, OnStall
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.layout import START
@@ -536,7 +539,9 @@ def test_commands_that_are_no_numbers_or_out_of_range_never_reach_the_motors(
     bad = [math.nan, math.inf, 1e30, -5.0] + [0.0] * 12
     with Peer(server.ports[0], lambda _time: bad) as peer:
         wait_for(lambda: len(peer.times) > 500, "500 steps")
-        assert server.status().links[0].bad_values > 0
+        faults = server.status().links[0].faults
+        assert faults["not_finite"] > 0
+        assert faults["clamped"] == faults["not_finite"]
     assert np.all(np.isfinite(server.simulation.states[0]["position"]))
     assert np.all(np.abs(server.simulation.controls) <= 1.0)
 
@@ -548,6 +553,128 @@ def test_garbage_between_answers_does_no_harm(serve: Callable[..., LockstepServe
         peer.before_answer = lambda _peer: random.bytes(40)
         wait_for(lambda: len(peer.times) > 500, "500 steps")
         assert np.all(np.diff(peer.times) == STEP)
+
+
+def test_answers_with_a_time_ahead_of_the_simulation_do_not_let_time_run_free(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+    with Peer(server.ports[0]) as peer:
+        peer.halt.set()  # it reads nothing, and answers everything in advance
+        for _ in range(2000):
+            peer.send_bytes(peer.answer_frame(server.simulation.start + (1 << 40)))
+        wait_for(lambda: server.status().links[0].faults["ahead"] == 2000, "its answers to be read")
+        wait_for(lambda: server.status().links[0].held, "time to wait for it")
+        link = server.status().links[0]
+        assert link.answers == 0
+        assert not link.lockstep
+        # Time ran until FROZEN_AFTER seconds of frames lay unread, and what the loop had begun.
+        assert server.status().time < 5.0
+    assert sum("ahead of the simulation" in note for note in notes) == 1
+
+
+def test_a_flight_stack_whose_clock_runs_ahead_is_flown_at_real_time_and_named(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=0.2)
+    with Peer(server.ports[0], lambda _time: [0.3] * 4 + [0.0] * 12) as peer:
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep")
+        peer.ahead = 4000
+        wait_for(lambda: server.status().links[0].stalled, "the link to leave lockstep")
+        standing = server.status().steps
+        wait_for(lambda: server.status().steps > standing + 20, "time to go on")
+        np.testing.assert_allclose(server.simulation.controls[0, :4], 0.3, rtol=1e-6)
+        peer.ahead = 0
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+    assert sum("ahead of the simulation" in note for note in notes) == 1
+
+
+def test_what_a_flight_stack_sends_wrong_is_reported_once_a_kind_and_counted(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+    bad = [math.nan, 7.0] + [0.0] * 14
+    old = mavlink.MAVLink_heartbeat_message(2, 12, 0, 0, 3, 3).pack(
+        mavlink.MAVLink(None), force_mavlink1=True
+    )
+    foreign = mavlink.MAVLink_system_time_message(1, 2).pack(mavlink.MAVLink(None))
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 50, "the first steps")
+        broken = bytearray(peer.answer_frame(0))
+        broken[20] ^= 0xFF
+        noise = b"\x01\x02\x03" + bytes(broken) + foreign + old
+        peer.before_answer = lambda peer: noise + peer.answer_frame(0, bad)
+        words = ("checksum", "no MAVLink frame", "MAVLink 1", "does not belong", "no finite", "outside -1")
+        wait_for(lambda: all(any(word in note for note in notes) for word in words), "every kind")
+    wait_for(lambda: not server.status().links[0].connected, "the end of the connection")
+    faults = server.status().links[0].faults
+    assert all(faults[kind] > 1 for kind in FAULTS if kind != "ahead"), "counted, beyond the connection's end"
+    assert faults["mavlink1"] == faults["unknown"]
+    for word in words:
+        (note,) = (note for note in notes if word in note)
+        assert note.startswith(f"port {server.ports[0]}: the flight stack s")
+    assert len(fault_words(dict(faults))) == len(words)
+
+
+def test_a_peer_that_speaks_only_mavlink_1_is_told_so(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+    sender = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
+    with socket.create_connection(("127.0.0.1", server.ports[0])) as peer:
+        answer = mavlink.MAVLink_hil_actuator_controls_message(0, [0.0] * 16, 129, 1)
+        peer.sendall(answer.pack(sender, force_mavlink1=True))
+        wait_for(lambda: any("speaks MAVLink 1" in note for note in notes), "the sentence")
+
+
+def test_an_action_that_fails_costs_one_message_and_not_the_run(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes)
+
+    def fail() -> None:
+        raise ZeroDivisionError("on purpose")
+
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 50, "the first steps")
+        for _ in range(3):
+            server.call(fail)
+        server.at(1.0, fail)
+        wait_for(lambda: server.status().time > 2.0, "the run to go on")
+    assert [note for note in notes if "on purpose" in note] == [
+        "an action between two steps failed: ZeroDivisionError: on purpose"
+    ]
+    assert server.errors.lines == [
+        "an action between two steps failed: ZeroDivisionError: on purpose (4 times)"
+    ]
+
+
+class FullDisk(Rows):
+    """A recorder that fails from its second block on."""
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        if self.blocks:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(rows)
+
+
+def test_a_recorder_that_fails_costs_one_message_and_not_the_run(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(recorder=FullDisk(), notes=notes)
+    with Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 3000, "the run to go on")
+    server.close()
+    assert server.failure is None
+    assert [note for note in notes if "No space" in note] == [
+        "recording of the ground truth failed: No space left on device"
+    ]
 
 
 def test_nothing_is_left_behind(make_simulation: Make, free_port: Callable[[], int], wait_for: Wait) -> None:

@@ -171,8 +171,6 @@ class FleetRun:
                 answers=self._steps,
                 armed=bool(armed),
                 stalled=False,
-                bad_frames=0,
-                bad_values=0,
                 lockstep=True,
             )
             for armed in simulation.armed

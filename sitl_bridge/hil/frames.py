@@ -204,7 +204,9 @@ LINK = np.dtype(
         ("bad_checksums", "i8"),
         ("unknown", "i8"),  # frames of other messages
         ("mavlink1", "i8"),  # frames of MAVLink 1
-        ("bad_values", "i8"),  # controls that were no number or out of range
+        ("not_finite", "i8"),  # controls that were no finite number
+        ("clamped", "i8"),  # controls out of range
+        ("ahead", "i8"),  # commands with a time stamp ahead of the last frame's
     ],
     align=True,
 )
@@ -493,7 +495,12 @@ def _word(data: Any, at: int, size: int) -> int:
 
 @compiled
 def _take_actuators(link: Any, data: Any, scratch: Any, scratch_raw: Any) -> None:
-    """Decode a HIL_ACTUATOR_CONTROLS payload (zero-padded in ``data``) into the link."""
+    """Decode a HIL_ACTUATOR_CONTROLS payload (zero-padded in ``data``) into the link.
+
+    A flight stack in lockstep takes its time from the frames, so its answer to the last frame has exactly
+    that frame's time.  A later time answers nothing that was sent: its commands hold, as those of a flight
+    stack that keeps a clock of its own do.
+    """
     link.time_usec = _word(data, 0, 8)
     link.flags = np.uint64(_word(data, 8, 8))
     link.mode = np.int64(data[80])
@@ -503,13 +510,16 @@ def _take_actuators(link: Any, data: Any, scratch: Any, scratch_raw: Any) -> Non
         value = scratch[0]
         if not math.isfinite(value):
             value = np.float32(0.0)
-            link.bad_values += 1
+            link.not_finite += 1
         elif value > 1.0 or value < -1.0:
             value = np.float32(1.0) if value > 0.0 else np.float32(-1.0)
-            link.bad_values += 1
+            link.clamped += 1
         link.controls[i] = value
+    if link.time_usec > link.sent_time or link.time_usec < 0:  # a time beyond 63 bits comes out negative
+        link.ahead += 1
+        return
     link.answers += 1
-    if link.time_usec >= link.sent_time:
+    if link.time_usec == link.sent_time:
         link.answered = 1
 
 

@@ -16,7 +16,7 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -26,8 +26,10 @@ import psutil
 from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
+from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil import loop as kernel
+from sitl_bridge.hil.faults import FaultCounts
 from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
@@ -43,6 +45,8 @@ SEND_BUFFER = 2 * MAX_STEP_BYTES
 FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
 busy machine delays a reader, little enough that it catches up at once."""
+FAULT_INTERVAL = 0.2
+"""s of wall time between looks at the links' fault counters."""
 PATIENCE_WITH_MISSION = 0.5
 """s of wall time without a word after which a mission is not waited for: ten of its ticks at real time."""
 OnStall = Literal["continue", "wait", "leave", "abort"]
@@ -64,16 +68,17 @@ class LinkStatus:
     answers: int
     armed: bool
     stalled: bool
-    bad_frames: int
-    """Frames with a wrong checksum, of other messages or of MAVLink 1."""
-    bad_values: int
-    """Commands that were no number or out of range."""
     lockstep: bool = False
     """Every frame is answered before the next goes out."""
     held: bool = False
     """The flight stack does not read its link: time waits for it."""
-    garbage: int = 0
-    """Bytes that belong to no frame."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What it sent wrong so far, by the kinds of ``hil.faults.FAULTS``."""
+
+    @property
+    def bad_frames(self) -> int:
+        """Frames with a wrong checksum, of other messages or of MAVLink 1."""
+        return sum(self.faults.get(kind, 0) for kind in ("bad_checksums", "unknown", "mavlink1"))
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ class LockstepServer:
         recorder: takes the truth log.
         custom: the users' own sensors, sampled between steps.
         notify: takes messages for the user.
+        errors: takes errors of the recorder, of custom sensors and of actions; the run goes on without what
+            failed.  By default they are only reported through ``notify``.
 
     Raises:
         UserError: when a port is taken.
@@ -173,6 +180,7 @@ class LockstepServer:
         recorder: Recorder | None = None,
         custom: Sequence[CustomSensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
+        errors: ErrorLog | None = None,
     ) -> None:
         n = len(simulation)
         self.simulation = simulation
@@ -182,6 +190,7 @@ class LockstepServer:
         self.recorder = recorder
         self.custom = tuple(custom)
         self.notify = notify
+        self.errors = ErrorLog(notify) if errors is None else errors
         self.on_stall = on_stall
         self.failure: BaseException | None = None
         self._links = np.zeros(n, LINK)
@@ -216,6 +225,8 @@ class LockstepServer:
         self._begun = False
         self._rate = (time.monotonic(), simulation.time, 0.0)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
+        self._faults = FaultCounts(n)
+        self._faults_due = 0.0
         self._told_stalled: dict[int, int] = {}  # vehicle: its answers when its stall was told
         self._connections: list[socket.socket | None] = [None] * n
         self._listeners: list[socket.socket] = []
@@ -376,13 +387,11 @@ class LockstepServer:
                 answers=int(link["answers"]),
                 armed=bool(int(link["mode"]) & kernel.ARMED),
                 stalled=bool(link["stalled"]),
-                bad_frames=int(link["bad_checksums"] + link["unknown"] + link["mavlink1"]),
-                bad_values=int(link["bad_values"]),
                 lockstep=bool(link["settled"]),
                 held=bool(link["held"]),
-                garbage=int(link["garbage"]),
+                faults=self._faults.of(i, link),
             )
-            for port, link in zip(self.ports, self._links, strict=True)
+            for i, (port, link) in enumerate(zip(self.ports, self._links, strict=True))
         )
         return Status(
             time=(int(self._loop[0]["time"]) - simulation.start) * 1e-6,
@@ -414,6 +423,8 @@ class LockstepServer:
         except BaseException as error:  # noqa: BLE001  (kept for the owner, who raises it where it is seen)
             self.failure = error
         finally:
+            self._faults_due = 0.0
+            self._report_faults()
             self._flush()
 
     def _turn(self) -> None:
@@ -430,6 +441,7 @@ class LockstepServer:
         reason = self._run(target)
         self.simulation.time = int(self._loop[0]["time"])
         self._measure()
+        self._report_faults()
         if reason == kernel.LOST:
             self._drop_lost()
         elif reason == kernel.STALLED:
@@ -505,7 +517,8 @@ class LockstepServer:
             while self._events and self._events[0].time <= now:
                 actions.append(heapq.heappop(self._events).action)
         for action in actions:
-            action()
+            with self.errors.guard("an action between two steps"):
+                action()
         if not self._loop[0]["waiting"]:
             self._sample_custom(now)
 
@@ -514,11 +527,13 @@ class LockstepServer:
         for host in self.custom:
             if host.due > now:
                 continue
-            messages = host.run(self.simulation.states[host.vehicle], now)
-            if self._connections[host.vehicle] is None:
-                continue
-            for message in messages:
-                self._queue(host.vehicle, message)
+            name = self.simulation.names[host.vehicle]
+            with self.errors.guard(f"sampling of {host.specification.name} of vehicle {name}"):
+                messages = host.run(self.simulation.states[host.vehicle], now)
+                if self._connections[host.vehicle] is None:
+                    continue
+                for message in messages:
+                    self._queue(host.vehicle, message)
 
     def _queue(self, vehicle: int, message: mavlink.MAVLink_message) -> None:
         """Put a message before the frames of the next step; without room it is lost, as on a full port."""
@@ -573,6 +588,8 @@ class LockstepServer:
         for i, link in enumerate(self._links):
             connection = self._connections[i]
             if link["lost"] and connection is not None:
+                self._report_faults_of(i)
+                self._faults.end_connection(i, link)
                 connection.close()
                 self._connections[i] = None
                 self._told_stalled.pop(i, None)
@@ -668,11 +685,25 @@ class LockstepServer:
                 del self._told_stalled[i]
                 self.notify(f"port {self.ports[i]}: answers are back, in lockstep again")
 
+    def _report_faults(self) -> None:
+        """Report what flight stacks sent wrong, every FAULT_INTERVAL."""
+        now = time.monotonic()
+        if now < self._faults_due:
+            return
+        self._faults_due = now + FAULT_INTERVAL
+        for i in range(len(self.ports)):
+            self._report_faults_of(i)
+
+    def _report_faults_of(self, vehicle: int) -> None:
+        for sentence in self._faults.news(vehicle, self._links[vehicle]):
+            self.notify(f"port {self.ports[vehicle]}: the flight stack {sentence}")
+
     def _flush(self) -> None:
         rows = int(self._loop[0]["rows"])
         self._loop[0]["rows"] = 0
         if rows and self.recorder is not None:
-            self.recorder.write(self._log[:rows])
+            with self.errors.guard("recording of the ground truth"):
+                self.recorder.write(self._log[:rows])
 
     def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
         """(16,) last sample of a vehicle's sensor (see sensors/layout.py); None where it has none."""

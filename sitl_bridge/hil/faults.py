@@ -1,0 +1,74 @@
+"""What a flight stack sends wrong on the simulator link: counted by kind, reported once a kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FAULTS = {
+    "bad_checksums": (
+        "sent a frame with a wrong checksum; such frames are ignored",
+        "frames with a wrong checksum",
+    ),
+    "garbage": (
+        "sent bytes that belong to no MAVLink frame; they are skipped",
+        "bytes that belong to no MAVLink frame",
+    ),
+    "mavlink1": (
+        "speaks MAVLink 1, which is ignored; the simulator link needs MAVLink 2",
+        "MAVLink 1 frames, ignored",
+    ),
+    "unknown": (
+        "sent a message that does not belong on the simulator link; such messages are ignored",
+        "messages that do not belong on the simulator link",
+    ),
+    "not_finite": (
+        "sent a motor command that is no finite number; it counts as 0",
+        "motor commands that are no finite number, taken as 0",
+    ),
+    "clamped": (
+        "sent a motor command outside -1 to 1; such commands are limited to that range",
+        "motor commands outside -1 to 1, limited",
+    ),
+    "ahead": (
+        "sent motor commands with a time stamp ahead of the simulation; they do not count as answers",
+        "motor commands with a time stamp ahead of the simulation",
+    ),
+}
+"""Counters of a LINK: the sentence about the first one, and the noun after a count of them."""
+
+
+class FaultCounts:
+    """Totals of each vehicle, over all connections that it has had.
+
+    Args:
+        vehicles: number of them.
+    """
+
+    def __init__(self, vehicles: int) -> None:
+        self._past: list[dict[str, int]] = [dict.fromkeys(FAULTS, 0) for _ in range(vehicles)]
+        self._reported: set[tuple[int, str]] = set()
+
+    def of(self, vehicle: int, link: np.void | Any) -> dict[str, int]:
+        """Counts by kind, zeros included."""
+        return {kind: past + int(link[kind]) for kind, past in self._past[vehicle].items()}
+
+    def end_connection(self, vehicle: int, link: np.void | Any) -> None:
+        """Keep the counts of a link that is about to be cleared."""
+        self._past[vehicle] = self.of(vehicle, link)
+
+    def news(self, vehicle: int, link: np.void | Any) -> list[str]:
+        """Sentences about kinds that have not been reported of this vehicle before."""
+        fresh = [
+            kind
+            for kind, count in self.of(vehicle, link).items()
+            if count and (vehicle, kind) not in self._reported
+        ]
+        self._reported.update((vehicle, kind) for kind in fresh)
+        return [FAULTS[kind][0] for kind in fresh]
+
+
+def fault_words(counts: dict[str, int]) -> list[str]:
+    """Counts above zero in words, for a report."""
+    return [f"{counts[kind]} {noun}" for kind, (_, noun) in FAULTS.items() if counts.get(kind)]
