@@ -407,8 +407,7 @@ def test_a_goto_beyond_the_fence_is_not_flown() -> None:
 @pytest.mark.parametrize(
     ("areas", "words"),
     [
-        ([item(0, CIRCLE_OUT, param1=5.0)], "doesn't contain Home"),
-        ([item(0, CIRCLE_IN, param1=0.0)], "item 0: a radius of 0 m"),
+        ([item(0, CIRCLE_IN, param1=-1.0)], "item 0: a radius of -1 m"),
         ([item(0, VERTEX_IN, 1.0, param1=2.0), item(1, VERTEX_IN, 2.0, param1=2.0)], "polygon of 2 corners"),
         ([item(0, VERTEX_IN, 1.0, param1=3.0), item(1, VERTEX_OUT, 2.0, param1=3.0)], "not there whole"),
         ([item(0, 16, 1.0)], "command 16 is not supported"),
@@ -422,6 +421,18 @@ def test_bad_fences_are_refused_with_reason(areas: list[object], words: str) -> 
     assert fault is not None
     assert words in fault.reason
     assert point.commander.fence == ()
+
+
+@pytest.mark.parametrize("bad", [item(4, CIRCLE_IN, 9e4, param1=0.0), item(4, CIRCLE_OUT, param1=5.0)])
+def test_of_a_fence_what_home_breaks_is_discarded_and_the_rest_is_in_force(bad: object) -> None:
+    # Geofence::_updateFence; MAVSDK's geofence example sends a circle of radius 0 beside its polygon.
+    point = Point(GF_ACTION=2).airborne()
+    assert point.commander.set_fence([*SQUARE, bad]) is None  # type: ignore[list-item]
+    point.step()
+    assert "Geofence invalid, doesn't contain Home position" in point.texts
+    assert len(point.commander.fence) == 5
+    leave(point)
+    assert 40.0 < point.position[0] < 55.0
 
 
 def test_a_fence_that_is_broken_keeps_it_from_arming() -> None:

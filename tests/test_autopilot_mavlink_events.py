@@ -1,7 +1,8 @@
-"""What keeps the vehicle from arming, as events; the files that give events and parameters their words."""
+"""What keeps the vehicle from arming, as events; the files that partners may read; log download."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import struct
@@ -152,8 +153,13 @@ class Downloader:
         opened = self.ask(4, data=name.encode() + b"\0")[0]
         assert opened[2] == ACK
         content = bytearray(int.from_bytes(opened[-1], "little"))
-        parts = self.ask(15, size=DATA)
-        assert [part[5] for part in parts] == [0] * (len(parts) - 1) + [1]
+        parts: list[Any] = []
+        at = 0
+        while at < len(content):
+            burst = self.ask(15, at, DATA)
+            assert [part[5] for part in burst] == [0] * (len(burst) - 1) + [1]
+            parts += burst
+            at = burst[-1][6] + len(burst[-1][-1])
         missing = []
         for part in parts:
             if losses is not None and losses.random() < 0.3:
@@ -205,6 +211,86 @@ def test_what_is_not_there_not_open_or_not_allowed_is_refused(station: Station) 
     listed = downloader.ask(3, data=b"/")[0][-1]
     assert b"Fgeneral.json\t" in listed
     assert refusal(3, offset=3, data=b"/") == 6
+    assert refusal(3, data=b"/no/such") == 10
     crc = downloader.ask(14, data=b"general.json")[0][-1]
     expected = metadata.checksum(station.services.metadata["general.json"])
     assert struct.unpack("<I", crc)[0] == expected
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """The log directory of a vehicle, with a log of an earlier flight and the one that is written."""
+    directory = tmp_path / "log"
+    (directory / "2026-01-02").mkdir(parents=True)
+    (directory / "2026-01-02" / "10_00_00.ulg").write_bytes(bytes(range(256)) * 400)
+    (directory / "flight.ulg").write_bytes(b"ULog" * 30)
+    (tmp_path / "secret.ulg").write_bytes(b"not a log")
+    (directory / "link.ulg").symlink_to(tmp_path / "secret.ulg")
+    return directory
+
+
+@pytest.fixture
+def logging(logs: Path) -> Station:
+    return Station(Services(dataclasses.replace(source(), log=logs / "flight.ulg")))
+
+
+def test_directories_are_listed_as_they_are_and_nothing_outside_can_be_reached(logging: Station) -> None:
+    downloader = Downloader(logging)
+
+    def listed(path: bytes) -> list[bytes]:
+        answer = downloader.ask(3, data=path)[0]
+        return [b"NAK"] if answer[2] == NAK else answer[-1].rstrip(b"\0").split(b"\0")
+
+    assert listed(b"/")[-1] == b"Dlog"
+    assert listed(b"/log") == [b"D2026-01-02", b"Fflight.ulg\t120"]
+    assert listed(b"log/2026-01-02/") == [b"F10_00_00.ulg\t102400"]
+    for path in (
+        b"/no",
+        b"/log/no",
+        b"/log/..",
+        b"/log/../..",
+        b"/log/flight.ulg",
+        b"//etc",
+        b"/log/link.ulg",
+    ):
+        assert listed(path) == [b"NAK"], path
+    assert downloader.download("/log/2026-01-02/10_00_00.ulg") == bytes(range(256)) * 400
+    for path in (b"/log/link.ulg", b"/log/../secret.ulg", b"/secret.ulg", b"/log", b"/etc/passwd"):
+        assert downloader.ask(4, data=path)[0][2] == NAK, path
+
+
+def request(kind: str, *values: int) -> Any:
+    return getattr(mavlink, f"MAVLink_log_{kind}_message")(1, 1, *values)
+
+
+def test_logs_are_listed_downloaded_and_erased(logging: Station, logs: Path) -> None:
+    def take(message: Any, seconds: int) -> None:
+        logging.heard.clear()
+        logging.send(message, 0, seconds * 1_000_000)
+        for tick in range(20):
+            wall = seconds * 1_000_000 + 50_000 * tick
+            for _key, due in logging.services.poll(wall, wall):
+                logging.take(due)
+
+    take(request("request_list", 0, 0xFFFF), 10)
+    entries = [(e.id, e.num_logs, e.last_log_num, e.size) for e in logging.of("LOG_ENTRY")]
+    assert entries == [(0, 2, 1, 102400), (1, 2, 1, 120)]
+    take(request("request_data", 0, 0, 0xFFFFFFFF), 20)
+    parts = logging.of("LOG_DATA")
+    assert [part.ofs for part in parts] == list(range(0, 102400, 90))
+    assert b"".join(bytes(part.data[: part.count]) for part in parts) == bytes(range(256)) * 400
+    take(request("request_data", 0, 102000, 90), 30)
+    assert [(part.ofs, part.count) for part in logging.of("LOG_DATA")] == [(102000, 90)]
+    take(request("request_data", 7, 0, 90), 40)
+    assert logging.of("LOG_DATA") == []
+    take(request("erase"), 50)
+    take(request("request_list", 0, 0xFFFF), 60)
+    assert [(e.num_logs, e.size) for e in logging.of("LOG_ENTRY")] == [(1, 120)]  # the one that is written
+    assert sorted(path.name for path in logs.rglob("*.ulg")) == ["flight.ulg", "link.ulg"]
+
+
+def test_a_vehicle_without_logs_says_so(station: Station) -> None:
+    station.heard.clear()
+    station.send(request("request_list", 0, 0xFFFF), 0, 0)
+    poll(station, 10_000_000)
+    assert [(e.num_logs, e.size) for e in station.of("LOG_ENTRY")] == [(0, 0)]

@@ -27,7 +27,7 @@ from sitl_bridge.autopilot.facts import (
     OffboardTarget,
     VehicleFacts,
 )
-from sitl_bridge.autopilot.geofence import Geofence, read_areas
+from sitl_bridge.autopilot.geofence import Area, Geofence, read_areas
 from sitl_bridge.autopilot.landing import LandDetector
 from sitl_bridge.autopilot.mission import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes import Mode
@@ -296,15 +296,17 @@ class Commander:
         return None
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        """Replace the fence; see :meth:`set_mission`."""
+        """Replace the fence; see :meth:`set_mission`.
+
+        Of a fence that can be read, the areas that home or the vehicle break already are discarded with a
+        text, as in PX4 (Geofence::_updateFence), and the others are in force.
+        """
         areas, fault = read_areas(items)
-        if fault is None:
-            fault = self._check_fence_places(items, areas)
         if fault is not None:
             self.say(CRITICAL, fault.reason)
             return fault
         self.fence = tuple(items)
-        self._geofence.areas = areas
+        self._geofence.areas = tuple(area for area in areas if self._can_keep_to(area))
         self._fence_checked = -FENCE_PERIOD
         self._check_mission()
         return None
@@ -322,22 +324,18 @@ class Commander:
         """Make a mission item the current one; False where there is no such item."""
         return self.navigator.flight.set_current(seq)
 
-    def _check_fence_places(self, items: Sequence[MissionItem], areas: Sequence[Any]) -> MissionFault | None:
-        """A fence that is broken already is refused, as PX4 discards it."""
-        here = None
+    def _can_keep_to(self, area: Area) -> bool:
+        """Whether home and, in the air, the vehicle are on the allowed side of an area; says if not."""
         state = self.state
-        if not self.land.landed and state.projection is not None and self._values["GF_ACTION"]:
-            here = state.projection.point(state.x, state.y)
-        for area in areas:
-            seq = next((item.seq for item in items if (item.x, item.y) == area.vertices[0]), items[0].seq)
-            if self.home is not None and not area.allows(*self.home[:2]):
-                reason = "Geofence invalid, doesn't contain Home position"
-            elif here is not None and not area.allows(*here):
-                reason = "Geofence invalid, doesn't contain current vehicle position"
-            else:
-                continue
-            return MissionFault(seq, mission.INVALID, reason)
-        return None
+        if self.home is not None and not area.allows(*self.home[:2]):
+            self.say(CRITICAL, "Geofence invalid, doesn't contain Home position")
+            return False
+        if self.land.landed or state.projection is None or not self._values["GF_ACTION"]:
+            return True
+        if not area.allows(*state.projection.point(state.x, state.y)):
+            self.say(CRITICAL, "Geofence invalid, doesn't contain current vehicle position")
+            return False
+        return True
 
     def _check_mission(self) -> None:
         """Whether the present mission can be flown from here, with the present home and fence."""

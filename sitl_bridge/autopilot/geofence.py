@@ -32,8 +32,8 @@ class Area:
 
     Attributes:
         inclusion: whether to stay inside rather than outside.
-        vertices: deg latitude and longitude; of a circle its centre.
-        radius: m of a circle, 0 of a polygon.
+        vertices: deg latitude and longitude; of a circle its centre alone.
+        radius: m of a circle, whose inside is empty at 0 as in PX4; 0 of a polygon.
     """
 
     inclusion: bool
@@ -42,7 +42,7 @@ class Area:
 
     def allows(self, latitude: float, longitude: float) -> bool:
         """Whether a point in degrees is on the allowed side."""
-        inside = self._in_circle if self.radius > 0.0 else self._in_polygon
+        inside = self._in_circle if len(self.vertices) == 1 else self._in_polygon
         return inside(latitude, longitude) == self.inclusion
 
     def _in_circle(self, latitude: float, longitude: float) -> bool:
@@ -76,7 +76,7 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
             continue
         inclusion = item.command in INCLUSIONS
         if item.command in CIRCLES:
-            if not item.param1 > 0.0:
+            if not item.param1 >= 0.0:
                 return (), _fault(item, f"a radius of {item.param1:g} m is not possible")
             areas.append(Area(inclusion, ((item.x, item.y),), item.param1))
             at += 1

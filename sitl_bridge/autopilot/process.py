@@ -87,6 +87,7 @@ class LinkedStack:
         self._poll = np.zeros(1, POLL)
         self._clock = np.zeros(2, np.int64)
         self._instance = configuration.instance
+        self._log = log
 
     def open_ports(self) -> None:
         """Begin to speak MAVLink.
@@ -105,6 +106,7 @@ class LinkedStack:
             measurement=self.pilot.reader["measurement"],
             controls=self.controls,
             unix_time=0,
+            log=self._log,
         )
         self._endpoint = Endpoint(Services(source), self._instance)
 

@@ -1,4 +1,4 @@
-"""MAVLink's file transfer (MAVFTP), as far as reading a few files needs it.
+"""MAVLink's file transfer (MAVFTP), as far as reading files needs it.
 
 Each partner has one session, and its number is 0, as MAVSDK takes for granted: the file it opened last.
 Requests that come again are answered again.  Everything that would write is refused.
@@ -12,12 +12,16 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.metadata import checksum
+from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
 
 HEADER = struct.Struct("<HBBBBBxI")
 """Sequence, session, opcode, size, requested opcode, end of burst, offset (MAVLink guide, "FTP Protocol")."""
 
 SIZE = 251
 DATA = SIZE - HEADER.size
+
+BURST_PARTS = 100
+"""Messages of one burst, which fit into the buffer of a receiver's socket; the partner asks for the next."""
 
 NOTHING, TERMINATE, RESET, LIST, OPEN, READ, CHECKSUM, BURST = 0, 1, 2, 3, 4, 5, 14, 15
 WRITERS = frozenset({6, 7, 8, 9, 10, 11, 12, 13})
@@ -32,12 +36,12 @@ class FileProtocol:
     """Serves files for reading on one link.
 
     Args:
-        files: contents by name.
+        files: what can be read.
     """
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files: ServedFiles) -> None:
         self._files = files
-        self._open: dict[tuple[int, int], bytes] = {}
+        self._open: dict[tuple[int, int], ServedFile] = {}
 
     def handle(self, message: Any) -> list[Any]:
         """Answer FILE_TRANSFER_PROTOCOL."""
@@ -52,40 +56,50 @@ class FileProtocol:
         elif opcode in (READ, BURST):
             parts = self._read(partner if session == 0 else None, opcode, offset, size or DATA)
         elif opcode == LIST:
-            parts = [self._list(offset)]
+            parts = [self._list(_path(data), offset)]
         else:
             parts = [_refusal(PROTECTED if opcode in WRITERS else UNKNOWN_COMMAND)]
         return [_message(partner, sequence + 1 + number, opcode, part) for number, part in enumerate(parts)]
 
     def _by_name(self, partner: tuple[int, int], opcode: int, data: bytes) -> _Part:
-        content = self._files.get(data.split(b"\0")[0].decode("ascii", "replace").lstrip("/"))
-        if content is None:
+        file = self._files.open(_path(data))
+        if file is None:
             return _refusal(NOT_FOUND)
         if opcode == CHECKSUM:
-            return (ACK, 0, 0, checksum(content).to_bytes(4, "little"))
-        self._open[partner] = content
-        return (ACK, 0, 0, len(content).to_bytes(4, "little"))
+            return (ACK, 0, 0, checksum(file.read(0, file.size)).to_bytes(4, "little"))
+        self._open[partner] = file
+        return (ACK, 0, 0, file.size.to_bytes(4, "little"))
 
     def _read(self, partner: tuple[int, int] | None, opcode: int, offset: int, size: int) -> list[_Part]:
-        content = self._open.get(partner) if partner is not None else None
-        if content is None:
+        file = self._open.get(partner) if partner is not None else None
+        if file is None:
             return [_refusal(INVALID_SESSION)]
-        if offset >= len(content):
-            return [_refusal(END_OF_FILE)]
         step = min(size, DATA)
-        end = len(content) if opcode == BURST else offset + 1
-        starts = range(offset, end, step)
-        return [(ACK, int(at == starts[-1]), at, content[at : at + step]) for at in starts]
+        content = file.read(offset, step * (BURST_PARTS if opcode == BURST else 1))
+        if not content:
+            return [_refusal(END_OF_FILE)]
+        starts = range(0, len(content), step)
+        return [(ACK, int(at == starts[-1]), offset + at, content[at : at + step]) for at in starts]
 
-    def _list(self, offset: int) -> _Part:
-        rows = [f"F{name}\t{len(data)}".encode() for name, data in self._files.items()]
-        if offset >= len(rows):
-            return _refusal(END_OF_FILE)
-        return (ACK, 0, offset, b"\0".join(rows[offset:])[: DATA - 1] + b"\0")
+    def _list(self, path: str, offset: int) -> _Part:
+        entries = self._files.entries(path)
+        if entries is None:
+            return _refusal(NOT_FOUND)
+        listed = b""
+        for entry in entries[offset:]:
+            row = entry.encode() + b"\0"
+            if len(listed) + len(row) > DATA:
+                break
+            listed += row
+        return (ACK, 0, offset, listed) if listed else _refusal(END_OF_FILE)
 
 
 _Part = tuple[int, int, int, bytes]
 """Opcode, whether a burst ends, offset, data."""
+
+
+def _path(data: bytes) -> str:
+    return data.split(b"\0")[0].decode("utf-8", "replace")
 
 
 def _refusal(error: int) -> _Part:

@@ -18,9 +18,11 @@ from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
 from sitl_bridge.autopilot.mavlink.event_protocol import EventLog, EventProtocol
 from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
+from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
 from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
+from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, available_modes, heartbeat
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, AVAILABLE_MODES, COMPONENT_METADATA, MISSION_CURRENT
@@ -58,7 +60,8 @@ class Link:
         self.parameters = ParameterProtocol(source.commander.parameters)
         self.missions = MissionProtocol(services.missions)
         self.events = EventProtocol(services.events)
-        self.files = FileProtocol(services.metadata)
+        self.files = FileProtocol(services.files)
+        self.logs = LogProtocol(services.files, source.log)
         self.commands = CommandProtocol(
             source.commander,
             source.system_id,
@@ -100,6 +103,10 @@ class Link:
             return self.parameters.handle(message) if ours and not kind.startswith("PARAM_EXT") else []
         if kind.startswith("MISSION_") and hasattr(message, "target_system"):
             return self.missions.handle(message, wall) if is_for(message, system) else []
+        if kind.startswith("LOG_") and hasattr(message, "target_system"):
+            if message.target_system == system and message.target_component in (0, AUTOPILOT):
+                self.logs.handle(message)
+            return []
         if kind in ("FILE_TRANSFER_PROTOCOL", "REQUEST_EVENT"):
             if message.target_system != system or message.target_component not in (0, AUTOPILOT):
                 return []
@@ -118,6 +125,7 @@ class Link:
         self._outbox.clear()
         due += self.missions.poll(wall)
         due += self.parameters.poll()
+        due += self.logs.poll(wall)
         due += self._mission_progress(now)
         due += self.events.poll(now)
         for number in self.streams.due(now):
@@ -208,6 +216,7 @@ class Services:
         self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.say)
         self.events = EventLog(source.commander)
         self.metadata = files(source.commander.parameters)
+        self.files = ServedFiles(self.metadata, source.log.parent if source.log is not None else None)
         self.links: dict[Key, Link] = {}
         self._text_id = 0
         self._faults: dict[str, int] = {}

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
@@ -78,6 +79,7 @@ class Source:
         measurement: () MEASUREMENT.
         controls: (16,) motor commands 0..1.
         unix_time: us since 1970 at simulated time 0; 0 when unknown.
+        log: file that is being logged to; the logs in its directory are served. None without a log.
     """
 
     system_id: int
@@ -89,6 +91,7 @@ class Source:
     measurement: Any
     controls: Any
     unix_time: int = 0
+    log: Path | None = None
 
 
 class Snapshot:

@@ -1,0 +1,122 @@
+"""Log download over MAVLink (LOG_REQUEST_*), as PX4 serves it (mavlink_log_handler.cpp)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
+
+DATA = 90
+"""Bytes in one LOG_DATA."""
+
+BURST = 256
+"""Messages sent at once, which fit into the buffer of a receiver's socket."""
+
+BURST_PERIOD = 10_000
+"""us of the partner's time between bursts."""
+
+
+class _Log(NamedTuple):
+    """A log as it was listed."""
+
+    file: ServedFile
+    time: int  # s since 1970
+
+
+class LogProtocol:
+    """Log download on one link.
+
+    Args:
+        files: where the logs are.
+        own: the log that is being written, which is not erased; None without.
+    """
+
+    def __init__(self, files: ServedFiles, own: Path | None = None) -> None:
+        self._files = files
+        self._own = own.resolve() if own is not None else None
+        self._listed: list[_Log] = []
+        self._entries: list[Any] = []
+        self._sending: int | None = None
+        self._at = self._end = 0
+        self._sent = -BURST_PERIOD
+        self._handlers = {
+            "LOG_REQUEST_LIST": self._on_list,
+            "LOG_REQUEST_DATA": self._on_data,
+            "LOG_REQUEST_END": self._on_end,
+            "LOG_ERASE": self._on_erase,
+        }
+
+    def handle(self, message: Any) -> None:
+        """Take in a LOG_* message for this vehicle; answers come with :meth:`poll`."""
+        handler = self._handlers.get(message.get_type())
+        if handler is not None:
+            handler(message)
+
+    def poll(self, wall: int) -> list[Any]:
+        """The next entries of the list, or the next data, not faster than partners read.
+
+        Args:
+            wall: us of the partner's clock.
+        """
+        if not self._entries and self._sending is None:
+            return []
+        if 0 <= wall - self._sent < BURST_PERIOD:
+            return []
+        self._sent = wall
+        if self._entries:
+            due, self._entries = self._entries[:BURST], self._entries[BURST:]
+            return due
+        return self._data()
+
+    def _data(self) -> list[Any]:
+        assert self._sending is not None
+        end = min(self._end, self._at + BURST * DATA)
+        content = self._listed[self._sending].file.read(self._at, end - self._at)
+        due = []
+        for start in range(0, len(content), DATA):
+            part = content[start : start + DATA]
+            padded = list(part.ljust(DATA, b"\0"))
+            due.append(mavlink.MAVLink_log_data_message(self._sending, self._at + start, len(part), padded))
+        self._at = end
+        if end >= self._end or not content:
+            self._sending = None
+        return due
+
+    def _on_list(self, message: Any) -> None:
+        self._listed = [
+            _Log(ServedFile(path, status.st_size), int(status.st_mtime))
+            for path, status in ((path, path.stat()) for path in self._files.logs())
+        ]
+        count = len(self._listed)
+        self._sending = None
+        self._entries = [
+            mavlink.MAVLink_log_entry_message(number, count, count - 1, log.time, log.file.size)
+            for number, log in enumerate(self._listed)
+            if message.start <= number <= message.end
+        ]
+        if not self._listed:
+            self._entries = [mavlink.MAVLink_log_entry_message(0, 0, 0, 0, 0)]
+
+    def _on_data(self, message: Any) -> None:
+        self._sending = None
+        if message.id >= len(self._listed):
+            return
+        size = self._listed[message.id].file.size
+        if message.ofs < size:
+            self._sending = message.id
+            self._at = message.ofs
+            self._end = min(size, message.ofs + message.count)
+
+    def _on_end(self, _message: Any) -> None:
+        self._sending = None
+        self._entries = []
+
+    def _on_erase(self, _message: Any) -> None:
+        self._on_end(_message)
+        self._listed = []
+        for path in self._files.logs():
+            if path.resolve() != self._own:
+                path.unlink(missing_ok=True)
