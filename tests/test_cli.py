@@ -203,6 +203,6 @@ def test_truth_is_exported_as_a_table(tmp_path: Path) -> None:
 
 def test_start_up_files_are_written_for_a_px4_that_someone_else_starts(tmp_path: Path) -> None:
     assert run("px4-files", str(tmp_path / "files"), "--airframe", "firefly").returncode == 0
-    text = (tmp_path / "files" / "px4-rc.params").read_text()
+    text = (tmp_path / "files" / "px4-rc.simulator").read_text()
     assert "param set-default CA_ROTOR_COUNT 6" in text
     assert "param set-default PWM_MAIN_FUNC6 106" in text

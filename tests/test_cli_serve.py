@@ -92,7 +92,7 @@ def test_px4_is_fed_the_simulated_battery_where_that_is_asked_for(
 def test_px4_files_say_whose_battery_it_is(tmp_path: Path, options: list[str], made_up_by_px4: int) -> None:
     arguments = ["px4-files", str(tmp_path), *options]
     build(arguments)(arguments, standalone_mode=False)
-    text = (tmp_path / "px4-rc.params").read_text(encoding="utf-8")
+    text = (tmp_path / "px4-rc.simulator").read_text(encoding="utf-8")
     assert f"SIM_BAT_ENABLE {made_up_by_px4}" in text
 
 

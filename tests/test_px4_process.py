@@ -69,7 +69,7 @@ def test_px4_gets_its_instance_directory_and_startup_files(tmp_path: Path) -> No
         print("directory", os.getcwd())
         print("airframe", os.environ["PX4_SYS_AUTOSTART"], os.environ["PX4_SIMULATOR"])
         first = os.environ["PATH"].split(":")[0]
-        print("file", open(first + "/px4-rc.params").read().splitlines()[-1])
+        print("file", open(first + "/px4-rc.simulator").read().splitlines()[-3])
         print("others", sorted(set(os.environ) - {"PATH", "HOME", "LANG", "LC_CTYPE"}))
         """,
     )
@@ -202,7 +202,7 @@ def test_executable_that_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_parameters_are_checked_against_the_build(tmp_path: Path) -> None:
-    build = stand_in(tmp_path / "build", "print(open('startup/px4-rc.params').read())")
+    build = stand_in(tmp_path / "build", "print(open('startup/px4-rc.simulator').read())")
     (build.etc / "extras").mkdir()
     entries = [
         {"name": "MPC_THR_HOVER", "type": "Float", "min": 0.1, "max": 0.8},

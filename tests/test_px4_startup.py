@@ -16,7 +16,10 @@ from sitl_bridge.px4.startup import write_links_file, write_log_topics, write_st
 
 def sourced(directory: Path) -> list[str]:
     """What PX4's shell would run: ``param`` replaced by a function that echoes its arguments."""
-    script = 'param() { echo "$@"; }; . px4-rc.params'
+    own = directory / "root" / "etc" / "init.d-posix" / "px4-rc.simulator"
+    own.parent.mkdir(parents=True)
+    own.write_text("echo the link starts\n")
+    script = f'R={directory}/root/; param() {{ [ "$1" != show ] && echo "$@"; }}; . px4-rc.simulator'
     environment = {"PATH": f"{directory}:{os.environ['PATH']}"}
     result = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert result.stderr == ""
@@ -29,12 +32,20 @@ def test_shell_finds_the_file_on_path_and_sets_each_parameter_in_order(tmp_path:
         "set-default CA_ROTOR_COUNT 6",
         "set-default CA_ROTOR0_KM -0.0164444",
         "set-default A1 1e-05",
+        "the link starts",
     ]
 
 
 def test_what_px4_gives_another_default_later_is_set_outright(tmp_path: Path) -> None:
-    write_startup_files(tmp_path, {"EKF2_GPS_DELAY": 120.0, "EKF2_MULTI_IMU": 2})
-    assert sourced(tmp_path) == ["set EKF2_GPS_DELAY 120", "set EKF2_MULTI_IMU 2"]
+    write_startup_files(tmp_path, {"EKF2_MULTI_IMU": 2, "IMU_INTEG_RATE": 400})
+    assert sourced(tmp_path)[:2] == ["set EKF2_MULTI_IMU 2", "set IMU_INTEG_RATE 400"]
+
+
+def test_renamed_parameter_is_set_only_where_px4_has_it(tmp_path: Path) -> None:
+    write_startup_files(tmp_path, {"EKF2_GPS_DELAY": 120.0, "A1": 1})
+    lines = (tmp_path / "px4-rc.simulator").read_text().splitlines()
+    assert "param show -q EKF2_GPS_DELAY >/dev/null && param set EKF2_GPS_DELAY 120" in lines
+    assert sourced(tmp_path) == ["set-default A1 1", "the link starts"], "the stand-in has no such parameter"
 
 
 def test_single_precision_survives_the_text(tmp_path: Path) -> None:

@@ -77,7 +77,10 @@ def _px4() -> Finding:
         return Finding("PX4", "missing", str(error))
     if flown_by.px4 is None:
         return Finding("PX4", "note", f"{BUILTIN} flies without it; {flown_by.why}")
-    return Finding("PX4", "ok", f"{flown_by.px4.version} in {flown_by.px4.root}")
+    place = f"{flown_by.px4.version} in {flown_by.px4.root}"
+    if flown_by.warning:
+        return Finding("PX4", "note", f"{place}; {flown_by.warning}")
+    return Finding("PX4", "ok", place)
 
 
 def _stale() -> Finding:

@@ -168,6 +168,10 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
         with session:
             for description in dict.fromkeys(flown_by.description for flown_by, _ in session.crews):
                 console.print(Text(description))
+            for warning in dict.fromkeys(
+                flown_by.warning for flown_by, _ in session.crews if flown_by.warning
+            ):
+                console.print(Text(warning, "yellow"))
             console.print(Text(f"run directory {session.directory.path}"))
             if live and console.is_terminal:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:

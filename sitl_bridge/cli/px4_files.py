@@ -11,6 +11,7 @@ from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.startup import write_startup_files
+from sitl_bridge.px4.versions import named_for
 
 
 def px4_files(
@@ -21,8 +22,9 @@ def px4_files(
         bool, typer.Option("--battery", help="`serve --battery` will send PX4 the simulated battery")
     ] = False,
 ) -> None:
-    """Write `px4-rc.params` into DIRECTORY; put DIRECTORY first on PX4's PATH and start it as none_iris."""
+    """Write `px4-rc.simulator` into DIRECTORY; put it first on PX4's PATH and start PX4 as none_iris."""
     parameters = parameters_for(
         load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
     )
-    typer.echo(write_startup_files(directory, parameters))
+    # Which PX4 will read them is not known here.
+    typer.echo(write_startup_files(directory, named_for(parameters, None)))

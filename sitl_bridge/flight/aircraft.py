@@ -188,7 +188,7 @@ class Aircraft:
         """Start PX4; ``lean`` as of Px4Process."""
         assert self.flown_by.px4 is not None
         airframe = self._airframe_for_px4()
-        self.flight_stack = Px4Process(
+        process = Px4Process(
             self.flown_by.px4,
             self.settings.instance,
             self.directory,
@@ -197,6 +197,20 @@ class Aircraft:
             given=airframe.px4.parameters,
             lean=lean,
         )
+        self.flight_stack = process
+        self.monitor.read_back = process.read_back()
+
+    @property
+    def parameters_pending(self) -> bool:
+        """Whether PX4 has not been asked for all parameters it was given."""
+        read_back = self.monitor.read_back
+        return read_back is not None and not read_back.done
+
+    @property
+    def parameter_fault(self) -> str:
+        """Which parameters did not reach PX4; empty where all did."""
+        read_back = self.monitor.read_back
+        return "" if read_back is None else read_back.fault()
 
     def _airframe_for_px4(self) -> Airframe:
         airframe = self.settings.airframe

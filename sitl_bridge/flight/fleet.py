@@ -468,7 +468,7 @@ class FleetSession:
         Raises:
             KeyboardInterrupt: on Ctrl-C; leave the ``with`` block then.
         """
-        self._start_missions()
+        started = False
         last_steps, moved = -1, time.monotonic()
         while True:
             progress = self._final = self.fleet_progress()
@@ -479,14 +479,39 @@ class FleetSession:
                 last_steps, moved = progress.server.steps, now
             self._look_for_lost()
             self._begin_without_late(progress)
-            reason = self._trouble(progress, now - moved)
-            if reason or self._over():
+            reason = self._trouble(progress, now - moved) or self._parameter_faults()
+            if not started and not reason and self._parameters_read(progress):
+                self._report_parameters()
+                self._start_missions()
+                started = True
+            if reason or (started and self._over()):
                 break
             time.sleep(TICK)
         self._mark_pause(held=False)
         self._wall = time.monotonic() - self._begun
         self._reason = reason or self._mission_reason() or self._losses()
         return not self._reason
+
+    def _parameters_read(self, progress: FleetProgress) -> bool:
+        """Whether every PX4 has confirmed its parameters; one that is late or lost is not waited for."""
+        late = time.monotonic() - self._begun > READY_LIMIT
+        links = progress.server.links
+        return not any(
+            aircraft.parameters_pending and not aircraft.lost and (link.connected or not late)
+            for aircraft, link in zip(self.aircraft, links, strict=True)
+        )
+
+    def _report_parameters(self) -> None:
+        for aircraft in self.aircraft:
+            read_back = aircraft.monitor.read_back
+            if read_back is not None and read_back.done:
+                self._keep(f"{aircraft.settings.name}: PX4 has all {read_back.count} parameters it was given")
+
+    def _parameter_faults(self) -> str:
+        """Which parameters did not reach which PX4; empty where all did."""
+        alone = len(self.aircraft) == 1
+        faults = [(a.settings.name, a.parameter_fault) for a in self.aircraft if a.parameter_fault]
+        return "; ".join(fault if alone else f"{name}: {fault}" for name, fault in faults)
 
     @property
     def _pause_mark(self) -> Path:
@@ -502,6 +527,8 @@ class FleetSession:
 
     def _start_missions(self) -> None:
         for aircraft in self.aircraft:
+            if aircraft.lost:
+                continue
             aircraft.start_mission({paused.VARIABLE: str(self._pause_mark)})
         if self.fleet.mission is not None:
             words = {RUN_DIRECTORY: str(self.directory.path)}

@@ -9,6 +9,7 @@ from typing import Literal
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.find import Px4Build, find_px4
+from sitl_bridge.px4.versions import warning
 
 Choice = Literal["auto", "px4", "builtin"]
 BUILTIN = "the built-in flight stack"
@@ -37,6 +38,11 @@ class FlownBy:
         if self.px4 is None:
             return f"{BUILTIN} flies, not PX4: {self.why}"
         return f"PX4 {self.px4.version} flies, of {self.px4.root}"
+
+    @property
+    def warning(self) -> str:
+        """What the user should know about this version of PX4; empty for those that have been flown."""
+        return "" if self.px4 is None else warning(self.px4.version)
 
 
 def who_flies(choice: Choice = "auto", px4: Path | None = None) -> FlownBy:

@@ -22,6 +22,7 @@ from pymavlink.mavutil import x25crc
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.events import WARNING, ArmingReport, Event, EventCatalogue
+from sitl_bridge.px4.read_back import ReadBack
 
 PAYLOAD_PORT = 14030
 """Where PX4's instance 0 sends its payload link (px4-rc.mavlink)."""
@@ -36,7 +37,7 @@ BATTERY_PERIOD = 200_000
 SILENCE = 5.0
 """s of wall time after which a vehicle that was heard counts as silent."""
 
-HEARTBEAT, SYS_STATUS, SYSTEM_TIME, GPS_RAW_INT = 0, 1, 2, 24
+HEARTBEAT, SYS_STATUS, SYSTEM_TIME, PARAM_VALUE, GPS_RAW_INT = 0, 1, 2, 22, 24
 LOCAL_POSITION, BATTERY, ESTIMATOR = 32, 147, 230
 EXTENDED_STATE, STATUSTEXT, EVENT = 245, 253, 410
 DEBUG = 7
@@ -183,6 +184,7 @@ class _Heard:
 
     latest: dict[int, bytes] = field(default_factory=dict)
     texts: list[bytes] = field(default_factory=list)
+    parameters: list[bytes] = field(default_factory=list)
     partial: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
@@ -233,6 +235,8 @@ class Monitor:
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self.failure: BaseException | None = None
+        self.read_back: ReadBack | None = None
+        """Parameters to read back as soon as the vehicle is there; set by the caller."""
 
     # ---------------------------------------------------------------- from outside
 
@@ -310,6 +314,7 @@ class Monitor:
             self._last_heard = time.monotonic()
             self._digest()
             self._ask(unwanted)
+        self._read_back()
         self._send_battery()
 
     def _split(self, datagram: bytes) -> bool:
@@ -332,6 +337,8 @@ class Monitor:
                 self._heard.latest[number] = frame
             elif number in (STATUSTEXT, EVENT):
                 self._heard.texts.append(frame)
+            elif number == PARAM_VALUE:
+                self._heard.parameters.append(frame)
             elif number in UNWANTED:
                 unwanted = True
         return unwanted
@@ -479,6 +486,25 @@ class Monitor:
                     number,
                     interval,
                     *(0.0,) * 5,
+                )
+            )
+
+    def _read_back(self) -> None:
+        """Compare the parameters that came, and ask for the next."""
+        frames, self._heard.parameters = self._heard.parameters, []
+        if self.read_back is None or self._peer is None:
+            return
+        now = time.monotonic()
+        for frame in frames:
+            try:
+                self._parser.decode(bytearray(frame))
+            except mavlink.MAVError:
+                continue  # a damaged frame; it is asked for again
+            self.read_back.take(frame[10 : 10 + frame[1]], now)
+        for name in self.read_back.requests(now):
+            self._send(
+                mavlink.MAVLink_param_request_read_message(
+                    self.system_id, mavlink.MAV_COMP_ID_AUTOPILOT1, name.encode("ascii"), -1
                 )
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +44,18 @@ def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
         return [("--px4", explicit)]
     if os.environ.get("PX4_DIR"):
         return [("PX4_DIR", Path(os.environ["PX4_DIR"]))]
-    return [("the usual place", Path.home() / "PX4-Autopilot"), ("the container's place", Path("/opt/px4"))]
+    found = [
+        ("the usual place", Path.home() / "PX4-Autopilot"),
+        ("where PX4's package and container install it", Path("/opt/px4")),
+    ]
+    on_path = shutil.which("px4")
+    if on_path is not None:
+        found.append(("px4 on PATH", Path(on_path)))
+    return found
 
 
 def find_px4(explicit: Path | None = None) -> Px4Build:
-    """The PX4 build to fly with: ``--px4``, else ``PX4_DIR``, else ~/PX4-Autopilot, else /opt/px4.
+    """The PX4 to fly with: ``--px4``, else ``PX4_DIR``, ~/PX4-Autopilot, /opt/px4, or ``px4`` on PATH.
 
     Each may be a source tree with a build in it, a build directory, an install prefix or the ``px4``
     executable itself.
@@ -74,7 +82,7 @@ def _roots(place: Path) -> list[Path]:
     Builds without lockstep do not wait for the simulator and are passed over.
     """
     if place.is_file():
-        return [place.absolute().parent.parent]
+        return [place.resolve().parent.parent]
     builds = sorted(
         (place / "build").glob("px4_sitl_*"), key=lambda path: (path.name != USUAL_BUILD, path.name)
     )

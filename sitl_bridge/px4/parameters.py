@@ -24,6 +24,7 @@ from sitl_bridge.px4.allocation import Parameters, geometry, response, setpoint,
 from sitl_bridge.px4.estimator import estimator_parameters
 from sitl_bridge.px4.hold import position_gains
 from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, LoopGain, gain_for, reference
+from sitl_bridge.px4.versions import REPLACED, hint, named_for
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 
@@ -294,20 +295,23 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
         given: those that the airframe file itself gives.
 
     Returns:
-        the parameters without the derived ones that this PX4 does not have, and the names of these.
+        the parameters by this PX4's names, without the derived ones that it does not have, and the names of
+        these.  A build without a list of its parameters gets those that were renamed by both names.
 
     Raises:
         UserError: for given ones that it does not have, cannot store or does not allow.
     """
     known = build_parameters(etc)
+    parameters = named_for(parameters, known)
     if known is None:
         return parameters, []
     faults = []
-    for name, value in given.items():
+    for name, value in named_for(given, known).items():
         entry = known.get(name)
         if entry is None:
-            near = difflib.get_close_matches(name, known, 1)
-            faults.append(f"{name} is no parameter of this PX4" + (f"; meant {near[0]}?" if near else ""))
+            near = [] if name in REPLACED else difflib.get_close_matches(name, known, 1)
+            said = f"; meant {near[0]}?" if near else hint(name)
+            faults.append(f"{name} is no parameter of this PX4{said}")
             continue
         if entry["type"] == "Int32" and float(value) != int(value):
             faults.append(f"{name} is a whole number, not {value}")

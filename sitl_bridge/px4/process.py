@@ -22,8 +22,10 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import LAST_OF_PX4S_OWN
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.find import Px4Build
-from sitl_bridge.px4.parameters import check_against_build
+from sitl_bridge.px4.parameters import build_parameters, check_against_build
+from sitl_bridge.px4.read_back import ReadBack
 from sitl_bridge.px4.startup import SELECTION, write_links_file, write_log_topics, write_startup_files
+from sitl_bridge.px4.versions import renamed
 
 LAST_INSTANCE = 254
 """PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
@@ -159,8 +161,8 @@ class Px4Process(ChildProcess):
         self.build = build
         self.instance = instance
         require_free_instance(instance)
-        known, absent = check_against_build(parameters, build.etc, given or {})
-        startup = _make_directory(directory, known)
+        self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
+        startup = _make_directory(directory, self._handed_over)
         if lean and "SDLOG_PROFILE" not in (given or {}):
             write_log_topics(directory, build.etc)
         if not write_links_file(startup, build.etc, lean=lean) and instance > LAST_OF_PX4S_OWN:
@@ -178,6 +180,11 @@ class Px4Process(ChildProcess):
         super().__init__("PX4", command, directory, environment, on_line)
         if absent:
             self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; left out")
+
+    def read_back(self) -> ReadBack:
+        """What to ask this PX4 for, to see that the parameters it was given have arrived."""
+        listed = build_parameters(self.build.etc) is not None
+        return ReadBack(self._handed_over, () if listed else renamed())
 
     def stop(self) -> int:
         """Stop PX4 and everything it started; returns its exit status.  Safe to call twice.

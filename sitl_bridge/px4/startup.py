@@ -1,7 +1,9 @@
 """Start-up files for PX4: parameters, links and what is logged, handed over where PX4 looks for a user's own.
 
-PX4's start script sources ``px4-rc.params`` by PATH search, so a directory put first on PATH sets any
-parameter without a change to PX4.  In a container the directory is mounted and put first on PATH there::
+PX4's start script looks ``px4-rc.simulator`` up on PATH, after the airframe's defaults and before it starts
+any module, in every version from v1.14 on.  A directory put first on PATH holds a file of that name, which
+sets the parameters and then runs PX4's own.  In a container the directory is mounted and put first on PATH
+there::
 
     sitl-bridge px4-files startup --airframe iris
     docker run -v ./startup:/startup:ro -e PATH=/startup:/opt/px4/bin:/usr/bin:/bin
@@ -17,6 +19,7 @@ from pathlib import Path
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FURTHER_OFFBOARD_PORT
 from sitl_bridge.px4.allocation import Parameters
+from sitl_bridge.px4.versions import renamed
 
 AIRFRAME = 10016
 """PX4's none_iris, the generic quadcopter for an external simulator; parameters make it any multirotor."""
@@ -24,9 +27,14 @@ MODEL = "none_iris"
 SELECTION = {"PX4_SYS_AUTOSTART": str(AIRFRAME), "PX4_SIM_MODEL": MODEL, "PX4_SIMULATOR": "none"}
 """Environment with which PX4 starts as that airframe and waits for a simulator that somebody else starts."""
 SET_LATER = frozenset(
-    {"EKF2_GPS_DELAY", "EKF2_MULTI_IMU", "SENS_IMU_MODE", "IMU_INTEG_RATE", "COM_MODE_ARM_CHK"}
-)
-"""px4-rc.simulator gives these defaults after px4-rc.params has run; a value set outright stands."""
+    {
+        "EKF2_GPS_DELAY", "SENS_GPS0_DELAY", "SENS_GPS1_DELAY", "EKF2_MULTI_IMU", "SENS_IMU_MODE",
+        "IMU_INTEG_RATE", "COM_MODE_ARM_CHK",
+    }
+)  # fmt: skip
+"""PX4's own px4-rc.simulator gives these another default afterwards; a value that is set outright stands."""
+SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
+"""PX4's script that starts the simulator link, below its working directory, $R."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
 _SHARED_PORT = re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE)
@@ -77,7 +85,7 @@ LOG_RATE = 25
 
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
-    """Write ``px4-rc.params`` into a directory that is to come first on PX4's PATH.
+    """Write ``px4-rc.simulator`` into a directory that is to come first on PX4's PATH.
 
     Args:
         directory: made where it is missing; readable by every user, for containers.
@@ -92,7 +100,8 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     """
     lines = ["#!/bin/sh", "# Parameters that follow from the airframe; made for this run."]
     lines += [parameter_line(name, value) for name, value in parameters.items()]
-    file = directory / "px4-rc.params"
+    lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
+    file = directory / SIMULATOR_SCRIPT.name
     try:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
@@ -167,6 +176,8 @@ def write_log_topics(directory: Path, etc: Path) -> None:
 def parameter_line(name: str, value: float) -> str:
     """Shell command that sets one parameter; nothing in it needs quoting.
 
+    A parameter that was renamed between versions is set only where this PX4 has it.
+
     Raises:
         UserError: for a name or a value that cannot be a PX4 parameter's.
     """
@@ -177,4 +188,5 @@ def parameter_line(name: str, value: float) -> str:
     if isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
         raise UserError(f"{name}: {value} does not fit PX4's 32-bit integers")
     command = "set" if name in SET_LATER else "set-default"
-    return f"param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"
+    condition = f"param show -q {name} >/dev/null && " if name in renamed() else ""
+    return f"{condition}param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"

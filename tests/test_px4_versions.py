@@ -1,0 +1,59 @@
+"""Parameters have the names of the PX4 that flies, and a version nobody has flown is said to be one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitl_bridge.px4.versions import FLOWN, RENAMED, named_for, release, renamed, warning
+
+
+def test_renamed_parameter_gets_the_name_that_the_build_has() -> None:
+    old = {"EKF2_GPS_DELAY": 120.0, "MPC_XY_P": 0.9}
+    new = {"SENS_GPS0_DELAY": 120.0, "SENS_GPS1_DELAY": 120.0, "MPC_XY_P": 0.9}
+    assert named_for(old, ["EKF2_GPS_DELAY", "MPC_XY_P"]) == old
+    assert named_for(old, [*new]) == new
+    assert named_for({"SENS_GPS0_OFFX": 0.1}, ["EKF2_GPS_POS_X"]) == {"EKF2_GPS_POS_X": 0.1}
+
+
+def test_build_without_a_list_gets_both_names() -> None:
+    assert named_for({"EKF2_GPS_POS_Z": -0.1}, None) == {
+        "EKF2_GPS_POS_Z": -0.1,
+        "SENS_GPS0_OFFZ": -0.1,
+        "SENS_GPS1_OFFZ": -0.1,
+    }
+
+
+def test_name_that_no_version_has_stays_for_the_check_that_refuses_it() -> None:
+    assert named_for({"MPC_XY_PP": 1.0}, ["MPC_XY_P"]) == {"MPC_XY_PP": 1.0}
+
+
+def test_each_name_stands_for_one_thing() -> None:
+    new = [name for names in RENAMED.values() for name in names]
+    assert len(new) == len(set(new))
+    assert renamed() == {*RENAMED, *new}
+
+
+@pytest.mark.parametrize("version", ["v1.14.0", "v1.15.4", "v1.16.0-rc3-12-g0123456", "v1.17.0-alpha1"])
+def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
+    assert warning(version) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("v1.13.3", "older than"),
+        ("v1.18.0", "newer than"),
+        ("v2.0.0-beta1", "newer than"),
+        ("unknown", "not give"),
+    ],
+)
+def test_version_nobody_has_flown_is_named_with_those_that_were(version: str, words: str) -> None:
+    text = warning(version)
+    assert words in text
+    assert FLOWN[0] in text
+    assert FLOWN[-1] in text
+
+
+def test_tag_with_and_without_a_suffix() -> None:
+    assert release("v1.16.0") == release("v1.16.2-beta1-4-gabcdef0") == (1, 16)
+    assert release("gabcdef") is None
