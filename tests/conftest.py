@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,13 +22,36 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what flies real PX4 where there is none, with the reason and the remedy."""
-    if item.get_closest_marker("px4") is not None:
+def px4_directories() -> list[Path | None]:
+    """Builds of PX4 to test with: those that PX4_DIRS names, else the one that ``find_px4`` finds (None)."""
+    named = [Path(name) for name in os.environ.get("PX4_DIRS", "").split(os.pathsep) if name]
+    return [*named] or [None]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that flies real PX4 with every build."""
+    if metafunc.definition.get_closest_marker("px4") is None:
+        return
+    directories = px4_directories()
+    names = ["" if directory is None else directory.name for directory in directories]
+    metafunc.parametrize("px4_directory", directories, ids=names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def px4_directory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Names PX4 in PX4_DIR for a test that flies it; skips the test with the reason where there is none."""
+    if not hasattr(request, "param"):
+        yield
+        return
+    directory: Path | None = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        if directory is not None:
+            patch.setenv("PX4_DIR", str(directory))
         try:
             find_px4()
         except UserError as error:
             pytest.skip(str(error))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ INSTANCE = 11
 WaitFor = Callable[..., None]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def build() -> Px4Build:
     return find_px4()
 
