@@ -34,11 +34,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     directories = px4_directories()
     names = ["" if directory is None else directory.name for directory in directories]
-    metafunc.parametrize("px4_directory", directories, ids=names, indirect=True, scope="session")
+    metafunc.parametrize("px4_under_test", directories, ids=names, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def px4_directory(request: pytest.FixtureRequest) -> Iterator[None]:
+def px4_under_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """Names PX4 in PX4_DIR for a test that flies it; skips the test with the reason where there is none."""
     if not hasattr(request, "param"):
         yield

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.px4 import loopback
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.process import Px4Process, lock_file, require_free_instance, stale_processes
 
@@ -195,10 +196,55 @@ def test_executable_that_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.
     build.executable.write_text("#!/no/such/interpreter\n")
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
         until(lambda: px4.poll() is not None)
-        assert str(build.executable) in px4.ended()
+        assert f"{build.executable} cannot be started: No such file" in px4.ended()
     monkeypatch.setattr("sitl_bridge.child_process.shutil.which", lambda _name: None)
     with pytest.raises(UserError, match="cannot be started: No such file"):
-        Px4Process(build, INSTANCE, tmp_path / "again", {})
+        Px4Process(build, INSTANCE, tmp_path / "again", {}, expose=True)
+
+
+BINDS = """
+import socket
+for port in (41571, 41571):
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        link.bind(("", port))
+    except OSError as error:
+        print(error.strerror)
+    else:
+        kept = link
+        print(*link.getsockname())
+other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+other.bind("socket")
+print(other.getsockname())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a means of the Linux kernel")
+@pytest.mark.parametrize(("expose", "address"), [(False, "127.0.0.1"), (True, "0.0.0.0")])
+def test_ports_that_px4_opens_to_everyone_stay_on_this_machine_unless_asked(
+    expose: bool, address: str, tmp_path: Path
+) -> None:
+    build = stand_in(tmp_path / "build", BINDS)
+    lines: list[str] = []
+    with Px4Process(build, INSTANCE, tmp_path / "run", {}, lines.append, expose=expose) as px4:
+        until(lambda: px4.poll() is not None)
+    assert px4.exposed == ""
+    assert lines == [f"{address} 41571", "Address already in use", "socket"]
+
+
+def test_a_kernel_that_cannot_keep_ports_on_this_machine_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = stand_in(tmp_path / "build", "print('flies')")
+    starter = tmp_path / "starter.py"
+    source = Path(loopback.__file__).read_text()
+    starter.write_text(source.replace('"x86_64": (', '"none": (').replace('"aarch64": (', '"nor": ('))
+    monkeypatch.setattr(loopback, "__file__", str(starter))
+    lines: list[str] = []
+    with Px4Process(build, INSTANCE, tmp_path / "run", {}, lines.append) as px4:
+        until(lambda: px4.poll() is not None)
+    assert "not done on" in px4.exposed
+    assert lines == ["flies"]
 
 
 def test_parameters_are_checked_against_the_build(tmp_path: Path) -> None:

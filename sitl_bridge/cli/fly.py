@@ -86,6 +86,9 @@ def fly(
         float | None, typer.Option(help="s of simulated time after which the flight counts as failed")
     ] = None,
     bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
+    expose: Annotated[
+        bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and so its files")
+    ] = False,
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
@@ -110,6 +113,7 @@ def fly(
             runs=runs_dir,
             arguments=tuple(arguments or ()),
             bus=address,
+            expose=expose,
         )
     else:
         settings = FlightSettings(
@@ -126,6 +130,7 @@ def fly(
             arguments=tuple(arguments or ()),
             time_limit=math.inf if time_limit is None else time_limit,
             bus=address,
+            expose=expose,
         )
     raise typer.Exit(run(settings, Console(), live=not headless))
 

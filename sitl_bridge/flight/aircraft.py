@@ -184,8 +184,8 @@ class Aircraft:
         """What PX4 is told."""
         return dict(parameters_for(self._airframe_for_px4(), world, speed))
 
-    def start_px4(self, world: World, speed: float, *, lean: bool = False) -> None:
-        """Start PX4; ``lean`` as of Px4Process."""
+    def start_px4(self, world: World, speed: float, *, lean: bool = False, expose: bool = False) -> None:
+        """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
         assert self.flown_by.px4 is not None
         airframe = self._airframe_for_px4()
         process = Px4Process(
@@ -196,7 +196,10 @@ class Aircraft:
             self._stack_line,
             given=airframe.px4.parameters,
             lean=lean,
+            expose=expose,
         )
+        if process.exposed:
+            self._say(f"other machines can reach PX4's MAVLink ports and its files: {process.exposed}")
         self.flight_stack = process
         self.monitor.read_back = process.read_back()
 

@@ -99,6 +99,7 @@ class FleetSettings:
         events: that befall them.
         bus: broker to publish the flight on; None for none.
         separation: m that any two in the air must keep in truth, or the flight has failed.
+        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
     """
 
     vehicles: tuple[VehicleSettings, ...]
@@ -115,6 +116,7 @@ class FleetSettings:
     events: tuple[schedule.EventSpecification, ...] = ()
     bus: BusAddress | None = None
     separation: float = 0.0
+    expose: bool = False
 
     def check(self) -> tuple[tuple[FlownBy, Plan | None], ...]:
         """Look for everything that would go wrong later.
@@ -263,7 +265,8 @@ class FleetSession:
         for aircraft in self.aircraft:
             if aircraft.flown_by.px4 is not None:
                 self._stack.callback(aircraft.stop)
-                aircraft.start_px4(self.world, fleet.speed, lean=len(self.aircraft) > 1)
+                lean = len(self.aircraft) > 1
+                aircraft.start_px4(self.world, fleet.speed, lean=lean, expose=fleet.expose)
         self._begun = time.monotonic()
         self._wait_for_builtin()
 

@@ -131,7 +131,7 @@ class Choices:
         seed, world, time_limit: in place of the file's.
         autopilot: of all vehicles, ``auto`` leaves it to the file.
         instance: of the first vehicle; the others' follow.
-        speed, px4, runs, bus: as in FleetSettings.
+        speed, px4, runs, bus, expose: as in FleetSettings.
         arguments: handed to the script that flies all, after the file's own.
     """
 
@@ -145,6 +145,7 @@ class Choices:
     runs: Path = Path("runs")
     arguments: tuple[str, ...] = ()
     bus: BusAddress | None = None
+    expose: bool = False
 
 
 def load_scenario(file: Path, choices: Choices) -> FleetSettings:
@@ -174,6 +175,7 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
         proximity=Proximity(**made.proximity.model_dump()),
         events=made.events,
         bus=choices.bus,
+        expose=choices.expose,
     )
     names = [vehicle.name for vehicle in settings.vehicles]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -215,6 +217,7 @@ def _avoidance(file: Path, choices: Choices) -> FleetSettings:
         time_limit=math.inf if choices.time_limit is None else choices.time_limit,
         proximity=Proximity(**ProximitySpecification().model_dump()),
         bus=choices.bus,
+        expose=choices.expose,
         separation=scenario.controller.distances.minimum,
     )
 

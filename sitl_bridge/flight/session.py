@@ -46,6 +46,7 @@ class FlightSettings:
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when PX4 stops answering.
         bus: broker to publish the flight on; None for none.
+        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
     """
 
     mission: Path
@@ -62,6 +63,7 @@ class FlightSettings:
     time_limit: float = math.inf
     on_stall: OnStall = "continue"
     bus: BusAddress | None = None
+    expose: bool = False
 
     @property
     def fleet(self) -> FleetSettings:
@@ -85,6 +87,7 @@ class FlightSettings:
             time_limit=self.time_limit,
             on_stall=self.on_stall,
             bus=self.bus,
+            expose=self.expose,
         )
 
     def check(self) -> tuple[FlownBy, Plan | None]:

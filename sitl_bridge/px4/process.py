@@ -22,6 +22,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import LAST_OF_PX4S_OWN
 from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.find import Px4Build
+from sitl_bridge.px4.loopback import LoopbackGuard
 from sitl_bridge.px4.parameters import build_parameters, check_against_build
 from sitl_bridge.px4.read_back import ReadBack
 from sitl_bridge.px4.startup import SELECTION, write_links_file, write_log_topics, write_startup_files
@@ -142,6 +143,11 @@ class Px4Process(ChildProcess):
         given: parameters that the user gave; these must exist and be allowed.
         lean: whether it is one of several, and sends and logs less: MAVLink streams that nobody asks for, and
             topics that no report reads.  A SDLOG_PROFILE among ``given`` decides what is logged all the same.
+        expose: whether other machines may reach its MAVLink ports, and with them its files.
+
+    Attributes:
+        exposed: why other machines can reach its ports though they should not; empty where they cannot, or
+            where they may.
 
     Raises:
         UserError: when the instance is held, the directory is not fresh, a given parameter does not fit, or
@@ -157,6 +163,7 @@ class Px4Process(ChildProcess):
         on_line: Callable[[str], None] = lambda _line: None,
         given: Parameters | None = None,
         lean: bool = False,
+        expose: bool = False,
     ) -> None:
         self.build = build
         self.instance = instance
@@ -177,7 +184,18 @@ class Px4Process(ChildProcess):
             **SELECTION,
         }
         command = [str(build.executable), "-i", str(instance), "-d", str(build.etc)]
-        super().__init__("PX4", command, directory, environment, on_line)
+        self._guard = None if expose else LoopbackGuard()
+        self.exposed = ""
+        if self._guard is None:
+            super().__init__("PX4", command, directory, environment, on_line)
+        else:
+            command = [*self._guard.command, *command]
+            try:
+                super().__init__("PX4", command, directory, environment, on_line, [self._guard.inherited])
+                self.exposed = self._guard.begin()
+            except BaseException:
+                self._guard.close()
+                raise
         if absent:
             self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; left out")
 
@@ -192,6 +210,8 @@ class Px4Process(ChildProcess):
         The files it leaves in /tmp are removed unless another PX4 has them by now.
         """
         status = super().stop()
+        if self._guard is not None:
+            self._guard.close()
         if _lock_holder(self.instance) is None:
             for name in (lock_file(self.instance), Path("/tmp", f"px4-sock-{self.instance}")):  # noqa: S108
                 with contextlib.suppress(FileNotFoundError, PermissionError):
