@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.record.files import LineLog
 
 STOP_LIMIT = 3.0
 """s of wall time between asking a process to stop and killing it.  A flight stack that gets no more time from
@@ -62,7 +63,10 @@ class ChildProcess:
         if guard is not None and threading.current_thread() is threading.main_thread():
             # The kernel ties it to the thread that starts it, so only where that thread lives on.
             command = [guard, "--pdeathsig", "KILL", *command]
-        self._log = (directory / "console.log").open("w", encoding="utf-8")
+        try:
+            self._log = LineLog(directory / "console.log")
+        except OSError as error:
+            raise UserError(f"{directory / 'console.log'}: cannot be written: {error.strerror}") from error
         try:
             self._process = subprocess.Popen(
                 command,
@@ -86,18 +90,23 @@ class ChildProcess:
         return self._process.pid
 
     def _read(self) -> None:
-        """Keep its words until it closes its output."""
+        """Keep what it prints until it closes its output."""
         assert self._process.stdout is not None
         for raw in self._process.stdout:
             self.keep(raw.decode("utf-8", "replace").rstrip())
 
     def keep(self, line: str) -> None:
         """One line: in console.log, among the last ones, and to the owner."""
+        ended = ""
         with self._lock:
-            self._log.write(line + "\n")
-            self._log.flush()
             self._last.append(line)
+            try:
+                self._log.write(line)
+            except UserError as error:
+                ended = str(error)
         self._on_line(line)
+        if ended:
+            self._on_line(ended)
 
     def poll(self) -> int | None:
         """Exit status, None while it runs; negative: the signal that ended it."""
@@ -136,8 +145,7 @@ class ChildProcess:
         status = self._process.wait()
         self._reader.join(timeout=2.0)
         with self._lock:
-            if not self._log.closed:
-                self._log.close()
+            self._log.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
         return status

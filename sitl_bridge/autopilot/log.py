@@ -25,6 +25,7 @@ from sitl_bridge.autopilot.layout import (
     TRAJECTORY,
     VELOCITY,
 )
+from sitl_bridge.autopilot.stack_process import LOG_ENDED
 from sitl_bridge.autopilot.target import IDLE
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.world.earth import ecef, ned_to_ecef_rotation
@@ -116,6 +117,11 @@ class TangentPlane:
         return [float(x) for x in self._rotation.T @ (place - self._origin)]
 
 
+def _report(line: str) -> None:
+    """To whoever started the stack's process."""
+    print(f"{LOG_ENDED}{line}", flush=True)
+
+
 class StackLog:
     """Logs one vehicle, a row a topic at every call.
 
@@ -128,7 +134,7 @@ class StackLog:
 
     def __init__(self, path: Path, start: int, airframe: str, parameters: dict[str, int | float]) -> None:
         info = {"sys_name": NAME, "ver_hw": "simulation", "sys_autostart": airframe}
-        self._file = UlogWriter(path, start, FORMATS, TOPICS, info, parameters)
+        self._file = UlogWriter(path, start, FORMATS, TOPICS, info, parameters, _report)
         self._now = start
         self._rejected: list[int] = []
         self._target: tuple[object, ...] = ()

@@ -14,7 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.record.files import write_whole
 from sitl_bridge.world.world import WorldSpecification
+
+LOG_ENDED = "log ended: "
+"""Begins the line that the process prints when its log cannot be written any more."""
 
 
 class Configuration(BaseModel):
@@ -60,7 +64,7 @@ class StackProcess(ChildProcess):
         on_line: Callable[[str], None] = lambda _line: None,
     ) -> None:
         file = directory / "configuration.json"
-        file.write_text(configuration.model_dump_json(by_alias=True, exclude_unset=True), encoding="utf-8")
+        write_whole(file, configuration.model_dump_json(by_alias=True, exclude_unset=True))
         command = [sys.executable, "-u", "-m", "sitl_bridge.autopilot", file.name]
         name = "the built-in flight stack"
         super().__init__(name, command, directory.absolute(), dict(os.environ), on_line)

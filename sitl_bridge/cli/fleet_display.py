@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console, Group
@@ -70,7 +71,8 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
             f"{one.impact_speed:.2f} m/s",
             f"{one.battery_used:.0%}" if math.isfinite(one.battery_used) else "-",
         )
-        notes += [Text(f"  {name}: {problem}", "red") for problem in problems_of(one, record)]
+        own = replace(one, errors=())  # those of the bridge are the whole flight's
+        notes += [Text(f"  {name}: {problem}", "red") for problem in problems_of(own, record)]
     parts: list[Table | Text] = [table]
     simulated, wall = outcome.vehicles[0][0].simulated_seconds, outcome.vehicles[0][0].wall_seconds
     if wall > 0 and math.isfinite(simulated):
@@ -90,8 +92,7 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
         parts.append(
             Text(f"nearest two in the air: {first} and {second}, {near.distance:.2f} m at {near.time:.1f} s")
         )
-    if outcome.reason:
-        parts.append(Text(outcome.reason, "red"))
+    parts += [Text(line, "red") for line in (outcome.reason, *outcome.errors) if line]
     if notes:
         parts += [Text("What went wrong", "bold"), *notes[:TOLD]]
         if len(notes) > TOLD:

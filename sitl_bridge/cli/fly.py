@@ -161,7 +161,7 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
     _end_on_signals()
 
     def notify(line: str) -> None:
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=True)
 
     session = (
         FlightSession(settings, notify)

@@ -93,7 +93,7 @@ def serve(
                 host=host,
                 speed=factor,
                 on_stall=policy,
-                notify=lambda line: console.print(Text(line)),
+                notify=lambda line: console.print(Text(line), soft_wrap=True),
             )
             stack.callback(server.close)
             server.prepare()
@@ -123,6 +123,8 @@ def serve(
         _watch(server, console, host)
     if server.failure is not None:
         raise server.failure
+    if server.errors.lines:
+        raise typer.Exit(1)
 
 
 def _bus(
@@ -135,7 +137,7 @@ def _bus(
         address,
         run=directory.path.name,
         directory=directory.path / "bus",
-        notify=lambda line: console.print(Text(line)),
+        notify=lambda line: console.print(Text(line), soft_wrap=True),
     )
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
-from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
+from sitl_bridge.autopilot.stack_process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.config.controller import BUILT_IN, own_controller
+from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
 from sitl_bridge.flight.battery_feed import battery_sample
 from sitl_bridge.flight.events import EventCatalogue
@@ -31,6 +32,7 @@ from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.process import Px4Process
+from sitl_bridge.record.files import write_whole
 from sitl_bridge.world.world import World, WorldSpecification
 
 LAST_INSTANCE = 254
@@ -137,6 +139,7 @@ class Aircraft:
         directory: the flight stack's working directory, which exists and is fresh.
         say: takes lines for the user.
         keep: takes lines for the log alone.
+        errors: takes what the flight outlives.
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class Aircraft:
         directory: Path,
         say: Callable[[str], None],
         keep: Callable[[str], None],
+        errors: ErrorLog,
     ) -> None:
         self.settings = settings
         self.flown_by = flown_by
@@ -155,10 +159,13 @@ class Aircraft:
         self.messages: list[Message] = []
         self.lost = ""
         """How its flight stack ended, while the others fly on."""
+        self.summary: dict[str, Any] = {}
+        """What summary.json says of it, once the flight is concluded."""
         self.mission: MissionProcess | None = None
         self.flight_stack: ChildProcess | None = None
         self._say = say
         self._keep = keep
+        self._errors = errors
 
     @property
     def lost_in_short(self) -> str:
@@ -258,13 +265,14 @@ class Aircraft:
     def _catalogue(self) -> EventCatalogue | None:
         if self.flown_by.px4 is None:
             path = self.directory / EVENTS
-            path.write_text(json.dumps(event_catalogue()), encoding="utf-8")
-            return EventCatalogue(path)
+            return EventCatalogue(write_whole(path, json.dumps(event_catalogue())))
         path = self.flown_by.px4.etc / "extras" / "all_events.json.xz"
         return EventCatalogue(path) if path.is_file() else None
 
     def _stack_line(self, line: str) -> None:
         self._keep(f"autopilot: {line}")
+        if line.startswith(LOG_ENDED) and self.flown_by.px4 is None:
+            self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
 
     def _hear(self, message: Message) -> None:
         self.messages.append(message)
@@ -294,33 +302,40 @@ class Aircraft:
     ) -> tuple[Outcome, FlightRecord | None]:
         """Read the flight stack's log; write summary.json, and a picture, into a directory.
 
+        Args:
+            outcome: what the session knows.
+            directory: for the files.
+            logs: what is where so far.
+            picture: whether to draw one.
+
         Returns:
             the complete outcome, and the figures of the last log; None where it left none.
         """
+        errors = self._errors
         record: FlightRecord | None = None
         ulogs = self.flight_stack.ulogs() if self.flight_stack is not None else []
         if ulogs:
             logs = {**logs, "flight log": ulogs[-1]}
-            try:
+            with errors.guard("reading of the flight log"):
                 record = read_flight(ulogs[-1])
-            except UserError as error:
-                reasons = "; ".join(part for part in (outcome.reason, str(error)) if part)
-                outcome = _changed(outcome, reason=reasons)
         if picture and record is not None and record.air_time > 0:
             # matplotlib takes 0.4 s, which no flight waits for at its start.
             from sitl_bridge.flight.picture import draw
 
             path = directory / "flight.png"
-            draw(record, path, f"{outcome.mission}, {outcome.airframe}")
-            logs = {**logs, "picture": path}
-        outcome = _changed(outcome, logs=logs)
-        write_json(summarise(outcome, record, self.messages), directory / "summary.json")
-        return outcome, record
+            with errors.guard("drawing of the picture"):
+                draw(record, path, f"{outcome.mission}, {outcome.airframe}")
+                logs = {**logs, "picture": path}
+        outcome = _with_errors(replace(outcome, logs=logs), errors)
+        self.summary = summarise(outcome, record, self.messages)
+        with errors.guard("writing of the summary"):
+            write_json(self.summary, directory / "summary.json")
+        return _with_errors(outcome, errors), record
 
 
-def _changed(outcome: Outcome, **changes: Any) -> Outcome:
-    values: dict[str, Any] = {**outcome.__dict__, **changes}
-    return Outcome(**values)
+def _with_errors(outcome: Outcome, errors: ErrorLog) -> Outcome:
+    """An outcome with the errors of the flight, which has not succeeded where there are any."""
+    return replace(outcome, errors=tuple(errors.lines), succeeded=outcome.succeeded and not errors.lines)
 
 
 def require_free_udp(port: int, what_for: str) -> None:

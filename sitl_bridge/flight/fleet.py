@@ -8,7 +8,6 @@ watches it, and leaves nothing behind.  One vehicle's part is aircraft.py; what 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.compiled import announced
 from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight import paused, schedule
 from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings, faults_of, require_free_udp
@@ -32,7 +32,7 @@ from sitl_bridge.flight.monitor import POLL, Monitor
 from sitl_bridge.flight.monitor import Status as VehicleStatus
 from sitl_bridge.flight.plan import Plan
 from sitl_bridge.flight.script import FLEET_VARIABLE, SUCCEEDED
-from sitl_bridge.flight.summary import Outcome
+from sitl_bridge.flight.summary import Outcome, write_json
 from sitl_bridge.flight.ulog import FlightRecord
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer, OnStall
@@ -176,6 +176,7 @@ class FleetOutcome:
         closest: the two that came nearest in the air; None where no two were there.
         logs: what is where.
         formation: m, of a formation that was flown; see ``add_truth``.
+        errors: of the bridge itself, which the flight outlived; it has not succeeded with any.
     """
 
     name: str
@@ -188,6 +189,7 @@ class FleetOutcome:
     closest: Closest | None
     logs: Mapping[str, Path]
     formation: Mapping[str, float] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
 
 
 class FleetSession:
@@ -208,6 +210,7 @@ class FleetSession:
     def __init__(self, settings: FleetSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         self.fleet = settings
         self.crews = settings.check()
+        self.errors = ErrorLog(self.say)
         self._notify = notify
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
@@ -301,7 +304,7 @@ class FleetSession:
         def keep(line: str) -> None:
             self._keep(line if alone else f"{vehicle.name}: {line}")
 
-        return Aircraft(vehicle, flown_by, number, directory, say, keep)
+        return Aircraft(vehicle, flown_by, number, directory, say, keep, self.errors)
 
     def _build_simulation(self) -> None:
         fleet = self.fleet
@@ -321,6 +324,7 @@ class FleetSession:
             recorder=self.truth,
             custom=self._custom_sensors(),
             notify=self._link_says,
+            errors=self.errors,
         )
         self._stack.callback(self.server.close)
         self.server.prepare()
@@ -353,7 +357,7 @@ class FleetSession:
         for monitor in monitors:
             self._stack.callback(monitor.stop)
             monitor.open()
-        self._monitor_thread = _MonitorThread(monitors)
+        self._monitor_thread = _MonitorThread(monitors, self.errors)
         self._stack.callback(self._monitor_thread.stop)
         self._monitor_thread.start()
 
@@ -439,10 +443,11 @@ class FleetSession:
     def say(self, line: str) -> None:
         """A line for the user and the console log; from any thread."""
         self._keep(line)
-        self._notify(line)
+        with contextlib.suppress(OSError):  # nobody reads the terminal any more; the console log has it
+            self._notify(line)
 
     def _keep(self, line: str) -> None:
-        with self._lock:
+        with self.errors.guard("writing of the console log"), self._lock:
             self.directory.say(line)
 
     def _link_says(self, line: str) -> None:
@@ -523,10 +528,11 @@ class FleetSession:
 
     def _mark_pause(self, held: bool) -> None:
         """Let missions know that nobody is lost who does not speak."""
-        if held:
-            self._pause_mark.touch()
-        else:
-            self._pause_mark.unlink(missing_ok=True)
+        with self.errors.guard("marking of the pause for missions"):
+            if held:
+                self._pause_mark.touch()
+            else:
+                self._pause_mark.unlink(missing_ok=True)
 
     def _start_missions(self) -> None:
         for aircraft in self.aircraft:
@@ -603,11 +609,9 @@ class FleetSession:
         if all(ended):
             return ended[0] if len(ended) == 1 else "every flight stack has ended"
         if self.server.failure is not None:
-            return f"the simulation stopped: {self.server.failure!r}"
+            return f"the simulation stopped: {cause(self.server.failure)}"
         if not self.server.running:
             return "the simulation stopped"
-        if self._monitor_thread.failure is not None:
-            return f"the monitor stopped: {self._monitor_thread.failure!r}"
         name = first.flown_by.name
         if standing > STANDSTILL:
             return f"simulated time has stood still for {STANDSTILL:.0f} s: {name} does not answer"
@@ -632,6 +636,7 @@ class FleetSession:
             "wall_seconds": self._wall,
             "impact_speed": float(self.simulation.states[number]["impact_speed"]),
             "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
+            "link_faults": dict(self.server.status().links[number].faults),
         }
 
     def outcome_of(self, aircraft: Aircraft) -> Outcome:
@@ -668,6 +673,7 @@ class FleetSession:
             how the flight ended.
         """
         self.stop()
+        errors = self.errors
         vehicles = tuple(
             aircraft.conclude(self.outcome_of(aircraft), aircraft.directory, self.logs, picture=False)
             for aircraft in self.aircraft
@@ -678,48 +684,57 @@ class FleetSession:
         picture = self.directory.path / "fleet.png"
         names = [aircraft.settings.name for aircraft in self.aircraft]
         logs = self.logs
-        if draw_fleet(self.directory.truth, names, picture, self.fleet.name):
-            logs["picture"] = picture
-        near = closest(*thinned(self.directory.truth, len(names), CLOSEST_RATE))
+        with errors.guard("drawing of the picture"):
+            if draw_fleet(self.directory.truth, names, picture, self.fleet.name):
+                logs["picture"] = picture
+        near: Closest | None = None
+        with errors.guard("search for the nearest two"):
+            near = closest(*thinned(self.directory.truth, len(names), CLOSEST_RATE))
         if not self._reason and near is not None and near.distance < self.fleet.separation:
             first, second = (names[i] for i in near.vehicles)
             self._reason = (
                 f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s; "
                 f"{self.fleet.separation:g} m had to be kept"
             )
+        formation: dict[str, float] = {}
+        with errors.guard("comparing of the formation with the truth"):
+            formation = add_truth(self.directory.path / "formation", self.directory.truth, len(self.aircraft))
         outcome = FleetOutcome(
             self.fleet.name,
             tuple(names),
-            not self._reason,
+            not (self._reason or errors.lines),
             self._reason,
             vehicles,
             self.simulation.collisions,
             int(self.simulation.proximity[0]["count"]),
             near,
             logs,
-            add_truth(self.directory.path / "formation", self.directory.truth, len(self.aircraft)),
+            formation,
+            tuple(errors.lines),
         )
-        self._write_summary(outcome)
-        return replace(outcome, logs={**logs, "summary": self.directory.path / "summary.json"})
+        with errors.guard("writing of the summary"):
+            logs["summary"] = self._write_summary(outcome)
+        return replace(
+            outcome, logs=logs, succeeded=not (self._reason or errors.lines), errors=tuple(errors.lines)
+        )
 
-    def _write_summary(self, outcome: FleetOutcome) -> None:
-        parts = {}
-        for aircraft in self.aircraft:
-            text = (aircraft.directory / "summary.json").read_text(encoding="utf-8")
-            parts[aircraft.settings.name] = json.loads(text)
-        self.directory.write_json(
-            "summary.json",
+    def _write_summary(self, outcome: FleetOutcome) -> Path:
+        summary = self.directory.path / "summary.json"
+        write_json(
             {
                 "name": outcome.name,
                 "succeeded": outcome.succeeded,
                 "reason": outcome.reason,
+                "errors": list(outcome.errors),
                 "collision_count": outcome.collision_count,
                 "closest": None if outcome.closest is None else closest_words(outcome.closest, outcome.names),
                 "collisions": [collision_words(row, self.simulation.names) for row in outcome.collisions],
                 "logs": {name: str(path) for name, path in outcome.logs.items()},
-                "vehicles": parts,
+                "vehicles": {aircraft.settings.name: aircraft.summary for aircraft in self.aircraft},
             },
+            summary,
         )
+        return summary
 
 
 def closest_words(near: Closest, names: tuple[str, ...]) -> dict[str, Any]:
@@ -751,11 +766,12 @@ class _MonitorThread:
 
     Args:
         monitors: opened.
+        errors: takes those of reading; the next datagram may be fine.
     """
 
-    def __init__(self, monitors: list[Monitor]) -> None:
-        self.failure: BaseException | None = None
+    def __init__(self, monitors: list[Monitor], errors: ErrorLog) -> None:
         self._monitors = monitors
+        self._errors = errors
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
 
@@ -769,9 +785,7 @@ class _MonitorThread:
         self._thread.join(timeout=5.0)
 
     def _run(self) -> None:
-        try:
-            while not self._stop.wait(POLL * min(len(self._monitors), FLEET_POLL)):
-                for monitor in self._monitors:
+        while not self._stop.wait(POLL * min(len(self._monitors), FLEET_POLL)):
+            for monitor in self._monitors:
+                with self._errors.guard(f"reading of telemetry on UDP port {monitor.port}"):
                     monitor.poll()
-        except Exception as error:  # noqa: BLE001 (kept for the session, which reports it)
-            self.failure = error

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sitl_bridge.flight.distances import nearest
+from sitl_bridge.record.files import write_figure
 from sitl_bridge.record.truth_log import read_truth
 
 RATE = 10.0
@@ -54,7 +55,7 @@ def draw_fleet(truth: Path, names: list[str], path: Path, title: str) -> bool:
     near.set_ylim(bottom=0.0)
     for axes in (above, height, near):
         axes.grid(alpha=0.3)
-    figure.savefig(path)
+    write_figure(path, figure)
     return True
 
 

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.flight.ulog import Array, FlightRecord
+from sitl_bridge.record.files import write_figure
 
 POINTS = 4000
 """Points a curve is thinned to: more than the picture has pixels across."""
@@ -71,4 +72,4 @@ def draw(record: FlightRecord, path: Path, title: str) -> None:
     )
     for axes in (above, height, error):
         axes.grid(alpha=0.3)
-    figure.savefig(path)
+    write_figure(path, figure)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from mavsdk.asyncio import MavsdkError
 
+from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.vehicle import Vehicle, connect, reason, within
 
@@ -118,6 +119,9 @@ async def _main(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
         return INTERRUPTED
     except UserError as error:
         print(f"mission failed: {error}", file=sys.stderr, flush=True)
+        return FAILED
+    except OSError as error:
+        print(f"mission failed: {cause(error)}", file=sys.stderr, flush=True)
         return FAILED
     except MavsdkError as error:
         origin = getattr(error, "origin", "MAVSDK")

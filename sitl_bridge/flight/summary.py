@@ -21,6 +21,8 @@ from rich.text import Text
 from sitl_bridge.flight.events import LEVELS, WARNING
 from sitl_bridge.flight.monitor import Message
 from sitl_bridge.flight.ulog import VIBRATION_WARN, Deviation, FlightRecord
+from sitl_bridge.hil.faults import fault_words
+from sitl_bridge.record.files import write_whole
 
 HARD_LANDING = 2.0
 """m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's
@@ -49,6 +51,8 @@ class Outcome:
         impact_speed: greatest closing speed of a new ground contact, m/s; nan when unknown.
         battery_used: share of the charge, nan when unknown.
         logs: what is where, by what it is.
+        errors: of the bridge itself, which the flight outlived: a log that ended early, a failed sensor.
+        link_faults: what the flight stack sent wrong on the simulator link, counts by kind (hil/faults.py).
     """
 
     mission: str
@@ -62,6 +66,8 @@ class Outcome:
     impact_speed: float = math.nan
     battery_used: float = math.nan
     logs: dict[str, Path] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    link_faults: dict[str, int] = field(default_factory=dict)
 
 
 def warnings_of(record: FlightRecord | None, messages: Iterable[Message]) -> list[tuple[float, str, str]]:
@@ -85,7 +91,8 @@ def warnings_of(record: FlightRecord | None, messages: Iterable[Message]) -> lis
 
 def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
     """What went wrong, in words, worst first; empty when nothing did."""
-    problems = [outcome.reason] if outcome.reason else []
+    problems = [*([outcome.reason] if outcome.reason else []), *outcome.errors]
+    problems += [f"simulator link: {words}" for words in fault_words(outcome.link_faults)]
     if record is None:
         problems.append(f"{outcome.flown_by} left no log (PX4 logs from arming on)")
     else:
@@ -112,6 +119,7 @@ def summarise(outcome: Outcome, record: FlightRecord | None, messages: Iterable[
         "wall_seconds": outcome.wall_seconds,
         "impact_speed": outcome.impact_speed,
         "battery_used": outcome.battery_used,
+        "link_faults": outcome.link_faults,
         "warnings": [
             {"time": time, "level": level, "text": text}
             for time, level, text in warnings_of(record, messages)
@@ -138,8 +146,12 @@ def summarise(outcome: Outcome, record: FlightRecord | None, messages: Iterable[
 
 
 def write_json(summary: dict[str, Any], path: Path) -> None:
-    """Write a summary; numbers that are not finite become null, which JSON has."""
-    path.write_text(json.dumps(_finite(summary), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a summary; numbers that are not finite become null, which JSON has.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    write_whole(path, json.dumps(_finite(summary), indent=2, ensure_ascii=False) + "\n")
 
 
 def _finite(value: Any) -> Any:

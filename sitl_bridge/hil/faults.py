@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,6 @@ class FaultCounts:
         return [FAULTS[kind][0] for kind in fresh]
 
 
-def fault_words(counts: dict[str, int]) -> list[str]:
+def fault_words(counts: Mapping[str, int]) -> list[str]:
     """Counts above zero in words, for a report."""
     return [f"{counts[kind]} {noun}" for kind, (_, noun) in FAULTS.items() if counts.get(kind)]

@@ -11,9 +11,10 @@ import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.record.files import LineLog, write_whole
 
 
 def _without_password(word: str) -> str:
@@ -40,7 +41,7 @@ class RunDirectory:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             self.path = self._make(parent, f"{stamp}-{name}")
-            self._console: TextIO = (self.path / "console.log").open("w", encoding="utf-8")
+            self._console = LineLog(self.path / "console.log")
         except OSError as error:
             raise UserError(f"{parent}: cannot keep runs there: {error.strerror}") from error
         self._link_latest(parent)
@@ -74,18 +75,20 @@ class RunDirectory:
         return self.path / "autopilot"
 
     def say(self, line: str) -> None:
-        """Append a line to the console log."""
-        if not self._console.closed:
-            self._console.write(line.rstrip() + "\n")
-            self._console.flush()
+        """Append a line to the console log; does nothing once that has ended or is closed.
+
+        Raises:
+            UserError: for the one line with which the log ended, on a full disk.
+        """
+        self._console.write(line.rstrip())
 
     def write_json(self, name: str, data: dict[str, Any]) -> Path:
-        """Write a JSON file whole or not at all."""
-        path = self.path / name
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(data, indent=2, default=str) + "\n", encoding="utf-8")
-        temporary.replace(path)
-        return path
+        """Write a JSON file whole or not at all.
+
+        Raises:
+            UserError: when it cannot be written.
+        """
+        return write_whole(self.path / name, json.dumps(data, indent=2, default=str) + "\n")
 
     def describe(self, **facts: Any) -> None:
         """Write run.json: the given facts, the versions that matter and the command line."""

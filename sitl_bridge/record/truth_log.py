@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
 from types import TracebackType
 
@@ -10,6 +12,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.record.files import append_whole
 from sitl_bridge.record.layout import ROW, flat
 
 
@@ -17,7 +20,7 @@ class TruthLog:
     """Appends rows to a structured ``.npy`` file with one scalar column a component.
 
     The header has room for any count and is rewritten after the rows are in, so ``numpy.load`` reads all
-    rows whose header update was done, also after the writer was killed.
+    rows whose header update was done, also after the writer was killed or the disk has filled up.
 
     Args:
         path: new file.
@@ -32,29 +35,42 @@ class TruthLog:
         self._dtype = dtype
         self._columns = flat(dtype)
         self._count = 0
+        self._ended = False
         try:
             self._file = path.open("xb", buffering=0)
+            append_whole(self._file, self._header(0))
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-        self._write_header()
 
-    def _write_header(self) -> None:
-        """Header for the present count; numpy pads it, and the padding is kept to a constant length."""
-        self._file.seek(0)
+    def _header(self, count: int) -> bytes:
+        """Header of a table; numpy pads it, and the padding is kept to a constant length."""
         fields = {
             "descr": npy.dtype_to_descr(self._columns),
             "fortran_order": False,
-            "shape": (self._count,),
+            "shape": (count,),
         }
+        header = io.BytesIO()
         # numpy leaves room for the count to grow to 21 digits (GROWTH_AXIS_MAX_DIGITS), so the length holds.
-        npy.write_array_header_2_0(self._file, fields)
-        self._file.seek(0, 2)
+        npy.write_array_header_2_0(header, fields)
+        return header.getvalue()
 
     def write(self, rows: NDArray[np.void]) -> None:
-        """Append rows ((k,) of the log's dtype)."""
-        self._file.write(rows.astype(self._dtype, copy=False).tobytes())
+        """Append rows ((k,) of the log's dtype); does nothing once the log has ended.
+
+        Raises:
+            UserError: for the one block with which the log ended; the rows before it stay readable.
+        """
+        if self._ended:
+            return
+        try:
+            append_whole(self._file, rows.astype(self._dtype, copy=False).tobytes())
+            os.pwrite(self._file.fileno(), self._header(self._count + len(rows)), 0)
+        except OSError as error:
+            self._ended = True
+            raise UserError(
+                f"{self.path}: {error.strerror}; the log ends after {self._count} rows"
+            ) from error
         self._count += len(rows)
-        self._write_header()
 
     def __len__(self) -> int:
         return self._count

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
+
+from sitl_bridge.record.files import append_whole
 
 _MAGIC = b"ULog\x01\x12\x35\x01"
 _CODES = {
@@ -48,6 +50,7 @@ class UlogWriter:
     """One log file.
 
     Every message is whole on the disk's side of :meth:`flush`, so a killed program leaves a readable file.
+    When the disk is full the log ends, readable, and the flight goes on without.
 
     Args:
         path: of the file; overwritten.
@@ -56,9 +59,11 @@ class UlogWriter:
         topics: names of the formats that are logged; their first field is ``uint64_t timestamp``.
         info: kept as ULog information.
         parameters: kept as ULog parameters, int or float.
+        notify: takes the sentence that says why the log ended early.
 
     Raises:
         ValueError: for a field that is none of ULog's.
+        OSError: when the file cannot be made.
     """
 
     def __init__(
@@ -69,10 +74,14 @@ class UlogWriter:
         topics: Sequence[str],
         info: Mapping[str, str] | None = None,
         parameters: Mapping[str, int | float] | None = None,
+        notify: Callable[[str], None] = lambda _line: None,
     ) -> None:
         structures = {name: struct.Struct("<" + _code(formats, name)) for name in topics}
-        self._file = path.open("wb")
-        self._file.write(_MAGIC + struct.pack("<Q", start))
+        self._path, self._notify = path, notify
+        self._ended = False
+        self._waiting = bytearray()
+        self._file = path.open("wb", buffering=0)
+        self._waiting += _MAGIC + struct.pack("<Q", start)
         self._message(b"B", bytes(40))
         for name, fields in formats.items():
             self._message(b"F", f"{name}:{';'.join(fields)};".encode())
@@ -89,7 +98,7 @@ class UlogWriter:
             self._topics[name] = struct.pack("<HcH", structure.size + 2, b"D", number), structure
 
     def _message(self, kind: bytes, payload: bytes) -> None:
-        self._file.write(struct.pack("<Hc", len(payload), kind) + payload)
+        self._waiting += struct.pack("<Hc", len(payload), kind) + payload
 
     def _keyed(self, kind: bytes, key: str, value: bytes) -> None:
         self._message(kind, bytes([len(key)]) + key.encode() + value)
@@ -97,7 +106,8 @@ class UlogWriter:
     def write(self, topic: str, timestamp: int, *values: float) -> None:
         """One sample: all fields after the timestamp, arrays and nested formats spread out."""
         head, structure = self._topics[topic]
-        self._file.write(head + structure.pack(timestamp, *values))
+        self._waiting += head
+        self._waiting += structure.pack(timestamp, *values)
 
     def say(self, timestamp: int, level: int, text: str) -> None:
         """A logged message; level 0 emergency ... 7 debug."""
@@ -105,10 +115,18 @@ class UlogWriter:
 
     def flush(self) -> None:
         """Hand everything to the system."""
-        self._file.flush()
+        data, self._waiting = bytes(self._waiting), bytearray()
+        if self._ended or self._file.closed:
+            return
+        try:
+            append_whole(self._file, data)
+        except OSError as error:
+            self._ended = True
+            self._notify(f"{self._path}: {error.strerror}; the log ends here")
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file; safe to call twice."""
+        self.flush()
         self._file.close()
 
     def __enter__(self) -> Self:

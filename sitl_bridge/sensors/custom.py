@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
+from sitl_bridge.record.files import LineLog
 from sitl_bridge.sensors.error_model import STRICT
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.layout import START
@@ -147,13 +148,14 @@ class CustomSensorHost:
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(w) for w in words])))
         self._where = f"{specification.file}: {specification.name}"
         self._columns: tuple[str, ...] = ()
-        self._file = table.open("x", encoding="utf-8") if table is not None else None
+        self._table = LineLog(table) if table is not None else None
 
     def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
         """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack.
 
         Raises:
-            UserError: when the sensor fails, or changes the names of its figures.
+            UserError: when the sensor fails or changes the names of its figures, and once when its table can
+                no longer be written.
         """
         while self.due <= time:
             self.due += self.period
@@ -185,17 +187,18 @@ class CustomSensorHost:
     def _write(self, sample: Sample, time: int) -> None:
         if not self._columns:
             self._columns = tuple(sample)
-            if self._file is not None:
-                self._file.write(",".join(("time", *self._columns)) + "\n")
+            self._write_line(("time", *self._columns))
         if tuple(sample) != self._columns:
             raise UserError(
                 f"{self.specification.file}: {self.specification.name} changed its figures' names"
             )
-        if self._file is not None:
-            figures = (repr(value) for value in sample.values())
-            self._file.write(",".join((str(time), *figures)) + "\n")
+        self._write_line((str(time), *(repr(value) for value in sample.values())))
+
+    def _write_line(self, cells: Sequence[str]) -> None:
+        if self._table is not None:
+            self._table.write(",".join(cells))
 
     def close(self) -> None:
         """Close the table."""
-        if self._file is not None:
-            self._file.close()
+        if self._table is not None:
+            self._table.close()

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch, Rectangle
 
 from sitl_bridge.flight.avoidance.closed_loop import Flight
+from sitl_bridge.record.files import write_figure
 
 _BINS = 60
 
@@ -85,6 +86,5 @@ def save_figures(flight: Flight, directory: Path) -> tuple[Path, ...]:
     for kind, figure in figures.items():
         file = directory / f"{flight.scenario.name}_{kind}.png"
         FigureCanvasAgg(figure)
-        figure.savefig(file)
-        files.append(file)
+        files.append(write_figure(file, figure))
     return tuple(files)

@@ -34,6 +34,7 @@ from sitl_bridge.flight.formation.flock import Setpoints, States
 from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Say, connect_flock
 from sitl_bridge.flight.script import run_coroutine
 from sitl_bridge.flight.vehicle import MissionFailedError
+from sitl_bridge.record.files import write_arrays, write_whole
 
 RATE = 25.0
 """Hz of reports and setpoints: at 2 m/s of each of two that meet, 16 cm of their way to one another."""
@@ -172,17 +173,18 @@ def write(flight: Flight, directory: Path) -> None:
     """Write summary, tracks and pictures into a directory, which is made where it is not there."""
     from sitl_bridge.flight.avoidance.figures import save_figures  # matplotlib takes half a second to load
 
-    save_figures(flight, directory)
-    np.savez_compressed(
-        directory / "tracks.npz",
-        names=np.array(flight.names),
-        time=flight.time,
-        state=flight.state,
-        reference=flight.reference,
-        command=flight.command,
-    )
+    directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(summary(flight), indent=2, allow_nan=False)
-    (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
+    write_whole(directory / "summary.json", text + "\n")
+    tracks = {
+        "names": np.array(flight.names),
+        "time": flight.time,
+        "state": flight.state,
+        "reference": flight.reference,
+        "command": flight.command,
+    }
+    write_arrays(directory / "tracks.npz", tracks)
+    save_figures(flight, directory)
 
 
 def summary(flight: Flight) -> dict[str, Any]:

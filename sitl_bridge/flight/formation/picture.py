@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.flight.formation.quick import SLOT_ERROR, Result
+from sitl_bridge.record.files import write_figure
 
 TRACKS = 100
 """Tracks that are drawn; more would cover one another.  All vehicles' places are."""
@@ -28,7 +29,7 @@ def draw(result: Result, path: Path, title: str) -> None:
     error = figure.add_subplot(grid[0, 1])
     _errors(error, result)
     _separation(figure.add_subplot(grid[1, 1], sharex=error), result)
-    figure.savefig(path)
+    write_figure(path, figure)
 
 
 def _space(axes: Any, result: Result) -> None:

@@ -17,6 +17,7 @@ from sitl_bridge.flight.formation.patterns import closest_pair
 from sitl_bridge.flight.formation.point_mass import PointMassFlock
 from sitl_bridge.flight.formation.scenario import FormationPlan
 from sitl_bridge.flight.formation.trajectory import write_csv
+from sitl_bridge.record.files import write_arrays, write_whole
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -186,8 +187,8 @@ class Result:
         plan = directory / "plan"
         plan.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.summary(), indent=2)
-        (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
-        np.savez(directory / "tracks.npz", allow_pickle=False, **self.tracks())
+        write_whole(directory / "summary.json", text + "\n")
+        write_arrays(directory / "tracks.npz", self.tracks())
         paths = self.plan.choreography.trajectories(self.plan.path, self.plan.heading, self.plan.duration)
         for i, path in enumerate(paths):
             write_csv(plan / f"vehicle_{i:03d}.csv", path)

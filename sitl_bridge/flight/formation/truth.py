@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.record.files import write_whole
 from sitl_bridge.record.truth_log import read_truth
 
 Array: TypeAlias = NDArray[np.float64]
@@ -64,7 +65,10 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
     true = np.empty_like(tracks["position"])
     for vehicle in range(count):
         for axis, name in enumerate(axes):
-            true[:, vehicle, axis] = np.interp(moments, clock, table[name][vehicle:whole:count])
+            # A log that ended early, on a full disk, says nothing about the time after it.
+            true[:, vehicle, axis] = np.interp(
+                moments, clock, table[name][vehicle:whole:count], left=np.nan, right=np.nan
+            )
     errors = true_slot_errors(tracks, true)
     found = {
         "true_worst_slot_error_steady_m": _worst(errors[tracks["steady"]]),
@@ -72,7 +76,7 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
         "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
     }
     text = json.dumps(summary | found, indent=2)
-    (directory / SUMMARY).write_text(text + "\n", encoding="utf-8")
+    write_whole(directory / SUMMARY, text + "\n")
     return {**found, "estimated": summary["worst_slot_error_steady_m"]}
 
 
@@ -81,9 +85,9 @@ def _worst(errors: Array) -> float:
 
 
 def _least_separation(position: Array) -> float:
-    """m between any two in any row of (k, n, 3)."""
+    """m between any two in any row of (k, n, 3) that is known."""
     least = float("inf")
     i, j = np.triu_indices(position.shape[1], 1)
-    for row in position:
+    for row in position[np.isfinite(position).all(axis=(1, 2))]:
         least = min(least, float(np.linalg.norm(row[i] - row[j], axis=1).min(initial=np.inf)))
     return least

@@ -1,0 +1,107 @@
+"""Files that a full disk does not tear: written whole or not at all, and logs that end between entries."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+
+
+def write_whole(path: Path, content: bytes | str) -> Path:
+    """Write a file whole or not at all; what was there before stays until then.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def write_figure(path: Path, figure: Any) -> Path:
+    """Write a matplotlib figure as a PNG file, whole or not at all.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return write_whole(path, picture.getvalue())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Path:
+    """Write arrays as a compressed ``.npz`` file, whole or not at all.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    table = io.BytesIO()
+    np.savez_compressed(table, allow_pickle=False, **arrays)
+    return write_whole(path, table.getvalue())
+
+
+def append_whole(file: io.FileIO, data: bytes) -> None:
+    """Append to an unbuffered file everything or nothing.
+
+    Raises:
+        OSError: when it does not fit; the file ends where it did before.
+    """
+    begin = file.seek(0, os.SEEK_END)
+    left = memoryview(data)
+    try:
+        while left:
+            # A disk that fills up takes a part first, and says why only when it is asked for the rest.
+            left = left[file.write(left) :]
+    except OSError:
+        with contextlib.suppress(OSError):  # a disk that cannot even shorten a file leaves a part of it
+            file.truncate(begin)
+        raise
+
+
+class LineLog:
+    """A text file of lines that ends, whole, when it cannot be written any more.
+
+    Args:
+        path: of the file; overwritten.
+
+    Raises:
+        OSError: when it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("wb", buffering=0)
+        self._ended = False
+
+    def write(self, line: str) -> None:
+        """Append a line; does nothing once the log has ended or is closed.
+
+        Raises:
+            UserError: for the one line with which the log ended.
+        """
+        if self._ended or self._file.closed:
+            return
+        try:
+            append_whole(self._file, line.encode("utf-8", "replace") + b"\n")
+        except OSError as error:
+            self._ended = True
+            raise UserError(f"{self.path}: {error.strerror}; the log ends here") from error
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._file.close()

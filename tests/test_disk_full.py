@@ -1,0 +1,182 @@
+"""A disk that fills up: recording ends with one sentence, the flight goes on, and every file opens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from pyulog import ULog
+
+from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings
+from sitl_bridge.flight.flown_by import FlownBy
+from sitl_bridge.flight.summary import Outcome, problems_of
+from sitl_bridge.record.files import LineLog, write_arrays, write_figure, write_whole
+from sitl_bridge.record.layout import ROW
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.truth_log import TruthLog, read_truth
+from sitl_bridge.record.ulog_writer import UlogWriter
+
+REPOSITORY = Path(__file__).parent.parent
+FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}
+
+
+@contextlib.contextmanager
+def room(size: int) -> Iterator[None]:
+    """Lets no file grow beyond ``size`` bytes: a write over the limit is cut short first, then refused."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def rows(first: int, count: int = 100) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    table = np.zeros(count, ROW)
+    table["time"] = np.arange(first, first + count)
+    return table
+
+
+@pytest.mark.parametrize("cut", [1, ROW.itemsize, 50 * ROW.itemsize + 7])
+def test_a_truth_log_keeps_all_rows_before_the_disk_was_full(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "truth.npy"
+    with TruthLog(path) as log:
+        log.write(rows(0))
+        log.write(rows(100))
+        with room(path.stat().st_size + cut):
+            with pytest.raises(UserError, match=r"truth\.npy: .*; the log ends after 200 rows"):
+                log.write(rows(200))
+            log.write(rows(300))
+        log.write(rows(400))
+        assert len(log) == 200
+    for table in (read_truth(path), np.load(path, mmap_mode="r")):
+        np.testing.assert_array_equal(table["time"], np.arange(200))
+
+
+def test_a_log_of_lines_ends_with_a_whole_line_and_says_so_once(tmp_path: Path) -> None:
+    log = LineLog(tmp_path / "console.log")
+    log.write("first")
+    with room(9):
+        with pytest.raises(UserError, match=r"console\.log: .*; the log ends here"):
+            log.write("second")
+        log.write("third")
+    log.close()
+    log.write("after the end")
+    assert (tmp_path / "console.log").read_text() == "first\n"
+
+
+def test_a_flight_log_ends_with_a_whole_message_and_says_so_once(tmp_path: Path) -> None:
+    path = tmp_path / "log.ulg"
+    notes: list[str] = []
+    with UlogWriter(path, 5, FORMATS, ["thing"], notify=notes.append) as log:
+        for k in range(10):
+            log.write("thing", k, 1.0, 2.0, 3.0, k)
+        log.flush()
+        with room(path.stat().st_size + 10):
+            for k in range(10, 20):
+                log.write("thing", k, 1.0, 2.0, 3.0, k)
+                log.flush()
+    assert list(ULog(str(path)).get_dataset("thing").data["timestamp"]) == list(range(10))
+    assert len(notes) == 1
+    assert notes[0].endswith("the log ends here")
+
+
+def test_a_file_that_does_not_fit_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+    path = write_whole(tmp_path / "summary.json", "{}")
+    with room(100):
+        with pytest.raises(UserError, match=r"summary\.json: cannot be written"):
+            write_whole(path, "x" * 200)
+        with pytest.raises(UserError, match=r"flight\.png: cannot be written"):
+            write_figure(tmp_path / "flight.png", Figure())
+        with pytest.raises(UserError, match=r"tracks\.npz: cannot be written"):
+            write_arrays(tmp_path / "tracks.npz", {"a": np.arange(1000)})
+    assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]
+    assert path.read_text() == "{}"
+
+
+def test_a_run_directory_on_a_full_disk_is_refused_in_words(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path, "square")
+    with room(10), pytest.raises(UserError, match=r"run\.json: cannot be written"):
+        directory.describe(seed=3)
+    directory.close()
+
+
+def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(tmp_path: Path) -> None:
+    notes: list[str] = []
+    errors = ErrorLog(notes.append)
+    aircraft = Aircraft(
+        VehicleSettings(load_airframe("iris")),
+        FlownBy(None, ""),
+        0,
+        tmp_path,
+        notes.append,
+        notes.append,
+        errors,
+    )
+    outcome = Outcome("square.plan", "iris", succeeded=True)
+    with room(10):
+        for _ in range(3):
+            with errors.guard("recording of the ground truth"):
+                raise UserError("truth.npy: No space left on device; the log ends after 5 rows")
+        concluded, record = aircraft.conclude(outcome, tmp_path, {}, picture=True)
+    assert record is None
+    assert not concluded.succeeded
+    assert len(notes) == 2, "each is reported once"
+    ground_truth, summary = concluded.errors
+    assert ground_truth.endswith("the log ends after 5 rows (3 times)")
+    assert "summary.json: cannot be written" in summary
+    assert set(concluded.errors) <= set(problems_of(concluded, record))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> None:
+    """On a real file system of 1.2 MB: some 8 s of the truth fit."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("mounting a small file system takes root and unshare")
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    script = (
+        'ip link set lo up; mount -t tmpfs -o size=1200k tmpfs "$1"; shift; disk="$1"; kept="$2"; shift 2;'
+        ' "$@"; status=$?; cp -r "$disk" "$kept"; exit $status'
+    )
+    program = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", "missions/hover.py", "--headless"]
+    options = ["--autopilot", "builtin", "--speed", "max", "--runs-dir", str(disk), "--", "--seconds", "20"]
+    done = subprocess.run(
+        ["unshare", "-mn", "sh", "-c", script, "sh", str(disk), str(disk), str(kept), *program, *options],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    assert "Traceback" not in said
+    assert "mission succeeded" in said
+    assert "truth.npy: No space left on device; the log ends after" in said
+    assert "flight.ulg: No space left on device; the log ends here" in said
+    (run,) = (path for path in kept.iterdir() if not path.is_symlink())
+    truth = read_truth(run / "truth.npy")
+    assert len(truth) > 100
+    assert np.all(np.diff(truth["time"]) == 4000)
+    assert (run / "console.log").read_text().endswith("\n")
+    ulog = ULog(str(run / "autopilot" / "log" / "flight.ulg"))
+    assert math.isfinite(ulog.last_timestamp)
+    for file in run.rglob("*.json"):
+        json.loads(file.read_text())
+    assert not list(run.glob("*.png")) or (run / "flight.png").read_bytes()[-8:-4] == b"IEND"
