@@ -749,20 +749,70 @@ def test_the_log_tells_which_frames_were_not_answered(
     assert answered[21:150].all()
 
 
-def test_time_waits_for_a_mission_that_says_how_far_it_may_run_but_not_for_one_that_falls_silent(
+def test_time_waits_for_a_mission_at_the_limit_that_it_gave(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     server = serve()
-    server.run_until(400_000)
+    limit = server.limit_time()
+    limit.run_until(400_000)
     with Peer(server.ports[0]):
-        wait_for(lambda: server.simulation.time == 400_000, "the time that was given")
-        server.run_until(1_000_000)
-        wait_for(lambda: server.simulation.time == 1_000_000, "the time that was given then")
-        for _ in range(6):
-            server.run_until(1_000_000)
-            time.sleep(0.1)
-            assert server.simulation.time == 1_000_000, "it waits as long as there is word"
-        wait_for(lambda: server.simulation.time > 1_000_000, "time to go on without")
-        server.run_until(None)
-        now = server.simulation.time
-        wait_for(lambda: server.simulation.time > now + 400_000, "time to run freely")
+        wait_for(lambda: limit.held_since < math.inf, "time to come to the limit")
+        assert server.simulation.time == 400_000
+        limit.run_until(1_000_000)
+        wait_for(lambda: limit.held_since < math.inf, "time to come to the next limit")
+        assert server.simulation.time == 1_000_000
+        limit.run_until(None)
+        wait_for(lambda: server.simulation.time > 1_400_000, "time to run freely")
+
+
+def test_time_goes_on_at_real_time_without_a_mission_that_does_not_move_its_limit(
+    serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.hil.server.PATIENCE_WITH_MISSION", 0.0)
+    server = serve()
+    limit = server.limit_time()
+    limit.run_until(400_000)
+    with Peer(server.ports[0]):
+        wait_for(lambda: server.simulation.time > 400_000, "time to go on")
+        assert limit.speed == 1.0
+        assert server._loop[0]["pace"] == 1000 * STEP
+        monkeypatch.setattr("sitl_bridge.hil.server.PATIENCE_WITH_MISSION", math.inf)
+        limit.run_until(1 << 40)
+        assert server._loop[0]["pace"] == 0, "it is as fast as it goes from the next limit on"
+
+
+def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
+    make_simulation: Make, free_port: Callable[[], int]
+) -> None:
+    server = LockstepServer(make_simulation("iris"), ports=[free_port()])
+    limit = server.limit_time()
+    limit.run_until(400_000)
+    assert server._limit_now(399_999) == 400_000
+    assert limit.held_since == math.inf
+    assert server._limit_now(400_000) == 400_000
+    assert limit.held_since < math.inf
+    server.close()
+
+
+def test_the_least_of_all_limits_and_speeds_counts_until_it_is_released(
+    make_simulation: Make, free_port: Callable[[], int]
+) -> None:
+    server = LockstepServer(make_simulation("iris"), ports=[free_port()], speed=math.inf)
+    first, second = server.limit_time(), server.limit_time()
+    first.run_until(700_000)
+    second.run_until(500_000)
+    first.at_most(2.0)
+    second.at_most(1.0)
+    assert server._limit_now(0) == 500_000
+    assert server._loop[0]["pace"] == 1000 * STEP
+    second.release()
+    second.release()
+    assert server._limit_now(0) == 700_000
+    assert server._loop[0]["pace"] == 500 * STEP
+    server.set_speed(0.5)
+    assert server._loop[0]["pace"] == 2000 * STEP, "a limit never makes it faster than was chosen"
+    first.release()
+    assert server._limit_now(0) is None
+    server.set_speed(math.inf)
+    assert server._loop[0]["pace"] == 0
+    server.close()

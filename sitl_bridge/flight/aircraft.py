@@ -27,6 +27,7 @@ from sitl_bridge.flight.monitor import Message, Monitor
 from sitl_bridge.flight.plan import Plan
 from sitl_bridge.flight.script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.flight.summary import Outcome, summarise, write_json
+from sitl_bridge.flight.time_gate import MissionGate
 from sitl_bridge.flight.ulog import FlightRecord, read_flight
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
@@ -238,7 +239,7 @@ class Aircraft:
         )
         return self.monitor
 
-    def start_mission(self, variables: Mapping[str, str]) -> None:
+    def start_mission(self, variables: Mapping[str, str], server: LockstepServer) -> None:
         """Start the mission of its own, where it has one, with more variables in its environment."""
         settings = self.settings
         if settings.mission is None:
@@ -248,7 +249,8 @@ class Aircraft:
         else:
             command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1)}
-        self.mission = MissionProcess(command, {**environment, **variables}, self._say)
+        gate = MissionGate(server.limit_time())
+        self.mission = MissionProcess(command, {**environment, **variables}, self._say, gate=gate)
 
     def stop_mission(self) -> None:
         """End its mission."""

@@ -33,6 +33,7 @@ from sitl_bridge.flight.monitor import Status as VehicleStatus
 from sitl_bridge.flight.plan import Plan
 from sitl_bridge.flight.script import FLEET_VARIABLE, SUCCEEDED
 from sitl_bridge.flight.summary import Outcome, write_json
+from sitl_bridge.flight.time_gate import MissionGate
 from sitl_bridge.flight.ulog import FlightRecord
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer, OnStall
@@ -487,6 +488,7 @@ class FleetSession:
                 last_steps, moved = progress.server.steps, now
             self._look_for_lost()
             self._begin_without_late(progress)
+            self._adapt_speed(progress)
             reason = self._trouble(progress, now - moved) or self._parameter_faults()
             if not started and not reason and self._parameters_read(progress):
                 self._report_parameters()
@@ -538,7 +540,7 @@ class FleetSession:
         for aircraft in self.aircraft:
             if aircraft.lost:
                 continue
-            aircraft.start_mission({paused.VARIABLE: str(self._pause_mark)})
+            aircraft.start_mission({paused.VARIABLE: str(self._pause_mark)}, self.server)
         if self.fleet.mission is not None:
             words = {RUN_DIRECTORY: str(self.directory.path)}
             inherited = [] if self._orders is None else [self._orders.other.fileno()]
@@ -546,7 +548,8 @@ class FleetSession:
                 words[ORDERS] = str(inherited[0])
             command = [words.get(word, word) for word in self.fleet.mission]
             variables = {FLEET_VARIABLE: str(self.members), paused.VARIABLE: str(self._pause_mark)}
-            self._mission = MissionProcess(command, variables, self.say, inherited, self.server.run_until)
+            gate = MissionGate(self.server.limit_time())
+            self._mission = MissionProcess(command, variables, self.say, inherited, gate)
             if self._orders is not None:
                 self._orders.begin()
 
@@ -573,6 +576,16 @@ class FleetSession:
             if late:
                 self.say(f"{', '.join(late)}: not connected within {READY_LIMIT:.0f} s; time begins without")
                 self.server.begin()
+
+    def _adapt_speed(self, progress: FleetProgress) -> None:
+        """Slow down for missions that cannot say so themselves while their vehicles stand disarmed."""
+        links = progress.server.links
+        flying = [a for a in self.aircraft if links[a.number].connected and not a.lost]
+        if self._mission is not None and self._mission.gate is not None:
+            self._mission.gate.look(armed=all(links[a.number].armed for a in flying))
+        for aircraft in flying:
+            if aircraft.mission is not None and aircraft.mission.gate is not None:
+                aircraft.mission.gate.look(armed=links[aircraft.number].armed)
 
     def _over(self) -> bool:
         """Whether all missions have ended."""

@@ -142,9 +142,9 @@ END_GRACE = 5.0
 several periods of the 1 Hz messages that carry mode and progress."""
 
 
-SETTLING = 2.0
-"""s of the vehicle's time given to PX4 to load what was uploaded before it is armed: its store of missions
-works beside its simulated clock, and a fence that is still being loaded is reported as invalid."""
+SETTLING = 1.0
+"""s, at real time, in which PX4 loads what was uploaded before it is armed: its store of missions works
+beside its simulated clock, and a fence that is still being loaded is reported as invalid."""
 
 
 async def upload(vehicle: Vehicle, plan: Plan) -> None:
@@ -159,16 +159,17 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
         ("rally points", RALLY, raw.upload_rally_points, rally_items(plan)),
         ("mission", MISSION, raw.upload_mission, mission_items(plan)),
     ]
-    for name, kind, send, items in parts:
-        try:
-            if items:
-                await send(items)
-            else:
-                await _clear(vehicle, kind)
-        except MavsdkError as refusal:
-            vehicle.fail(f"PX4 did not take the plan's {name} ({len(items)} items): {reason(refusal)}")
-        vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
-    await vehicle.sleep(SETTLING)
+    async with vehicle.gate.request():
+        for name, kind, send, items in parts:
+            try:
+                if items:
+                    await send(items)
+                else:
+                    await _clear(vehicle, kind)
+            except MavsdkError as refusal:
+                vehicle.fail(f"PX4 did not take the plan's {name} ({len(items)} items): {reason(refusal)}")
+            vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
+        await vehicle.sleep(SETTLING)
 
 
 async def _clear(vehicle: Vehicle, kind: int) -> None:

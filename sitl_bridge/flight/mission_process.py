@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.keep_up import VARIABLE, Limit, Listener
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED
+from sitl_bridge.flight.time_gate import VARIABLE, MissionGate
 from sitl_bridge.unbroken import unbroken
 from sitl_bridge.world.world import Origin
 
@@ -71,7 +71,7 @@ class MissionProcess:
         environment: what it is told beyond this process's environment.
         say: takes each line it prints, from a thread.
         inherited: file descriptors it has, too.
-        limit: told how far time may run by a mission that wants time to wait for it; see keep_up.py.
+        gate: by which it limits how far and how fast simulated time runs; None for none.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class MissionProcess:
         environment: Mapping[str, str],
         say: Callable[[str], None],
         inherited: Sequence[int] = (),
-        limit: Limit | None = None,
+        gate: MissionGate | None = None,
     ) -> None:
         self._say = say
         self._last = ""
-        listener = None if limit is None else Listener(limit)
-        inherited = (*inherited, *(() if listener is None else (listener.mission_end,)))
-        told = {} if listener is None else {VARIABLE: str(listener.mission_end)}
+        self.gate = gate
+        inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
+        told = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         with unbroken():
             self._process = subprocess.Popen(
                 [sys.executable, "-u", *command],
@@ -97,8 +97,8 @@ class MissionProcess:
                 start_new_session=True,
                 pass_fds=inherited,
             )
-        if listener is not None:
-            listener.start()
+        if gate is not None:
+            gate.start()
         self._reader = threading.Thread(target=self._read, name="mission", daemon=True)
         self._reader.start()
 
@@ -138,6 +138,8 @@ class MissionProcess:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(limit)
         self._signal(signal.SIGKILL)
+        if self.gate is not None:
+            self.gate.close()
         self._reader.join(timeout=2.0)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -20,6 +20,7 @@ from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.time_gate import time_gate
 from sitl_bridge.flight.vehicle import Vehicle, connect, reason, within
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
@@ -101,6 +102,7 @@ def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
     # MAVSDK calls back from threads of its own, which wait up to this long for the interpreter.  In Python's
     # 5 ms a vehicle at 20 times real time lives through 0.1 s, and MAVSDK drops callbacks that queue up.
     sys.setswitchinterval(0.0005)
+    time_gate()  # a simulation need not slow down for fear of requests that it cannot know of
     try:
         return asyncio.run(_main(fly))
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ files in ``plan.py``; nothing here knows whether the vehicle is simulated.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sys
 from collections import deque
@@ -28,6 +29,7 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.paused import paused
+from sitl_bridge.flight.time_gate import in_real_time, time_gate
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
@@ -40,6 +42,14 @@ above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
 REFRESH = 0.5
 """s of the vehicle's time between looks at what MAVSDK knows of the vehicle's state.  MAVSDK drops callbacks
 when too many wait, and a mode or a health flag that changed once would stay unseen."""
+
+KEEP_UP = 0.5
+"""s of the vehicle's time by which a simulation may run ahead of the vehicle's last report: at 20 times real
+time 25 ms, several times what a message takes on an idle machine, so time waits on a busy one only.  Half of
+the second after which PX4 calls a stream of setpoints lost (COM_OF_LOSS_T)."""
+
+KEEP_UP_STEP = 0.1
+"""s of the vehicle's time between two limits that are given."""
 
 STATE_LIMIT = 30.0
 """s of the vehicle's time for its state messages to show what it has acknowledged.  They come at 1 Hz; a busy
@@ -58,7 +68,9 @@ class Vehicle:
     """A connected vehicle: MAVSDK's plug-ins, and the latest of what the vehicle says about itself.
 
     Use :func:`connect` to get one.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
-    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.
+    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.  Simulated time runs no
+    faster than real time while one of their requests waits for its answer, and never further than KEEP_UP
+    ahead of the vehicle's last report; see ``time_gate.py``.  Put other transfers within ``gate.request()``.
 
     Attributes:
         system_id: of MAVLink.
@@ -76,6 +88,7 @@ class Vehicle:
         messages: the last status texts, newest last.
         offboard_active: whether an OffboardControl of this program streams setpoints.
         attitude_rate: Hz of its clock at which it is asked for its attitude.
+        gate: limits simulated time, where there is a simulation.
     """
 
     attitude_rate = SETPOINT_RATE
@@ -86,12 +99,13 @@ class Vehicle:
         self.mavsdk = mavsdk
         self.system = system
         self.system_id = system_id
-        self.action = ActionAsync(system)
+        self.gate = time_gate()
+        self.action = in_real_time(ActionAsync(system), self.gate)
         self.events = EventsAsync(system)
         self.mavlink = MavlinkDirectAsync(system)
-        self.mission_raw = MissionRawAsync(system)
-        self.offboard = OffboardAsync(system)
-        self.param = ParamAsync(system)
+        self.mission_raw = in_real_time(MissionRawAsync(system), self.gate)
+        self.offboard = in_real_time(OffboardAsync(system), self.gate, ("start", "stop"))
+        self.param = in_real_time(ParamAsync(system), self.gate)
         self.telemetry = TelemetryAsync(system)
 
         self.time = math.nan
@@ -109,9 +123,8 @@ class Vehicle:
 
         self.offboard_active = False
         self._update = asyncio.Event()
-        self._pace = 0.0  # not known yet
-        self._pace_begun = (0.0, math.nan)
         self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
+        self._allowed = -math.inf  # s of its clock to which simulated time may run
 
     # ------------------------------------------------------------------ what the vehicle says
 
@@ -177,7 +190,14 @@ class Vehicle:
         while True:
             await self._look()
             self._notify()
-            await asyncio.sleep(min(REFRESH / self._pace, REFRESH) if self._pace > 0 else 0.02)
+            if math.isnan(self.time):
+                await asyncio.sleep(0.02)
+                continue
+            due = self.time + REFRESH
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REFRESH):  # of wall time, where the vehicle's stands still
+                    while self.time < due:
+                        await self._update.wait()
 
     async def _look(self) -> None:
         telemetry = self.telemetry
@@ -202,19 +222,16 @@ class Vehicle:
         self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
         seconds = euler.timestamp_us * 1e-6
         if not self.time >= seconds:  # also where the time is still nan
-            self._measure_pace(seconds)
             self.time = seconds
             self._ticked = asyncio.get_running_loop().time()
+            self._keep_up()
 
-    def _measure_pace(self, seconds: float) -> None:
-        """How fast the vehicle's clock runs against the wall's, over the last third of a second."""
-        now = asyncio.get_running_loop().time()
-        wall, vehicle = self._pace_begun
-        if math.isnan(vehicle):
-            self._pace_begun = (now, seconds)
-        elif now - wall > 0.3:
-            self._pace = (seconds - vehicle) / (now - wall)
-            self._pace_begun = (now, seconds)
+    def _keep_up(self) -> None:
+        """Let simulated time run on from here; at least to the report after the next."""
+        until = self.time + max(KEEP_UP, 2.0 / self.attitude_rate)
+        if not abs(until - self._allowed) < KEEP_UP_STEP:
+            self._allowed = until
+            self.gate.allow(self, round(1e6 * until))
 
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
@@ -520,15 +537,17 @@ async def watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
     watcher = asyncio.create_task(vehicle.watch())
     try:
         # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.
-        await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
-        await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
-        await vehicle.telemetry.set_rate_position(5.0)
+        async with vehicle.gate.request():
+            await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
+            await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
+            await vehicle.telemetry.set_rate_position(5.0)
         yield vehicle
         if watcher.done():
             watcher.result()
     finally:
         watcher.cancel()
         await asyncio.wait([watcher])
+        vehicle.gate.allow(vehicle, None)
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:

@@ -47,8 +47,9 @@ FROZEN_AFTER = 0.25
 busy machine delays a reader, little enough that it catches up at once."""
 FAULT_INTERVAL = 0.2
 """s of wall time between looks at the links' fault counters."""
-PATIENCE_WITH_MISSION = 0.5
-"""s of wall time without a word after which a mission is not waited for: ten of its ticks at real time."""
+PATIENCE_WITH_MISSION = 5.0
+"""s of wall time without a new limit from a mission after which time goes on, at real time: far more than a
+busy machine takes from a program that works, well below the 20 s after which missions give a vehicle up."""
 OnStall = Literal["continue", "wait", "leave", "abort"]
 
 
@@ -133,6 +134,46 @@ def unread_by_peer(connection: socket.socket) -> int | None:
         if columns[1].endswith(f":{there:04X}") and columns[2].endswith(f":{here:04X}"):
             return int(columns[4].split(":")[1], 16)
     return None
+
+
+class TimeLimit:
+    """What one mission asks of simulated time: how far it may run, and how fast; see ``limit_time``.
+
+    Several missions have one each; the least of them counts.  Safe from any thread.
+    """
+
+    def __init__(self, server: LockstepServer) -> None:
+        self._server = server
+        self.until: int | None = None
+        self.held_since = math.inf
+        """s of the monotonic clock when time came to ``until``; inf before."""
+        self.fastest = math.inf
+        self.overdue = False
+        """Its ``until`` was reached and not moved for PATIENCE_WITH_MISSION: time goes on at real time."""
+
+    @property
+    def speed(self) -> float:
+        """Greatest speed factor that it allows now."""
+        return min(self.fastest, 1.0) if self.overdue else self.fastest
+
+    def run_until(self, time_us: int | None) -> None:
+        """Let time run to ``time_us`` and wait there for a later limit, so that a mission can keep up.
+
+        Without one for PATIENCE_WITH_MISSION of wall time, time goes on at real time until one comes.
+
+        Args:
+            time_us: us of simulated time, on the flight stacks' clock; None for no limit.
+        """
+        self._server._set_limit(self, time_us)
+
+    def at_most(self, speed: float) -> None:
+        """Run at most ``speed`` times real time from the next step on; ``math.inf`` for no limit."""
+        self.fastest = speed
+        self._server._set_pace()
+
+    def release(self) -> None:
+        """No limit any more; safe to call twice."""
+        self._server._drop_limit(self)
 
 
 class LockstepServer:
@@ -220,8 +261,7 @@ class LockstepServer:
         self._stop = False
         self._paused = False
         self._step_until = 0
-        self._limit: int | None = None
-        self._limit_told = 0.0
+        self._limits: list[TimeLimit] = []
         self._begun = False
         self._rate = (time.monotonic(), simulation.time, 0.0)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
@@ -317,9 +357,7 @@ class LockstepServer:
         if not speed > 0.0:
             raise ValueError(f"a speed factor is above 0, not {speed}")
         self.speed = speed
-        loop = self._loop[0]
-        loop["pace"] = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
-        loop["due"] = time.monotonic_ns()
+        self._set_pace()
 
     def pause(self) -> None:
         """Hold simulated time after the present step."""
@@ -349,17 +387,40 @@ class LockstepServer:
             self._step_until = max(begin, int(self._loop[0]["time"])) + count * self.simulation.step
         self._interrupt()
 
-    def run_until(self, time_us: int | None) -> None:
-        """Let time run to ``time_us`` and wait there for a later word, so that a mission can keep up.
-
-        Without one for PATIENCE_WITH_MISSION of wall time it goes on all the same.
-
-        Args:
-            time_us: us of simulated time, on the flight stacks' clock; None for as far as it goes.
-        """
+    def limit_time(self) -> TimeLimit:
+        """A limit on simulated time, for one mission; without effect until it is used."""
+        limit = TimeLimit(self)
         with self._lock:
-            self._limit, self._limit_told = time_us, time.monotonic()
-        self._interrupt()
+            self._limits.append(limit)
+        return limit
+
+    def _drop_limit(self, limit: TimeLimit) -> None:
+        with self._lock:
+            if limit in self._limits:
+                self._limits.remove(limit)
+        self._set_pace()
+        self._wake.set()
+
+    def _set_limit(self, limit: TimeLimit, until: int | None) -> None:
+        with self._lock:
+            before, limit.until, limit.held_since = limit.until, until, math.inf
+            was_overdue, limit.overdue = limit.overdue, False
+        if was_overdue:
+            self._set_pace()
+        if until is not None and (before is None or until < before):
+            self._interrupt()  # the loop may be on its way beyond it
+        else:
+            self._wake.set()  # a loop that runs takes a later limit up by itself
+
+    def _set_pace(self) -> None:
+        """Let the loop keep the least of the speed that was chosen and those that missions allow."""
+        with self._lock:
+            speed = min([self.speed, *(limit.speed for limit in self._limits)])
+            pace = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
+            loop = self._loop[0]
+            if pace != loop["pace"]:
+                loop["due"] = time.monotonic_ns()
+                loop["pace"] = pace
 
     def call(self, action: Callable[[], None]) -> None:
         """Run ``action`` on the loop's thread between two steps, as soon as possible."""
@@ -462,6 +523,9 @@ class LockstepServer:
         with self._lock:
             due += [event.time for event in self._events[:1]]
             until = self._step_until if self._paused else self._limit_now(now)
+            overdue = any(limit.overdue for limit in self._limits)
+        if overdue:
+            self._set_pace()
         # What is due now, and could not be done because an answer is under way, is done before the next
         # step whenever that answer comes: simulated time decides, not the wall clock.
         target = max(min(due, default=1 << 62), now)
@@ -472,12 +536,13 @@ class LockstepServer:
         return now if loop["waiting"] else None
 
     def _limit_now(self, now: int) -> int | None:
-        """How far a mission lets time run; None where it does not say, or no more."""
-        if self._limit is None or now < self._limit:
-            return self._limit
-        if time.monotonic() - self._limit_told > PATIENCE_WITH_MISSION:
-            self._limit = None
-        return self._limit
+        """How far missions let time run; None without such a limit.  ``_lock`` is held."""
+        wall = time.monotonic()
+        for limit in self._limits:
+            if limit.until is not None and now >= limit.until:
+                limit.held_since = min(limit.held_since, wall)
+                limit.overdue = wall - limit.held_since > PATIENCE_WITH_MISSION
+        return min((x.until for x in self._limits if x.until is not None and not x.overdue), default=None)
 
     def _run(self, target: int) -> int:
         s = self.simulation

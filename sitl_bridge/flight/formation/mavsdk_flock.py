@@ -32,8 +32,8 @@ from sitl_bridge.flight.formation.departure import Action
 from sitl_bridge.flight.formation.flock import Mask, Setpoints, States, Steered, Watch, fly_async
 from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.trajectory import minimum_jerk, move_time
-from sitl_bridge.flight.keep_up import Announcer
 from sitl_bridge.flight.paused import paused
+from sitl_bridge.flight.time_gate import time_gate
 from sitl_bridge.flight.vehicle import (
     SETPOINT_RATE,
     SILENCE_LIMIT,
@@ -223,7 +223,7 @@ class MavsdkFlock:
         self.interval, self.longest, self.delay = self.period, 0.0, 0.0
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._announcer = Announcer()
+        self._gate = time_gate()
         self._pace = 0.0
         self._pace_begun = (-math.inf, math.nan)  # s of the wall, s of the flock's clock
         self._moment = time.monotonic()  # when the clock was last heard
@@ -259,7 +259,7 @@ class MavsdkFlock:
         """S of the flock's clock by now: the last that was heard, and what has passed since at its pace."""
         since = self._pace * (time.monotonic() - self._moment)
         now = self.time + min(max(since, 0.0), LONGEST_EXTRAPOLATION)
-        waited_for = self._announcer.heard and math.isfinite(self._ticked)
+        waited_for = self._gate.open and math.isfinite(self._ticked)
         return min(now, self._ticked + KEEP_UP) if waited_for else now
 
     async def next_states(self) -> States:
@@ -345,11 +345,11 @@ class MavsdkFlock:
                 member.targets.set_position_velocity_ned(*target)
             else:
                 member.targets.set_position_velocity_acceleration_ned(*target)
-        self._announcer.until(round(1e6 * (made + KEEP_UP)))
+        self._gate.allow(self, round(1e6 * (made + KEEP_UP)))
 
     def let_go(self) -> None:
         """No more setpoints for now: a simulation that waits for this program need not."""
-        self._announcer.until(None)
+        self._gate.allow(self, None)
 
     async def steer(self, steered: Steered, until: int | Callable[[], int], watch: Watch) -> None:
         """Fly by what ``steered`` tells until us of the flock's clock, see ``fly_async``; then say how well

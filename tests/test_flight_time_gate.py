@@ -1,0 +1,276 @@
+"""A mission limits how far and how fast simulated time runs, and both end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from sitl_bridge.flight.mission_process import MissionProcess
+from sitl_bridge.flight.time_gate import (
+    REQUEST_SPEED,
+    STALE,
+    UNANNOUNCED_SPEED,
+    MissionGate,
+    TimeGate,
+    in_real_time,
+)
+
+Wait = Callable[..., None]
+
+
+class Recorded:
+    """Limits that are only noted."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, float | int | None]] = []
+
+    def run_until(self, time_us: int | None) -> None:
+        self.calls.append(("until", time_us))
+
+    def at_most(self, speed: float) -> None:
+        self.calls.append(("speed", speed))
+
+    def release(self) -> None:
+        self.calls.append(("release", None))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pair:
+    """Both ends in one process."""
+
+    def __init__(self) -> None:
+        self.limits, self.clock = Recorded(), Clock()
+        self.simulation = MissionGate(self.limits)
+        self.mission = TimeGate(str(os.dup(self.simulation.mission_end)), self.clock)
+        self.simulation.start()
+
+    def end(self) -> list[tuple[str, float | int | None]]:
+        """All calls, once the mission has closed its end."""
+        self.mission._end()
+        assert self.simulation.ready.wait(10.0)
+        return self.limits.calls
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.end()
+
+
+UNANNOUNCED, FREE, RELEASE = ("speed", UNANNOUNCED_SPEED), ("speed", math.inf), ("release", None)
+
+MISSION = """
+from sitl_bridge.flight.time_gate import time_gate
+gate = time_gate()
+assert gate.open
+gate.allow("vehicle", 150_000)
+gate.allow("vehicle", None)
+gate._send(b"nonsense 1")
+gate._send(b"until x")
+gate.allow("vehicle", 1 << 40)
+"""
+
+
+def test_every_limit_of_a_mission_is_passed_on_and_ends_with_its_process(wait_for: Wait) -> None:
+    limits, said = Recorded(), list[str]()
+    mission = MissionProcess(["-c", MISSION], {}, said.append, gate=MissionGate(limits))
+    wait_for(lambda: mission.poll() is not None, "its end")
+    assert mission.poll() == 0, said
+    wait_for(lambda: RELEASE in limits.calls, "the end of all limits")
+    mission.stop()
+    until = [("until", time) for time in (150_000, None, 1 << 40)]
+    assert limits.calls == [UNANNOUNCED, FREE, *until, RELEASE]
+
+
+def test_a_block_begins_when_its_speed_is_in_force_and_the_speed_ends_with_it(pair: Pair) -> None:
+    seen = []
+
+    async def mission() -> None:
+        async with pair.mission.request():
+            seen.append(pair.limits.calls[-1])
+            async with pair.mission.at_most(0.5):
+                seen.append(pair.limits.calls[-1])
+            seen.append(pair.limits.calls[-1])
+        seen.append(pair.limits.calls[-1])
+
+    asyncio.run(mission())
+    assert seen == [("speed", REQUEST_SPEED), ("speed", 0.5), ("speed", REQUEST_SPEED), FREE]
+
+
+def test_a_failed_or_cancelled_block_ends_its_speed_too(pair: Pair) -> None:
+    async def mission() -> None:
+        with pytest.raises(ValueError, match="in the block"):
+            async with pair.mission.request():
+                raise ValueError("in the block")
+        assert pair.limits.calls[-1] == FREE
+
+        async def endless() -> None:
+            async with pair.mission.request():
+                entered.set()
+                await asyncio.Event().wait()
+
+        entered = asyncio.Event()
+        task = asyncio.create_task(endless())
+        await entered.wait()
+        assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED)
+        task.cancel()
+        await asyncio.wait([task])
+        assert pair.limits.calls[-1] == FREE
+
+    asyncio.run(mission())
+
+
+def test_the_slowest_of_requests_at_the_same_time_counts(pair: Pair) -> None:
+    async def one(speed: float) -> None:
+        async with pair.mission.at_most(speed):
+            await asyncio.sleep(0)
+
+    async def mission() -> None:
+        async with pair.mission.at_most(0.25):
+            await asyncio.gather(*(one(speed) for speed in (1.0, 2.0, 3.0)))
+            assert pair.limits.calls[-1] == ("speed", 0.25)
+
+    asyncio.run(mission())
+    assert pair.limits.calls[-1] == FREE
+
+
+def test_a_mission_that_dies_within_a_block_leaves_no_limit(pair: Pair) -> None:
+    async def mission() -> None:
+        pair.mission.allow("vehicle", 1000)
+        async with pair.mission.request():
+            assert pair.end()[-1] == RELEASE
+
+    asyncio.run(mission())
+
+
+def test_a_simulation_that_has_gone_stops_no_mission(pair: Pair) -> None:
+    async def mission() -> None:
+        pair.simulation.close()
+        async with pair.mission.request():
+            pass
+        pair.mission.allow("vehicle", 1000)
+        assert not pair.mission.open
+
+    asyncio.run(mission())
+
+
+def test_a_mission_that_does_not_use_the_gate_is_slow_until_its_vehicles_are_armed(pair: Pair) -> None:
+    limits = Recorded()
+    silent = MissionGate(limits)
+    silent.look(armed=False)
+    silent.look(armed=True)
+    silent.look(armed=False)
+    assert limits.calls == [UNANNOUNCED, UNANNOUNCED, FREE, UNANNOUNCED]
+
+    async def mission() -> None:
+        async with pair.mission.request():
+            pair.simulation.look(armed=True)
+            assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED), "one that uses it decides itself"
+
+    asyncio.run(mission())
+    silent.start()
+    assert silent.ready.wait(10.0)
+    silent.look(armed=False)
+    assert limits.calls[-1] == RELEASE, "nor is one that has ended"
+
+
+def test_time_runs_as_far_as_the_vehicle_allows_that_is_furthest_behind(pair: Pair) -> None:
+    gate = pair.mission
+    gate.allow("a", 1000)
+    gate.allow("b", 900)
+    gate.allow("a", 2000)
+    gate.allow("b", 1900)
+    gate.allow("b", None)
+    assert [call for call in pair.end() if call[0] == "until"] == [
+        ("until", time) for time in (1000, 900, 1900, 2000)
+    ]
+
+
+def test_a_vehicle_that_has_fallen_silent_is_not_waited_for(pair: Pair) -> None:
+    gate = pair.mission
+    gate.allow("a", 1000)
+    gate.allow("lost", 1000)
+    pair.clock.now += 2 * STALE
+    gate.allow("a", 3000)
+    gate.allow("lost", 2500)
+    assert [call for call in pair.end() if call[0] == "until"] == [
+        ("until", time) for time in (1000, 3000, 2500)
+    ]
+
+
+def test_the_simulation_learns_when_a_mission_is_ready(pair: Pair) -> None:
+    assert not pair.simulation.ready.is_set()
+    pair.mission.ready()
+    assert pair.simulation.ready.wait(10.0)
+
+
+@pytest.mark.parametrize("number", ["", "x", "-1", "999999"])
+def test_without_a_simulation_the_gate_does_nothing(number: str) -> None:
+    gate = TimeGate(number)
+
+    async def mission() -> None:
+        gate.allow("vehicle", 1000)
+        gate.ready()
+        async with gate.request():
+            pass
+
+    asyncio.run(mission())
+    assert not gate.open
+
+
+def test_a_descriptor_that_is_no_socket_is_no_simulation() -> None:
+    with tempfile.TemporaryFile() as file:
+        assert not TimeGate(str(file.fileno())).open
+        assert os.get_inheritable(file.fileno()) is False
+
+
+class Plugin:
+    """As of mavsdk.asyncio."""
+
+    def __init__(self, limits: Recorded) -> None:
+        self._limits = limits
+
+    async def upload(self, items: int) -> object:
+        return items, self._limits.calls[-1]
+
+    async def set_position(self) -> object:
+        return self._limits.calls[-1]
+
+    async def subscribe_progress(self) -> AsyncIterator[int]:
+        yield 1
+
+    def destroy(self) -> str:
+        return "gone"
+
+
+def test_the_requests_of_a_plugin_are_made_in_real_time_its_streams_are_not_held(pair: Pair) -> None:
+    whole = in_real_time(Plugin(pair.limits), pair.mission)
+    partly = in_real_time(Plugin(pair.limits), pair.mission, ("upload",))
+
+    async def mission() -> None:
+        assert await whole.upload(3) == (3, ("speed", REQUEST_SPEED))
+        assert await whole.set_position() == ("speed", REQUEST_SPEED)
+        assert await partly.upload(items=4) == (4, ("speed", REQUEST_SPEED))
+        assert await partly.set_position() == FREE
+        assert [number async for number in whole.subscribe_progress()] == [1]
+        assert whole.destroy() == "gone"
+
+    asyncio.run(mission())
+
+
+def test_with_real_vehicles_a_plugin_stays_as_it_is() -> None:
+    plugin = Plugin(Recorded())
+    assert in_real_time(plugin, TimeGate("")) is plugin
