@@ -180,6 +180,29 @@ def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
     assert slow.phase_margin == pytest.approx(PHASE_MARGIN, abs=0.03)
 
 
+BEARINGS = {
+    "hexarotor x": (90, -90, -30, 150, 30, -150),
+    "quadrotor x": (45, -135, -45, 135),
+    "quadrotor +": (90, -90, 0, 180),
+}
+"""deg from the nose, to the right, of motor 1, 2, ... (PX4, ROMFS/px4fmu_common/init.d/airframes/6001_hexa_x,
+4001_quad_x and 5001_quad_+)."""
+LAYOUTS = {
+    "hexarotor x": ("typhoon_h480", "firefly", "neo11", "ar100_x6", "ar200"),
+    "quadrotor x": ("iris", "x500", "ar100b"),
+    "quadrotor +": ("hummingbird", "pelican", "hector"),
+}
+
+
+@pytest.mark.parametrize(("layout", "name"), [(key, name) for key in LAYOUTS for name in LAYOUTS[key]])
+def test_motors_have_the_numbers_that_px4_gives_them_in_this_layout(layout: str, name: str) -> None:
+    given = told(name)
+    for motor, bearing in enumerate(BEARINGS[layout]):
+        x, y = given[f"CA_ROTOR{motor}_PX"], given[f"CA_ROTOR{motor}_PY"]
+        off = (math.degrees(math.atan2(y, x)) - bearing + 180.0) % 360.0 - 180.0
+        assert abs(off) < 20.0, f"motor {motor + 1}"
+
+
 @pytest.mark.parametrize("name", AIRFRAMES)
 def test_only_channels_with_a_motor_drive_one(name: str) -> None:
     rotors = len(load_airframe(name).rotors)
