@@ -1,13 +1,13 @@
-"""A process of our own: started, listened to, and always stopped with everything it started.
+"""A child process: started, its output kept, and always stopped with everything it started.
 
-PX4 and the built-in flight stack are such processes; what is special about them is theirs.
+PX4, the built-in flight stack, the bus and the embedded broker are such processes; what is special about them
+is theirs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from sitl_bridge import launch
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.files import LineLog
 
@@ -29,8 +30,7 @@ LAST_LINES = 15
 class ChildProcess:
     """One running program, in a session of its own.
 
-    Its output goes to ``console.log`` in its directory.  Where the system can (setpriv), it is killed by the
-    kernel when this program is killed.
+    Its output goes to ``console.log`` in its directory.  The kernel kills it when this program is killed.
 
     Args:
         name: of the program, for messages.
@@ -58,11 +58,9 @@ class ChildProcess:
         self._on_line = on_line
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._lock = threading.Lock()
-        program = command[0]
-        guard = shutil.which("setpriv")
-        if guard is not None and threading.current_thread() is threading.main_thread():
-            # The kernel ties it to the thread that starts it, so only where that thread lives on.
-            command = [guard, "--pdeathsig", "KILL", *command]
+        if threading.current_thread() is threading.main_thread():
+            # The kernel ties a process to the thread that starts it, so only where that thread lives on.
+            command = launch.command("exec", [*command])
         try:
             self._log = LineLog(directory / "console.log")
         except OSError as error:
@@ -80,7 +78,7 @@ class ChildProcess:
             )
         except OSError as error:
             self._log.close()
-            raise UserError(f"{program} cannot be started: {error.strerror}") from error
+            raise UserError(f"{name} cannot be started: {error.strerror}") from error
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()
 

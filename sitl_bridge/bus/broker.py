@@ -14,11 +14,10 @@ from pathlib import Path
 
 from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.errors import UserError
+from sitl_bridge.port_holder import holder_of
 
 HOST = "127.0.0.1"
 NICENESS = 10
-LOOK = 0.5
-"""s between looks whether the program that started the broker still lives."""
 
 
 def free_port() -> int:
@@ -39,10 +38,8 @@ def require_free(port: int) -> None:
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            from sitl_bridge.hil.server import holder_of  # loads what the broker's process does not need
-
             raise UserError(
-                f"port {port} of the embedded broker is taken {holder_of(port)}; "
+                f"port {port} of the embedded broker is taken by {holder_of(port)}; "
                 "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
             ) from error
 
@@ -58,7 +55,7 @@ def start_broker(port: int, directory: Path) -> ChildProcess:
         UserError: when it cannot be started.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "sitl_bridge.bus.broker", str(port), str(os.getpid())]
+    command = [sys.executable, "-m", "sitl_bridge.bus.broker", str(port)]
     return ChildProcess("the embedded broker", command, directory.resolve(), os.environ)
 
 
@@ -67,7 +64,7 @@ def be_nice() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
-async def _serve(port: int, parent: int) -> None:
+async def _serve(port: int) -> None:
     from amqtt.broker import Broker
 
     plugins = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
@@ -75,9 +72,8 @@ async def _serve(port: int, parent: int) -> None:
     broker = Broker({"listeners": listeners, "plugins": plugins})
     await broker.start()
     be_nice()
-    while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells an orphan)
-        await asyncio.sleep(LOOK)
+    await asyncio.Event().wait()  # until it is stopped, or killed with the process that started it
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(_serve(int(sys.argv[1])))

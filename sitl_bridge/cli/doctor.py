@@ -18,7 +18,7 @@ from sitl_bridge.compiled import cache_directory
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.flown_by import BUILTIN, who_flies
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import holder_of
+from sitl_bridge.port_holder import holder_of
 from sitl_bridge.px4.process import stale_processes
 
 Grade = Literal["ok", "note", "missing"]
@@ -97,7 +97,7 @@ def _tcp_port() -> Finding:
         try:
             probe.bind(("127.0.0.1", FIRST_PORT))
         except OSError:
-            words = f"taken {holder_of(FIRST_PORT)}; stop it or use --instance 1"
+            words = f"taken by {holder_of(FIRST_PORT)}; stop it or use --instance 1"
             return Finding(f"TCP port {FIRST_PORT}", "missing", words)
     return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
 

@@ -31,6 +31,7 @@ from sitl_bridge.flight.time_gate import MissionGate
 from sitl_bridge.flight.ulog import FlightRecord, read_flight
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.port_holder import holder_of
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.px4.process import Px4Process
 from sitl_bridge.record.files import write_whole
@@ -351,6 +352,6 @@ def require_free_udp(port: int, what_for: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise UserError(
-                f"UDP port {port}, {what_for}, is taken: {error.strerror}; "
-                "stop the program that has it, or choose another --instance"
+                f"UDP port {port}, {what_for}, is taken by {holder_of(port, 'udp')}; "
+                "stop it, or choose another --instance"
             ) from error

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from sitl_bridge import launch
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED
@@ -89,7 +90,8 @@ class MissionProcess:
         told = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         with unbroken():
             self._process = subprocess.Popen(
-                [sys.executable, "-u", *command],
+                # A mission starts what it likes; its keeper ends with this program, and ends all of that.
+                launch.command("keep", [sys.executable, "-u", *command]),
                 env=os.environ | environment | told,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -132,15 +134,22 @@ class MissionProcess:
 
     def stop(self) -> None:
         """End it and whatever it started and left behind; safe to call twice."""
-        for number, limit in ((signal.SIGTERM, MISSION_STOP), (signal.SIGKILL, 2.0)):
+        for send, limit in ((self._ask_to_end, MISSION_STOP), (self._kill, 2.0)):
             if self.poll() is None:
-                self._signal(number)
+                send()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(limit)
         self._signal(signal.SIGKILL)
         if self.gate is not None:
             self.gate.close()
         self._reader.join(timeout=2.0)
+
+    def _ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        """Have the keeper kill the mission and what it has started, also what has left the session."""
+        self._process.send_signal(launch.KILL_ALL)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -5,7 +5,6 @@ What happens in a step is in loop.py; what PX4 does with it, and why the order i
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import heapq
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
@@ -33,6 +31,7 @@ from sitl_bridge.hil.faults import FaultCounts
 from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
+from sitl_bridge.port_holder import holder_of
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
@@ -106,17 +105,6 @@ class _Event:
     time: int
     order: int
     action: Callable[[], None] = field(compare=False)
-
-
-def holder_of(port: int) -> str:
-    """Who holds a TCP port, in words for a message."""
-    with contextlib.suppress(psutil.AccessDenied):
-        for connection in psutil.net_connections(kind="tcp"):
-            at = connection.laddr
-            if at and at.port == port and connection.status == psutil.CONN_LISTEN and connection.pid:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    return f"by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
-    return "by another program"
 
 
 def unread_by_peer(connection: socket.socket) -> int | None:
@@ -291,7 +279,7 @@ class LockstepServer:
             listener.close()
             if error.errno == errno.EADDRINUSE:
                 raise UserError(
-                    f"port {port} on {host} is taken {holder_of(port)}; stop it, or choose another with"
+                    f"port {port} on {host} is taken by {holder_of(port)}; stop it, or choose another with"
                     " --instance"
                 ) from error
             raise UserError(f"cannot listen on {host}, port {port}: {error.strerror}") from error

@@ -1,0 +1,128 @@
+"""Processes end with the one that started them, however that ends, and so does all they have started."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sitl_bridge import launch
+from sitl_bridge.errors import UserError
+from sitl_bridge.flight.aircraft import require_free_udp
+from sitl_bridge.flight.mission_process import MissionProcess
+
+Wait = Callable[..., None]
+
+MISSION = """
+import os, subprocess, sys, time
+here = subprocess.Popen(["sleep", "60"])
+away = subprocess.Popen(["sleep", "60"], start_new_session=True)
+print("pids", os.getpid(), here.pid, away.pid, flush=True)
+time.sleep(60)
+"""
+
+BRIDGE = """
+import sys, time
+from pathlib import Path
+from sitl_bridge.child_process import ChildProcess
+from sitl_bridge.flight.mission_process import MissionProcess
+mission = MissionProcess(["-c", sys.argv[1]], {}, lambda line: print(line, flush=True))
+child = ChildProcess("sleep", ["sleep", "60"], Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
+print("child", child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_nothing_outlives_a_program_that_was_killed(tmp_path: Path, wait_for: Wait) -> None:
+    command = [sys.executable, "-c", BRIDGE, MISSION, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:
+        assert bridge.stdout is not None
+        pids = [int(word) for _ in range(2) for word in bridge.stdout.readline().split()[1:]]
+        assert len(pids) == 4
+        assert not any(gone(pid) for pid in pids)
+        bridge.kill()
+    wait_for(lambda: all(gone(pid) for pid in pids), "everything to end")
+
+
+def started(mission: str, wait_for: Wait) -> tuple[MissionProcess, list[int]]:
+    lines: list[str] = []
+    process = MissionProcess(["-c", mission], {}, lines.append)
+    wait_for(lambda: any(line.startswith("pids") for line in lines), "the mission to start")
+    return process, [int(word) for word in lines[-1].split()[1:]]
+
+
+def test_a_mission_that_does_not_end_is_killed_with_what_has_left_its_session(
+    wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.flight.mission_process.MISSION_STOP", 0.2)
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{MISSION}"
+    process, pids = started(deaf, wait_for)
+    process.stop()
+    wait_for(lambda: all(gone(pid) for pid in pids), "everything to end")
+
+
+def test_a_mission_that_is_killed_leaves_nothing_and_is_reported_as_that(wait_for: Wait) -> None:
+    process, pids = started(MISSION, wait_for)
+    psutil.Process(pids[0]).kill()
+    wait_for(lambda: process.poll() is not None, "the mission to end")
+    assert process.poll() == -signal.SIGKILL
+    assert "was ended by SIGKILL" in process.reason()
+    assert all(gone(pid) for pid in pids)
+    process.stop()
+
+
+def test_a_keeper_that_is_killed_takes_the_mission_with_it(wait_for: Wait) -> None:
+    process, pids = started(MISSION, wait_for)
+    process._process.kill()
+    wait_for(lambda: gone(pids[0]), "the mission to end")
+    process.stop()
+    psutil.Process(pids[2]).kill()  # it left the session, and nobody is there any more who could know of it
+
+
+@pytest.mark.parametrize(("mission", "status"), [("import sys; sys.exit(7)", 7), ("", 0)])
+def test_a_mission_ends_with_its_own_exit_code(mission: str, status: int, wait_for: Wait) -> None:
+    process = MissionProcess(["-c", mission], {}, lambda _line: None)
+    wait_for(lambda: process.poll() is not None, "the mission to end")
+    assert process.poll() == status
+    process.stop()
+
+
+def test_what_is_started_too_late_does_not_start() -> None:
+    command = launch.command("exec", ["true"])
+    command[command.index("exec") + 1] = "1"  # another parent
+    assert subprocess.run(command, check=False).returncode == 128 + signal.SIGKILL
+
+
+def test_a_taken_port_is_named_with_the_program_that_has_it(tmp_path: Path) -> None:
+    script = tmp_path / "survey.py"
+    script.write_text(
+        "import socket, time\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0))\n"
+        "print(s.getsockname()[1], flush=True); time.sleep(60)\n"
+    )
+    command = [sys.executable, "-u", str(script), "--secret", "word"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        port = int(holder.stdout.readline())
+        with pytest.raises(UserError, match=rf"survey\.py \(pid {holder.pid}\); stop it") as caught:
+            require_free_udp(port, "on which the mission listens")
+        assert "secret" not in str(caught.value)
+        holder.kill()
+    require_free_udp(port, "on which the mission listens")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.bind(("127.0.0.1", port))
+        with pytest.raises(UserError, match="is taken by"):
+            require_free_udp(port, "on which the mission listens")
