@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sitl_bridge.autopilot.log import FORMATS
 from sitl_bridge.cli.main import build
 from sitl_bridge.config.airframe import find_airframe
 from sitl_bridge.errors import ConfigurationError, UserError
@@ -234,6 +233,17 @@ def test_a_flights_model_is_identified_stored_and_read_again(tmp_path: Path) -> 
         load(tmp_path / "bad.yaml")
 
 
+FORMATS = {
+    "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],
+    "vehicle_attitude_setpoint": ["uint64_t timestamp", "float[4] q_d", "float[3] thrust_body"],
+    "vehicle_local_position": [
+        "uint64_t timestamp",
+        *(f"float {n}" for n in ("x", "y", "z", "vx", "vy", "vz")),
+    ],
+    "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+}
+
+
 def write_flight(path: Path, roll: tuple[float, float], setpoint_every: float) -> None:
     """A ULog of 20 s of doublets, flown by a first-order response with a gain and a time constant in roll."""
     formats = {name: list(FORMATS[name]) for name in FLOWN_TOPICS}
@@ -244,7 +254,7 @@ def write_flight(path: Path, roll: tuple[float, float], setpoint_every: float) -
     for k, t in enumerate(time):
         now = round(t * 1e6)
         log.write("vehicle_attitude", now, *quaternion(angles[0][k], angles[1][k], 0.0))
-        log.write("vehicle_local_position", now, *[0.0] * 3, 0, *[0.0] * 6, 0.0, 0.0, *[True] * 4)
+        log.write("vehicle_local_position", now, *[0.0] * 6)
         if t >= next_setpoint:
             next_setpoint += setpoint_every
             wanted = (float(doublets(t)), float(doublets(t + 0.6)), 0.0)

@@ -105,6 +105,7 @@ class Commander:
         reached: sequence numbers of mission items reached, to be sent.
         mode_changes: modes entered, to be told.
         navigator: where to; with the mission's flight.
+        sticks: where they are.
         orbit: the circle flown in Orbit mode.
     """
 
@@ -142,8 +143,8 @@ class Commander:
         self.navigator.flight.set_home = self._set_home_by_item
         self.reached = self.navigator.flight.reached
         self._automatic = AutomaticTask(values, self.state, self.land, self._output)
-        self._sticks = Sticks()
-        self._stick_task = StickTask(values, self.state, self.land, self._output, self._sticks)
+        self.sticks = Sticks()
+        self._stick_task = StickTask(values, self.state, self.land, self._output, self.sticks)
         self.orbit = OrbitTask(values, self.state, self._output, self._automatic)
         self._geofence = Geofence(values)
         self._failsafe = failsafe.Failsafe(values, self.say)
@@ -230,7 +231,7 @@ class Commander:
         """Take in the sticks: pitch ``x`` and roll ``y`` and yaw ``r`` -1..1, throttle ``z`` 0..1."""
         if self._values["COM_RC_IN_MODE"] == 4 or not all(map(math.isfinite, (x, y, z, r))):
             return
-        sticks = self._sticks
+        sticks = self.sticks
         sticks.pitch, sticks.roll, sticks.yaw = (max(-1.0, min(1.0, value)) for value in (x, y, r))
         sticks.throttle = max(0.0, min(1.0, z))
         position = (sticks.pitch, sticks.roll, sticks.yaw, 2.0 * sticks.throttle)
@@ -440,8 +441,8 @@ class Commander:
             return None
         dead = 0.5 * self._values["MPC_HOLD_DZ"]
         if self.mode in (modes.ALTITUDE_CONTROL, modes.POSITION_CONTROL):
-            return "throttle above center" if self._sticks.throttle > 0.5 + dead else None
-        return "high throttle" if self._sticks.throttle > dead else None
+            return "throttle above center" if self.sticks.throttle > 0.5 + dead else None
+        return "high throttle" if self.sticks.throttle > dead else None
 
     def disarm(self, reason: str, forced: bool = False) -> bool:
         """Disarm; False where the vehicle is in the air and it is not ``forced``."""
@@ -570,7 +571,7 @@ class Commander:
 
     def _update_links(self) -> None:
         now, values, troubles = self._now, self._values, self._troubles
-        sticks = self._sticks
+        sticks = self.sticks
         lost = sticks.time < 0 or now - sticks.time > values["COM_RC_LOSS_T"] * 1e6
         if lost != troubles.manual_lost and self._had_sticks:
             self.say(INFO, "Manual control lost" if lost else "Manual control regained")
@@ -678,7 +679,7 @@ class Commander:
         checks.health(
             self.facts,
             self._missing,
-            self._sticks.time >= 0,
+            self.sticks.time >= 0,
             battery.warning,
             self.failures,
             not self.arming_problems,

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge import __version__
 from sitl_bridge.autopilot import measure
 from sitl_bridge.autopilot.allocation import allocate
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
 from sitl_bridge.autopilot.control.user import user_controller
-from sitl_bridge.autopilot.log import StackLog
-from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
+from sitl_bridge.autopilot.log import LogSources, StackLog
+from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION, vehicle_type
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.config.airframe import Airframe
@@ -92,7 +93,7 @@ class Pilot:
         log: Path | None = None,
         facts: VehicleFacts | None = None,
     ) -> None:
-        self.parameters = Parameters(GROUND_STATION)
+        self.parameters = Parameters((*GROUND_STATION, vehicle_type(len(airframe.rotors))))
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
         self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
@@ -111,8 +112,26 @@ class Pilot:
         self.log: StackLog | None = None
         if log is not None:
             values = {name: self.parameters.get(name) for name in self.parameters}
-            self.log = StackLog(log, start, airframe.name, values)
+            self.log = StackLog(
+                log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
+            )
             self.commander.log_text = self.log.say
+
+    def _log_sources(self, stacks: StackArrays, index: int) -> LogSources:
+        rotors = int(self.allocation["rotor_count"])
+        moments = self.allocation["effectiveness"][1:, :rotors] * self.allocation["thrust_max"][:rotors]
+        roll, pitch, yaw = (0.5 * np.abs(moments).sum(axis=1)).tolist()
+        return LogSources(
+            commander=self.commander,
+            estimate=self.estimate,
+            setpoint=self.setpoint,
+            reader=self.reader,
+            controller=stacks.controllers[index],
+            wrench=self.wrench,
+            controls=self.controls,
+            full_thrust=self._full_thrust,
+            full_moment=(roll, pitch, yaw),
+        )
 
     def update(self, now: int) -> None:
         """Let the commander decide, apply failures it was told of, log."""
@@ -121,7 +140,7 @@ class Pilot:
         if self.commander.failures != self._applied:
             self._apply_failures()
         if self.log is not None:
-            self.log.write(now, self.commander, self.estimate, self.setpoint, self.reader, self.controls)
+            self.log.write(now)
 
     def run_own_controller(self) -> None:
         """Let the user's controller ask for what the rotors are to do after a step.

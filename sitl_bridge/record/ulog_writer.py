@@ -31,6 +31,9 @@ _CODES = {
 }
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 
+_UNSIGNED = frozenset({"ver_data_format", "ver_sw_release"})
+"""Information that the format defines as uint32_t."""
+
 Formats = Mapping[str, Sequence[str]]
 """Fields by format: ``"uint64_t timestamp"``, ``"float[3] position"``, or another format and a name."""
 
@@ -46,6 +49,22 @@ def _code(formats: Formats, name: str) -> str:
     return code
 
 
+def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
+    """Fields of a format with those of formats nested in it: name, type, count; nested names have dots."""
+    found: list[tuple[str, str, int]] = []
+    for field in formats[name]:
+        match = _FIELD.fullmatch(field)
+        if match is None:
+            raise ValueError(f"{name}: {field!r} is no ULog field")
+        kind, count, label = match.groups()
+        if kind in _CODES:
+            found.append((label, kind, int(count or 1)))
+        else:
+            inner = spread(formats, kind) * int(count or 1)
+            found += [(f"{label}.{part}", code, length) for part, code, length in inner]
+    return found
+
+
 class UlogWriter:
     """One log file.
 
@@ -57,7 +76,7 @@ class UlogWriter:
         start: us, time of the beginning.
         formats: all formats, nested ones too.
         topics: names of the formats that are logged; their first field is ``uint64_t timestamp``.
-        info: kept as ULog information.
+        info: kept as ULog information; whole numbers as ULog defines their types.
         parameters: kept as ULog parameters, int or float.
         notify: takes the sentence that says why the log ended early.
 
@@ -72,7 +91,7 @@ class UlogWriter:
         start: int,
         formats: Formats,
         topics: Sequence[str],
-        info: Mapping[str, str] | None = None,
+        info: Mapping[str, str | int] | None = None,
         parameters: Mapping[str, int | float] | None = None,
         notify: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -85,12 +104,15 @@ class UlogWriter:
         self._message(b"B", bytes(40))
         for name, fields in formats.items():
             self._message(b"F", f"{name}:{';'.join(fields)};".encode())
-        for key, text in (info or {}).items():
-            value = text.encode()
-            self._keyed(b"I", f"char[{len(value)}] {key}", value)
+        for key, known in (info or {}).items():
+            if isinstance(known, int):
+                kind = "uint32_t" if key in _UNSIGNED else "int32_t"
+                self._keyed(b"I", f"{kind} {key}", struct.pack("<" + _CODES[kind], known))
+            else:
+                value = known.encode()
+                self._keyed(b"I", f"char[{len(value)}] {key}", value)
         for key, number in (parameters or {}).items():
-            kind = "int32_t" if isinstance(number, int) else "float"
-            self._keyed(b"P", f"{kind} {key}", struct.pack("<" + _CODES[kind], number))
+            self.parameter(key, number)
         self._topics: dict[str, tuple[bytes, struct.Struct]] = {}
         for number, name in enumerate(topics):
             self._message(b"A", struct.pack("<BH", 0, number) + name.encode())
@@ -102,6 +124,11 @@ class UlogWriter:
 
     def _keyed(self, kind: bytes, key: str, value: bytes) -> None:
         self._message(kind, bytes([len(key)]) + key.encode() + value)
+
+    def parameter(self, name: str, value: float) -> None:
+        """A parameter, int or float: its value from here on."""
+        kind = "int32_t" if isinstance(value, int) else "float"
+        self._keyed(b"P", f"{kind} {name}", struct.pack("<" + _CODES[kind], value))
 
     def write(self, topic: str, timestamp: int, *values: float) -> None:
         """One sample: all fields after the timestamp, arrays and nested formats spread out."""

@@ -6,11 +6,28 @@ SensorsComponent.cc).  Their values are fixed: what there is to set up is in the
 
 from __future__ import annotations
 
+from pymavlink.dialects.v20 import common as mavlink
+
 from sitl_bridge.autopilot.parameters import ParameterInfo
+
+TYPES = {
+    3: mavlink.MAV_TYPE_TRICOPTER,
+    4: mavlink.MAV_TYPE_QUADROTOR,
+    6: mavlink.MAV_TYPE_HEXAROTOR,
+    8: mavlink.MAV_TYPE_OCTOROTOR,
+    10: mavlink.MAV_TYPE_DECAROTOR,
+    12: mavlink.MAV_TYPE_DODECAROTOR,
+}
+"""MAV_TYPE by number of rotors."""
 
 
 def _fixed(name: str, value: int, text: str) -> ParameterInfo:
     return ParameterInfo(name, value, value, value, "", text)
+
+
+def vehicle_type(rotors: int) -> ParameterInfo:
+    """MAV_TYPE of a multirotor."""
+    return _fixed("MAV_TYPE", TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC), "Kind of vehicle, a MAV_TYPE")
 
 
 GROUND_STATION = (

@@ -19,16 +19,7 @@ from sitl_bridge.autopilot import layout, modes
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.geography import projection_at
 from sitl_bridge.autopilot.mavlink import wire
-
-TYPES = {
-    3: mavlink.MAV_TYPE_TRICOPTER,
-    4: mavlink.MAV_TYPE_QUADROTOR,
-    6: mavlink.MAV_TYPE_HEXAROTOR,
-    8: mavlink.MAV_TYPE_OCTOROTOR,
-    10: mavlink.MAV_TYPE_DECAROTOR,
-    12: mavlink.MAV_TYPE_DODECAROTOR,
-}
-"""MAV_TYPE by number of rotors."""
+from sitl_bridge.autopilot.mavlink.ground_station import TYPES
 
 GENERIC_MULTIROTOR = 43
 """MAV_TYPE_GENERIC_MULTIROTOR, for every other number of rotors."""
