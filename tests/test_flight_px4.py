@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -19,6 +20,8 @@ from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.flight.session import FlightSession, FlightSettings
 from sitl_bridge.flight.summary import Outcome
 from sitl_bridge.flight.ulog import FlightRecord
+from sitl_bridge.px4.startup import write_startup_files
+from sitl_bridge.record.truth_log import read_truth
 
 pytestmark = pytest.mark.px4
 
@@ -30,7 +33,8 @@ SPEED = 10.0
 
 def settings(mission: Path, runs: Path, **changes: Any) -> FlightSettings:
     values: dict[str, Any] = {"speed": SPEED, "instance": INSTANCE, "runs": runs, "time_limit": 600.0}
-    return FlightSettings(mission, load_airframe("iris"), **(values | changes))
+    airframe = load_airframe(changes.pop("airframe", "iris"))
+    return FlightSettings(mission, airframe, **(values | changes))
 
 
 def flown(mission: Path, runs: Path, **changes: Any) -> tuple[Outcome, FlightRecord | None, FlightSession]:
@@ -66,6 +70,26 @@ def test_every_shipped_mission_succeeds_with_a_healthy_estimator(mission: Path, 
     assert data["succeeded"] is True
     assert (session.directory.path / "flight.png").is_file()
     assert left_behind(tmp_path) == []
+
+
+def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_two(directory: Path, parameters: dict[str, int | float]) -> Path:
+        lost = ("MPC_THR_HOVER", "CA_ROTOR1_PX")
+        return write_startup_files(directory, {n: v for n, v in parameters.items() if n not in lost})
+
+    monkeypatch.setattr("sitl_bridge.px4.process.write_startup_files", without_two)
+    with FlightSession(settings(MISSIONS / "square.plan", tmp_path, airframe="hector")) as session:
+        assert not session.fly().succeeded
+    outcome, _ = session.conclude()
+    assert "2 of 1" in outcome.reason
+    assert "parameters did not reach PX4" in outcome.reason
+    assert "CA_ROTOR1_PX is -0.1515, not" in outcome.reason
+    assert "MPC_XY_CRUISE is 5, not" in outcome.reason
+    assert float(np.ptp(read_truth(session.directory.truth)["position_down"])) < 0.1, (
+        "it stayed on the ground"
+    )
 
 
 def test_the_hover_stays_within_0_3_m_by_px4s_own_estimate(tmp_path: Path) -> None:

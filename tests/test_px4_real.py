@@ -20,6 +20,7 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.parameters import Parameters, parameters_for
 from sitl_bridge.px4.process import Px4Process, lock_file, require_free_instance, stale_processes
+from sitl_bridge.px4.startup import LOGGING, write_links_file
 from sitl_bridge.simulation import Simulation
 
 pytestmark = pytest.mark.px4
@@ -82,6 +83,11 @@ def test_running_px4_has_the_parameters_of_the_airframe(
     assert px4.ulogs()
     require_free_instance(INSTANCE)
     assert not lock_file(INSTANCE).exists()
+
+
+def test_every_change_to_px4s_own_scripts_finds_its_line(build: Px4Build, tmp_path: Path) -> None:
+    assert write_links_file(tmp_path, build.etc, lean=True) == []
+    assert "LOGGER_ARGS" in (build.etc / LOGGING).read_text(encoding="utf-8")
 
 
 def test_px4_that_waits_for_a_simulator_is_stopped_with_its_start_script(

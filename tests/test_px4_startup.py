@@ -11,7 +11,13 @@ import pytest
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.ulog import TOPICS
 from sitl_bridge.hil.ports import offboard_port
-from sitl_bridge.px4.startup import write_links_file, write_log_topics, write_startup_files
+from sitl_bridge.px4.startup import (
+    LEANER,
+    SHARED_PORT,
+    write_links_file,
+    write_log_topics,
+    write_startup_files,
+)
 
 
 def sourced(directory: Path) -> list[str]:
@@ -89,14 +95,14 @@ def test_instances_from_ten_on_get_an_offboard_port_each_and_nothing_else_change
     script.parent.mkdir(parents=True)
     shared = '[ "$px4_instance" -gt 9 ] && udp_offboard_port_remote=14549 # shared'
     script.write_text(f"first=1\n{shared}\nlast=2\n")
-    assert write_links_file(tmp_path, tmp_path / "etc")
+    assert write_links_file(tmp_path, tmp_path / "etc") == []
     written = (tmp_path / "px4-rc.mavlink").read_text()
     assert written == script.read_text().replace("=14549", "=$((15540+px4_instance))")
     shell = f"px4_instance=15; . {tmp_path}/px4-rc.mavlink; echo $udp_offboard_port_remote"
     said = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True).stdout
     assert said.strip() == str(offboard_port(15))
     script.write_text("something else\n")
-    assert not write_links_file(tmp_path, tmp_path / "etc"), "nobody knows where such a build sends"
+    assert write_links_file(tmp_path, tmp_path / "etc") == [SHARED_PORT]
 
 
 LINKS = """[ "$px4_instance" -gt 9 ] && udp_offboard_port_remote=14549 # shared
@@ -113,7 +119,7 @@ def test_one_of_several_vehicles_sends_less_on_the_same_links(tmp_path: Path) ->
     script = tmp_path / "etc" / "init.d-posix" / "px4-rc.mavlink"
     script.parent.mkdir(parents=True)
     script.write_text(LINKS)
-    assert write_links_file(tmp_path, tmp_path / "etc", lean=True)
+    assert write_links_file(tmp_path, tmp_path / "etc", lean=True) == []
     shell = (
         "px4_instance=15; udp_gcs_port_local=gcs; udp_offboard_port_local=api; "
         "udp_onboard_payload_port_local=load; udp_onboard_payload_port_remote=14045; "
@@ -149,3 +155,11 @@ def test_a_list_of_topics_to_log_stands_among_links_to_the_builds_own_files(tmp_
     assert max(map(len, lines)) < 80
     # Whatever the report of a flight reads is there, or it would be silent about it.
     assert set(TOPICS) <= {line.split()[0] for line in lines}
+
+
+def test_change_that_a_newer_script_has_no_place_for_is_returned(tmp_path: Path) -> None:
+    script = tmp_path / "etc" / "init.d-posix" / "px4-rc.mavlink"
+    script.parent.mkdir(parents=True)
+    script.write_text(LINKS.replace("gimbal", "gripper"))
+    assert write_links_file(tmp_path, tmp_path / "etc", lean=True) == [LEANER[1]]
+    assert write_links_file(tmp_path, tmp_path / "none", lean=True) == []

@@ -207,6 +207,9 @@ class Aircraft:
             lean=lean,
             expose=expose,
         )
+        if process.unchanged:
+            lines = ", ".join(process.unchanged)
+            self._say(f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more than a fleet needs")
         if process.exposed:
             self._say(f"other machines can reach PX4's MAVLink ports and its files: {process.exposed}")
         self.flight_stack = process

@@ -25,7 +25,13 @@ from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.loopback import LoopbackGuard
 from sitl_bridge.px4.parameters import build_parameters, check_against_build
 from sitl_bridge.px4.read_back import ReadBack
-from sitl_bridge.px4.startup import SELECTION, write_links_file, write_log_topics, write_startup_files
+from sitl_bridge.px4.startup import (
+    SELECTION,
+    SHARED_PORT,
+    write_links_file,
+    write_log_topics,
+    write_startup_files,
+)
 from sitl_bridge.px4.versions import renamed
 
 LAST_INSTANCE = 254
@@ -148,6 +154,7 @@ class Px4Process(ChildProcess):
     Attributes:
         exposed: why other machines can reach its ports though they should not; empty where they cannot, or
             where they may.
+        unchanged: lines of PX4's own scripts that were to be changed and were not found.
 
     Raises:
         UserError: when the instance is held, the directory is not fresh, a given parameter does not fit, or
@@ -172,11 +179,13 @@ class Px4Process(ChildProcess):
         startup = _make_directory(directory, self._handed_over)
         if lean and "SDLOG_PROFILE" not in (given or {}):
             write_log_topics(directory, build.etc)
-        if not write_links_file(startup, build.etc, lean=lean) and instance > LAST_OF_PX4S_OWN:
+        missing = write_links_file(startup, build.etc, lean=lean)
+        if SHARED_PORT in missing and instance > LAST_OF_PX4S_OWN:
             raise UserError(
-                f"instance {instance}: this PX4's px4-rc.mavlink does not say where instances from 10 on send"
-                " their offboard link, so nobody would hear it; use instances up to 9"
+                f"instance {instance}: px4-rc.mavlink of this PX4 does not set {SHARED_PORT.line}, so"
+                " they cannot have one each; use instances up to 9"
             )
+        self.unchanged = tuple(change.line for change in missing if change is not SHARED_PORT)
         environment = {
             "PATH": f"{startup}:{os.environ.get('PATH', os.defpath)}",
             "HOME": os.environ.get("HOME", "/"),

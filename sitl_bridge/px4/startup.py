@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
@@ -37,17 +38,49 @@ SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
 """PX4's script that starts the simulator link, below its working directory, $R."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
-_SHARED_PORT = re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE)
 
-_LEANER = (
-    # A camera's and a gimbal's computer: the one only for the monitor, which says what it wants to hear at a
-    # rate that wakes the link every 10 ms, PX4's longest pause (mavlink_main.h); the other for nobody.
-    (re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+)$", re.MULTILINE),
-     r"\1 -r 1000 -m custom \2"),
-    (re.compile(r"^mavlink start .*\$udp_onboard_gimbal_port_local .*\n", re.MULTILINE), ""),
-    # The ground station hears what it would over a radio: PX4's own rates, without the 50 Hz on top.
-    (re.compile(r"^mavlink stream .*\$udp_gcs_port_local.*\n", re.MULTILINE), ""),
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Substitution:
+    """A change to PX4's own script of its links.
+
+    Attributes:
+        line: what is changed, in words.
+        pattern: which text it replaces.
+        replacement: as of ``re.sub``.
+    """
+
+    line: str
+    pattern: re.Pattern[str]
+    replacement: str
+
+
+SHARED_PORT = Substitution(
+    "the offboard port that instances from 10 on share",
+    re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE),
+    rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))",
+)
+
+LEANER = (
+    # It is only for the monitor, which sets its own rates; 1000 B/s wakes the link every 10 ms, PX4's longest
+    # pause (mavlink_main.h).
+    Substitution(
+        "the link to a camera",
+        re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+)$", re.MULTILINE),
+        r"\1 -r 1000 -m custom \2",
+    ),
+    Substitution(
+        "the link to a gimbal",
+        re.compile(r"^mavlink start .*\$udp_onboard_gimbal_port_local .*\n", re.MULTILINE),
+        "",
+    ),
+    # PX4's rates of a radio link remain.
+    Substitution(
+        "the 50 Hz streams to the ground station",
+        re.compile(r"^mavlink stream .*\$udp_gcs_port_local.*\n", re.MULTILINE),
+        "",
+    ),
+)
 """What is changed in the links of one of several vehicles."""
 
 SELDOM = (
@@ -112,8 +145,8 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     return file
 
 
-def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> bool:
-    """Write ``px4-rc.mavlink``, PX4's own, by which instances from 10 on have an offboard port each.
+def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[Substitution]:
+    """Write ``px4-rc.mavlink``: PX4's own, in which instances from 10 on have an offboard port each.
 
     PX4 looks it up on PATH so that users can have their own.  All that is changed is the number of the port
     that those instances share; and for one of several vehicles what costs time that nobody uses.
@@ -124,25 +157,24 @@ def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> bool:
         lean: whether its links are to send less, unasked.
 
     Returns:
-        False where the build's script has no such line, so that nobody knows what it does.
+        the changes that this PX4's script has no place for; none where there is no script.
     """
     script = etc / "init.d-posix" / "px4-rc.mavlink"
     text = script.read_text(encoding="utf-8") if script.is_file() else ""
-    own, changes = _SHARED_PORT.subn(rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))", text)
-    if changes and lean:
-        own = _leaner(own)
-    if changes:
-        (directory / script.name).write_text(own, encoding="utf-8")
-    return changes > 0 or not text
-
-
-def _leaner(links: str) -> str:
-    for pattern, instead in _LEANER:
-        links = pattern.sub(instead, links)
-    streams = [(1, name, "udp_offboard_port_local") for name in SELDOM]
-    streams += [(rate, name, "udp_onboard_payload_port_local") for name, rate in FOR_MONITOR.items()]
-    lines = [f"mavlink stream -r {rate} -s {name} -u ${link}" for rate, name, link in streams]
-    return "\n".join([links.rstrip("\n"), *lines]) + "\n"
+    if not text:
+        return []
+    missing = []
+    for change in (SHARED_PORT, *(LEANER if lean else ())):
+        text, count = change.pattern.subn(change.replacement, text)
+        if not count:
+            missing.append(change)
+    if lean:
+        streams = [(1, name, "udp_offboard_port_local") for name in SELDOM]
+        streams += [(rate, name, "udp_onboard_payload_port_local") for name, rate in FOR_MONITOR.items()]
+        lines = [f"mavlink stream -r {rate} -s {name} -u ${link}" for rate, name, link in streams]
+        text = "\n".join([text.rstrip("\n"), *lines]) + "\n"
+    (directory / script.name).write_text(text, encoding="utf-8")
+    return missing
 
 
 def write_log_topics(directory: Path, etc: Path) -> None:
