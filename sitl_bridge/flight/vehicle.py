@@ -60,6 +60,11 @@ URL_FORMS = (
 )
 
 
+TAKE_OFF_TOLERANCE = 1.0
+"""m between the height asked for and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
+NAV_MC_ALT_RAD, 0.8 m by default, and hold the height they have then; the estimate adds a decimetre or two."""
+
+
 class MissionFailedError(UserError):
     """The mission did not do what it was to do: what was waited for, and what came instead."""
 
@@ -410,7 +415,7 @@ class Vehicle:
         )
         await self.wait(
             f"the climb to end at {height:g} m",
-            lambda: abs(self.height - height) < 0.5 and abs(self.velocity[2]) < 0.2,
+            lambda: abs(self.height - height) < TAKE_OFF_TOLERANCE and abs(self.velocity[2]) < 0.2,
             limit=20.0 + height,
             modes={FlightMode.HOLD},
             must_stay_armed=True,
