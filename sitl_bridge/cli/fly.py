@@ -24,6 +24,7 @@ from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
 from sitl_bridge.flight.flown_by import Choice
+from sitl_bridge.flight.interpreter import find_interpreter
 from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
 from sitl_bridge.flight.summary import show
 
@@ -63,6 +64,10 @@ def fly(
         Path, typer.Argument(help="plan of QGroundControl (.plan), MAVSDK script (.py) or scenario (.yaml)")
     ],
     arguments: Annotated[list[str] | None, typer.Argument(help="handed to the script")] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(help="interpreter that runs the script, of an environment of your own (else this one)"),
+    ] = None,
     airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (else iris)")] = None,
     world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
     wind: Annotated[
@@ -98,6 +103,7 @@ def fly(
     A scenario file says itself which vehicles fly, with which controllers and in which world.
     """
     address = None if bus is None else BusAddress.parse(bus)
+    interpreter = None if python is None else find_interpreter(python)
     settings: FlightSettings | FleetSettings
     if mission.suffix in (".yaml", ".yml"):
         settings = _scenario(
@@ -114,6 +120,7 @@ def fly(
             arguments=tuple(arguments or ()),
             bus=address,
             expose=expose,
+            python=interpreter,
         )
     else:
         settings = FlightSettings(
@@ -131,6 +138,7 @@ def fly(
             time_limit=math.inf if time_limit is None else time_limit,
             bus=address,
             expose=expose,
+            python=interpreter,
         )
     raise typer.Exit(run(settings, Console(), live=not headless))
 

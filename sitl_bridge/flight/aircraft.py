@@ -58,6 +58,7 @@ class VehicleSettings:
         parameters: of the flight stack, on top of what follows from the airframe.
         mission: a plan or a script of its own; None where something flies all vehicles.
         arguments: handed to the script.
+        python: interpreter of the script; None for this program's.
     """
 
     airframe: Airframe
@@ -70,6 +71,7 @@ class VehicleSettings:
     parameters: Mapping[str, int | float] = field(default_factory=dict)
     mission: Path | None = None
     arguments: tuple[str, ...] = ()
+    python: Path | None = None
 
     @property
     def offboard_port(self) -> int:
@@ -96,7 +98,7 @@ class VehicleSettings:
         flown_by: FlownBy | None = None
         try:
             if self.mission is not None:
-                plan = check_mission(self.mission, self.arguments, world.origin)
+                plan = check_mission(self.mission, self.arguments, world.origin, self.python)
         except UserError as error:
             faults += faults_of(error)
         try:
@@ -252,9 +254,9 @@ class Aircraft:
             command = ["-m", "sitl_bridge.flight.fly_plan", str(settings.mission), "--url", settings.url]
         else:
             command = [str(settings.mission), *settings.arguments]
-        environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1)}
-        gate = MissionGate(server.limit_time())
-        self.mission = MissionProcess(command, {**environment, **variables}, self._say, gate=gate)
+        environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
+        gate, python = MissionGate(server.limit_time()), settings.python
+        self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
 
     def stop_mission(self) -> None:
         """End its mission."""

@@ -94,6 +94,7 @@ class FleetSettings:
         mission: command of the interpreter that flies all vehicles, besides their own missions; None for
             none.  It finds them through the file that $SITL_BRIDGE_FLEET names; the word RUN_DIRECTORY
             stands for the run's, the word ORDERS for the file descriptor of orders to a formation.
+        python: interpreter of that command; None for this program's.
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when a flight stack stops answering.
         proximity: what vehicles do to one another.
@@ -111,6 +112,7 @@ class FleetSettings:
     px4: Path | None = None
     runs: Path = Path("runs")
     mission: tuple[str, ...] | None = None
+    python: Path | None = None
     time_limit: float = math.inf
     on_stall: OnStall = "leave"
     proximity: Proximity | None = None
@@ -549,7 +551,7 @@ class FleetSession:
             command = [words.get(word, word) for word in self.fleet.mission]
             variables = {FLEET_VARIABLE: str(self.members), paused.VARIABLE: str(self._pause_mark)}
             gate = MissionGate(self.server.limit_time())
-            self._mission = MissionProcess(command, variables, self.say, inherited, gate)
+            self._mission = MissionProcess(command, variables, self.say, inherited, gate, self.fleet.python)
             if self._orders is not None:
                 self._orders.begin()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sitl_bridge import launch
 from sitl_bridge.errors import UserError
+from sitl_bridge.flight.interpreter import check_interpreter
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED
 from sitl_bridge.flight.time_gate import VARIABLE, MissionGate
@@ -27,13 +28,16 @@ MISSION_STOP = 4.0
 """s of wall time a mission script is given to end after SIGTERM: it may tell the vehicle to hold first."""
 
 
-def check_mission(path: Path, arguments: Sequence[str], origin: Origin) -> Plan | None:
+def check_mission(
+    path: Path, arguments: Sequence[str], origin: Origin, python: Path | None = None
+) -> Plan | None:
     """Look for everything that would go wrong with a mission later.
 
     Args:
         path: a ``.plan`` of QGroundControl or a ``.py``.
         arguments: for a script.
         origin: of the world.
+        python: interpreter of a script; None for this program's.
 
     Returns:
         the plan, where it is one.
@@ -54,7 +58,12 @@ def check_mission(path: Path, arguments: Sequence[str], origin: Origin) -> Plan 
             )
         if arguments:
             raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
+        if python is not None:
+            raise UserError(f"{path}: a plan is flown by sitl-bridge itself; leave out --python")
         return plan
+    if path.suffix == ".py" and python is not None:
+        check_interpreter(python, path)
+        return None
     if path.suffix == ".py":
         try:
             ast.parse(path.read_bytes(), str(path))
@@ -73,6 +82,7 @@ class MissionProcess:
         say: takes each line it prints, from a thread.
         inherited: file descriptors it has, too.
         gate: by which it limits how far and how fast simulated time runs; None for none.
+        python: interpreter; None for this program's.
     """
 
     def __init__(
@@ -82,6 +92,7 @@ class MissionProcess:
         say: Callable[[str], None],
         inherited: Sequence[int] = (),
         gate: MissionGate | None = None,
+        python: Path | None = None,
     ) -> None:
         self._say = say
         self._last = ""
@@ -91,7 +102,7 @@ class MissionProcess:
         with unbroken():
             self._process = subprocess.Popen(
                 # A mission starts what it likes; its keeper ends with this program, and ends all of that.
-                launch.command("keep", [sys.executable, "-u", *command]),
+                launch.command("keep", [str(python or sys.executable), "-u", *command]),
                 env=os.environ | environment | told,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -27,6 +27,7 @@ from sitl_bridge.flight.avoidance.scenario import is_avoidance
 from sitl_bridge.flight.fleet import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.flight.flown_by import Choice, who_flies
 from sitl_bridge.flight.formation.scenario import FormationSpecification, load_formation
+from sitl_bridge.flight.interpreter import find_interpreter
 from sitl_bridge.flight.mission_process import check_mission
 from sitl_bridge.flight.schedule import EventSpecification
 from sitl_bridge.hil.server import OnStall
@@ -66,6 +67,7 @@ class VehicleSpecification(BaseModel):
     parameters: dict[str, int | float] = Field(default_factory=dict, description="of the flight stack")
     mission: Path | None = Field(None, description="plan or script that flies each of them")
     arguments: tuple[str, ...] = Field((), description="handed to the script")
+    python: str | None = Field(None, description="interpreter of the script, a path or a program's name")
 
     def positions(self) -> Iterator[tuple[float, float, float]]:
         """Where they stand."""
@@ -102,6 +104,7 @@ class Scenario(BaseModel):
     events: tuple[EventSpecification, ...] = Field((), max_length=1000)
     mission: Path | None = Field(None, description="one script that flies all vehicles")
     arguments: tuple[str, ...] = Field((), description="handed to the script")
+    python: str | None = Field(None, description="interpreter of that script, a path or a program's name")
     formation: FormationSpecification | None = None
     time_limit: _Positive | None = Field(None, description="s")
     on_stall: OnStall = "leave"
@@ -118,6 +121,8 @@ class Scenario(BaseModel):
             return [((), "nothing flies: give mission, formation, or missions of the vehicles' own")]
         if len(flown) > 1:
             return [((flown[0],), f"flies the same vehicles as {flown[1]}; leave one out")]
+        if data.get("python") is not None and flown != ["mission"]:
+            return [(("python",), "is the interpreter of mission's script, and there is no mission here")]
         if not groups and flown != ["formation"]:
             return [((), "has no vehicles")]
         return []
@@ -133,6 +138,7 @@ class Choices:
         instance: of the first vehicle; the others' follow.
         speed, px4, runs, bus, expose: as in FleetSettings.
         arguments: handed to the script that flies all, after the file's own.
+        python: interpreter of all scripts, in place of the file's.
     """
 
     seed: int | None = None
@@ -146,6 +152,7 @@ class Choices:
     arguments: tuple[str, ...] = ()
     bus: BusAddress | None = None
     expose: bool = False
+    python: Path | None = None
 
 
 def load_scenario(file: Path, choices: Choices) -> FleetSettings:
@@ -170,6 +177,7 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
         px4=choices.px4,
         runs=choices.runs,
         mission=_mission(made, file, choices, world, vehicles),
+        python=None if made.mission is None else _python(made.python, file, choices),
         time_limit=next((x for x in (choices.time_limit, made.time_limit) if x is not None), math.inf),
         on_stall=made.on_stall,
         proximity=Proximity(**made.proximity.model_dump()),
@@ -191,6 +199,7 @@ def _avoidance(file: Path, choices: Choices) -> FleetSettings:
     launch.check_launch(scenario, launch.lasting_deviation(scenario, airframe), str(file))
     if choices.arguments:
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(choices.arguments)}"])
+    _refuse_python(file, choices)
     world, seed = choices.world or launch.world_of(scenario), choices.seed or 0
     vehicles = tuple(
         VehicleSettings(
@@ -220,6 +229,34 @@ def _avoidance(file: Path, choices: Choices) -> FleetSettings:
         expose=choices.expose,
         separation=scenario.controller.distances.minimum,
     )
+
+
+def _refuse_python(file: Path, choices: Choices) -> None:
+    """What this program flies itself runs in no other interpreter."""
+    if choices.python is not None:
+        raise ConfigurationError(str(file), ["is flown by sitl-bridge itself; leave out --python"])
+
+
+def _python_of(group: VehicleSpecification, file: Path, choices: Choices) -> Path | None:
+    """Interpreter of a vehicle's own script; plans have none."""
+    if group.mission is None or (group.mission.suffix == ".plan" and group.python is None):
+        return None
+    return _python(group.python, file, choices)
+
+
+def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
+    """Interpreter of a script: the command line's, else the file's, whose relative paths start from the file.
+
+    Raises:
+        ConfigurationError: if there is none.
+    """
+    if choices.python is not None or name is None:
+        return choices.python
+    try:
+        return find_interpreter(name, file.parent)
+    except UserError as error:
+        fault = str(error).removeprefix("--python: ")
+        raise ConfigurationError(str(file), [f"python: {fault}"]) from error
 
 
 def _flock_command(
@@ -283,6 +320,7 @@ def _vehicles(made: Scenario, file: Path, choices: Choices) -> tuple[VehicleSett
                     parameters=group.parameters,
                     mission=None if group.mission is None else file.parent / group.mission,
                     arguments=group.arguments,
+                    python=_python_of(group, file, choices),
                 )
             )
     if faults:
@@ -299,6 +337,7 @@ def _mission(
 ) -> tuple[str, ...] | None:
     """Command of the interpreter that flies all vehicles; None where each has a mission of its own."""
     if made.formation is not None:
+        _refuse_python(file, choices)
         command = _flock_command("formation", file, world, vehicles)
         return (*command, "--orders", ORDERS) if choices.bus is not None else command
     if made.mission is None:
@@ -307,7 +346,7 @@ def _mission(
     if script.suffix == ".plan":
         raise ConfigurationError(str(file), ["mission: a plan flies one vehicle; give it to each of them"])
     try:
-        check_mission(script, (), world.origin)
+        check_mission(script, (), world.origin, _python(made.python, file, choices))
     except UserError as error:
         raise ConfigurationError(str(file), [f"mission: {fault}" for fault in faults_of(error)]) from error
     return (str(script), *made.arguments, *choices.arguments)

@@ -64,6 +64,7 @@ class FlightSettings:
     on_stall: OnStall = "continue"
     bus: BusAddress | None = None
     expose: bool = False
+    python: Path | None = None
 
     @property
     def fleet(self) -> FleetSettings:
@@ -75,6 +76,7 @@ class FlightSettings:
             controller=self.controller,
             mission=self.mission,
             arguments=self.arguments,
+            python=self.python,
         )
         return FleetSettings(
             (vehicle,),

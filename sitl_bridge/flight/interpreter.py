@@ -1,0 +1,71 @@
+"""The Python interpreter of a mission script: the user's own environment, or the one of this program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from sitl_bridge.errors import UserError
+
+ANSWER_LIMIT = 30.0
+"""s of wall time within which an interpreter must have read a script; a cold start takes some seconds."""
+
+_READ = "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read(), sys.argv[1]); print('read')"
+
+
+def find_interpreter(name: str, base: Path = Path()) -> Path:
+    """Where an interpreter is.
+
+    Args:
+        name: a path, or the name of a program on PATH.
+        base: directory that a relative path starts from.
+
+    Raises:
+        UserError: if there is none, or it may not be executed.
+    """
+    if os.sep not in name:
+        found = shutil.which(name)
+        if found is None:
+            raise UserError(f"--python: there is no program {name} on PATH; give the interpreter's path")
+        return Path(found)
+    # Links are not followed: an environment's interpreter is a link, and finds its packages by its own path.
+    path = (base / Path(name).expanduser()).absolute()
+    if path.is_dir():
+        inside = path / "bin" / "python"
+        hint = f"; give {inside}" if inside.is_file() else ""
+        raise UserError(f"--python: {path} is a directory, not a Python interpreter{hint}")
+    if not path.is_file():
+        raise UserError(f"--python: {path}: no such file")
+    if not os.access(path, os.X_OK):
+        raise UserError(f"--python: {path} is not executable")
+    return path
+
+
+def check_interpreter(interpreter: Path, script: Path) -> None:
+    """Let an interpreter read a script, without running it.
+
+    Raises:
+        UserError: if the interpreter does not run, or the script is not a program for it.
+    """
+    try:
+        done = subprocess.run(
+            [str(interpreter), "-c", _READ, str(script)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"--python: {interpreter} did not answer within {ANSWER_LIMIT:g} s") from error
+    except OSError as error:
+        raise UserError(f"--python: {interpreter} cannot be run: {error.strerror}") from error
+    lines = done.stderr.decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if done.returncode == 0 and done.stdout.strip() == b"read":
+        return
+    if "Error: " in last and str(script) in done.stderr.decode("utf-8", "replace"):
+        raise UserError(f"{script}: is not a program for {interpreter}: {last}")
+    ended = f"it ended with exit code {done.returncode}" + (f" ({last})" if last else "")
+    raise UserError(f"--python: {interpreter} is not a Python interpreter: {ended}")
