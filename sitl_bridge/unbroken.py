@@ -8,22 +8,21 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from sitl_bridge.signals import SIGNALS
+
 
 @contextlib.contextmanager
 def unbroken() -> Iterator[None]:
-    """Let no Ctrl-C (or SIGTERM, SIGHUP) come between the lines of the block; it comes after it.
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the end of the block.
 
     Between the start of a process and the note that it must be stopped, and while things are being stopped,
-    an exception out of nowhere would leave something behind.  Outside the main thread it has no effect.
+    an exception from a signal would leave something behind.  Outside the main thread it has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
-    before = {
-        number: signal.signal(number, lambda *what: came.append(what))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    before = {number: signal.signal(number, lambda *what: came.append(what)) for number in SIGNALS}
     try:
         yield
     finally:

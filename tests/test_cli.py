@@ -18,6 +18,7 @@ from sitl_bridge.cli import doctor
 from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.signals import SIGNALS
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,7 +27,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The program within this process, which has loaded everything already."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.chdir(ROOT),

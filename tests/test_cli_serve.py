@@ -83,6 +83,7 @@ def test_px4_is_fed_the_simulated_battery_where_that_is_asked_for(
                 wait_for(battery_came, "a battery message")
         finally:
             server.send_signal(signal.SIGINT)
+    assert server.returncode == 128 + signal.SIGINT
     cells = [millivolts for millivolts in heard[0].voltages if millivolts != 0xFFFF]
     assert len(cells) == load_airframe("iris").battery.cells
     assert all(3500 < millivolts < 4300 for millivolts in cells)

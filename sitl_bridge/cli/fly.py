@@ -6,17 +6,15 @@ Everything that happens is in ``flight/session.py``.
 from __future__ import annotations
 
 import math
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sitl_bridge import signals
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
@@ -27,9 +25,6 @@ from sitl_bridge.flight.flown_by import Choice
 from sitl_bridge.flight.interpreter import find_interpreter
 from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
 from sitl_bridge.flight.summary import show
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 
 def live_line(progress: Progress) -> Text:
@@ -140,7 +135,7 @@ def fly(
             expose=expose,
             python=interpreter,
         )
-    raise typer.Exit(run(settings, Console(), live=not headless))
+    raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless)))
 
 
 def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> FleetSettings:
@@ -166,7 +161,6 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
     Raises:
         UserError: for what the user can mend before take-off.
     """
-    _end_on_signals()
 
     def notify(line: str) -> None:
         console.print(Text(line), soft_wrap=True)
@@ -176,7 +170,7 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
         if isinstance(settings, FlightSettings)
         else FleetSession(settings, notify)
     )
-    interrupted = False
+    status: int | None = None
     try:
         with session:
             for description in dict.fromkeys(flown_by.description for flown_by, _ in session.crews):
@@ -191,15 +185,13 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
                     session.fly_fleet(lambda progress: display.update(_line(session, progress)))
             else:
                 session.fly_fleet()
-    except KeyboardInterrupt:
-        interrupted = True
-        console.print(Text("interrupted: everything was stopped", "yellow"))
-    if interrupted and not session.started:
-        return INTERRUPTED
+    except signals.Interrupted as signalled:
+        status = signalled.status
+        console.print(Text(f"{signalled}: everything was stopped", "yellow"))
+        if not session.started:
+            return status
     succeeded = _conclude(session, console)
-    if interrupted:
-        return INTERRUPTED
-    return 0 if succeeded else 1
+    return status if status is not None else int(not succeeded)
 
 
 def _line(session: FleetSession, progress: FleetProgress) -> Text:
@@ -217,14 +209,3 @@ def _conclude(session: FleetSession, console: Console) -> bool:
     outcome = session.conclude_fleet()
     show_fleet(console, outcome)
     return outcome.succeeded
-
-
-def _end_on_signals() -> None:
-    """SIGTERM and SIGHUP end the program as Ctrl-C does, so that nothing is left behind."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, interrupt)

@@ -1,18 +1,23 @@
-"""The program ``sitl-bridge``: its commands, and how their errors are told.
+"""The program ``sitl-bridge``: its commands, and how their errors are reported.
 
-Each command lives in a module of its own that is imported only when it is meant, so that ``--help`` is quick.
+Each command lives in a module of its own that is imported only when it is run, so that ``--help`` is quick.
+This module loads next to nothing: the signal handlers are set before anything that takes time is imported.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
+from sitl_bridge import signals
+from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
+
+if TYPE_CHECKING:
+    import typer
 
 COMMANDS = {
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
@@ -28,30 +33,14 @@ COMMANDS = {
 
 USER_ERROR = 2
 """Exit code for what the user can mend."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it; commands that run long end by themselves with the same."""
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from sitl_bridge import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit
-
-
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show it and exit")
-    ] = False,
-) -> None:
-    """Fly real PX4 firmware in simulated multirotors, in lockstep, from one command."""
-    del version
+DEFECT = 70
+"""Exit code for a defect of the program (EX_SOFTWARE of sysexits.h)."""
+TRACEBACK = "SITL_BRIDGE_TRACEBACK"
+"""Environment variable that shows where a defect is."""
 
 
 def _entry(name: str, meant: bool) -> Callable[..., None]:
-    """The command's function where it is meant, else a place holder that only the list of commands shows."""
+    """The command's function if it is to be run, else a placeholder for the list of commands."""
     module, _ = COMMANDS[name]
     if not meant:
         return lambda: None
@@ -61,22 +50,37 @@ def _entry(name: str, meant: bool) -> Callable[..., None]:
 
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The program for a command line; only the command that ``arguments`` begin with is imported."""
+    import typer
+
+    from sitl_bridge.cli.root import root
+
     app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(_root)
+    app.callback()(root)
     for name, (_, summary) in COMMANDS.items():
         app.command(name, short_help=summary)(_entry(name, bool(arguments) and arguments[0] == name))
     return app
 
 
 def main() -> None:
-    """Run a command; what the user can mend is one message and exit code 2, without a traceback."""
+    """Run a command; every error is one message without a traceback."""
+    signals.exit_on_signals()
     try:
         build(sys.argv[1:])()
     except UserError as error:
-        typer.echo(f"sitl-bridge: {error}", err=True)
-        sys.exit(USER_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        _end(USER_ERROR, str(error))
+    except OSError as error:
+        _end(USER_ERROR, cause(error))
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        _end(
+            DEFECT, f"a defect of this program: {cause(error)}; {TRACEBACK}=1 in the environment shows where"
+        )
+
+
+def _end(status: int, line: str) -> NoReturn:
+    print(f"sitl-bridge: {line}", file=sys.stderr)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

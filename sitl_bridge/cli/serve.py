@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sitl_bridge import signals
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
 from sitl_bridge.compiled import announced
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.battery_feed import battery_sample
 from sitl_bridge.flight.monitor import Monitor
@@ -27,7 +27,7 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.world.world import World, WorldSpecification
 
 TICK = 0.1
 """s of wall time between looks at the server."""
@@ -76,55 +76,83 @@ def serve(
     PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  With
     --battery give both commands that option; without it PX4 makes up a battery of its own.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
-    policy = _policy(on_stall)
-    frame = load_airframe(airframe)
-    specification = load_settings_world(world, wind)
-    factor = parse_speed(speed)
-    address = None if bus is None else BusAddress.parse(bus)
-    console = Console()
+    settings = _Settings(
+        load_airframe(airframe),
+        load_settings_world(world, wind),
+        seed,
+        parse_speed(speed),
+        host,
+        instance,
+        _policy(on_stall),
+        battery,
+        None if bus is None else BusAddress.parse(bus),
+        runs_dir,
+    )
+    raise typer.Exit(signals.run(lambda: _serve(settings, Console())))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What is served, checked."""
+
+    frame: Airframe
+    world: WorldSpecification
+    seed: int
+    speed: float
+    host: str
+    instance: int
+    on_stall: OnStall
+    battery: bool
+    bus: BusAddress | None
+    runs: Path
+
+
+def _serve(settings: _Settings, console: Console) -> int:
+    """Serve until a signal or until the server ends by itself; returns the exit code.
+
+    Raises:
+        UserError: for what the user can mend.
+    """
+    frame, seed, host, port = settings.frame, settings.seed, settings.host, FIRST_PORT + settings.instance
     with contextlib.ExitStack() as stack:
         with announced(console.print):
             setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
-            simulation = Simulation(World(specification), [setup], seed=seed)
+            simulation = Simulation(World(settings.world), [setup], seed=seed)
             server = LockstepServer(
                 simulation,
-                ports=[FIRST_PORT + instance],
+                ports=[port],
                 host=host,
-                speed=factor,
-                on_stall=policy,
+                speed=settings.speed,
+                on_stall=settings.on_stall,
                 notify=lambda line: console.print(Text(line), soft_wrap=True),
             )
             stack.callback(server.close)
             server.prepare()
-        directory = RunDirectory(runs_dir, f"serve-{frame.name}")
+        directory = RunDirectory(settings.runs, f"serve-{frame.name}")
         stack.callback(directory.close)
         server.custom = tuple(
             CustomSensorHost(sensor, seed=seed, table=directory.path / f"{sensor.name}.csv")
             for sensor in frame.custom_sensors()
         )
         directory.describe(
-            airframe=frame.model_dump(mode="json"), world=specification.model_dump(mode="json"), seed=seed
+            airframe=frame.model_dump(mode="json"), world=settings.world.model_dump(mode="json"), seed=seed
         )
         server.recorder = stack.enter_context(TruthLog(directory.truth))
         # Whatever ends this, the server writes its last rows before the log is closed.
         stack.callback(server.close)
         console.print(Text(f"run directory {directory.path}"))
-        console.print(
-            Text(f"waiting for PX4 instance {instance} on {host}:{FIRST_PORT + instance}; Ctrl-C ends it")
-        )
-        if battery:
+        console.print(Text(f"waiting for PX4 instance {settings.instance} on {host}:{port}; Ctrl-C ends it"))
+        if settings.battery:
             cells = frame.battery.cells
-            monitor = Monitor(instance, battery=lambda: battery_sample(server, cells))
+            monitor = Monitor(settings.instance, battery=lambda: battery_sample(server, cells))
             stack.callback(monitor.stop)
             monitor.start()
-        if address is not None:
-            stack.enter_context(_bus(address, server, directory, console))
+        if settings.bus is not None:
+            stack.enter_context(_bus(settings.bus, server, directory, console))
         _watch(server, console, host)
     if server.failure is not None:
         raise server.failure
-    if server.errors.lines:
-        raise typer.Exit(1)
+    return int(bool(server.errors.lines))
 
 
 def _bus(
@@ -142,18 +170,15 @@ def _bus(
 
 
 def _watch(server: LockstepServer, console: Console, host: str) -> None:
-    """Serve until Ctrl-C or until the server ends by itself."""
-    try:
-        server.start()
-        if console.is_terminal:
-            with Live(console=console, refresh_per_second=10, transient=True) as display:
-                while server.running:
-                    display.update(status_line(server.status(), host))
-                    time.sleep(TICK)
-        while server.running:
-            time.sleep(TICK)
-    except KeyboardInterrupt:
-        console.print("stopped")
+    """Serve until the server ends by itself."""
+    server.start()
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=10, transient=True) as display:
+            while server.running:
+                display.update(status_line(server.status(), host))
+                time.sleep(TICK)
+    while server.running:
+        time.sleep(TICK)
 
 
 def _policy(text: str) -> OnStall:
@@ -161,7 +186,3 @@ def _policy(text: str) -> OnStall:
         if text == policy:
             return policy
     raise UserError(f"--on-stall {text!r}: write continue, wait or abort")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sitl_bridge.px4.allocation import Parameters
+if TYPE_CHECKING:
+    from sitl_bridge.px4.allocation import Parameters
+
 
 BATCH = 40
 """Requests sent at once: the answers, 37 bytes each, fit any socket's buffer."""
