@@ -1,0 +1,170 @@
+"""Flies one mission many times, each with a seed of its own, and counts the flights that succeeded; run it
+through scripts/soak.
+
+The run directories of flights that failed are kept, those of the others only with --keep.  --load keeps that
+many processors busy meanwhile.  What follows ``--`` is handed to ``sitl-bridge fly``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BUSY = "while True: pass"
+STOP = 30.0
+"""s of wall time for a flight that was interrupted to end."""
+
+
+@dataclass(frozen=True)
+class Flown:
+    """One flight.
+
+    Attributes:
+        seed: it was flown with.
+        reason: it failed for; empty where it succeeded.
+        pace: simulated over wall time; nan where it did not get as far.
+        closest: m between the nearest two vehicles in the air; inf with one.
+        directory: of the run; None where there is none.
+    """
+
+    seed: int
+    reason: str
+    pace: float
+    closest: float
+    directory: Path | None
+
+
+@contextlib.contextmanager
+def load(count: int) -> Iterator[None]:
+    """Keep ``count`` processors busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
+    """One flight, in a process of its own."""
+    command = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", str(options.mission), *options.options]
+    command += ["--headless", "--speed", options.speed, "--seed", str(seed), "--runs-dir", str(runs)]
+    if options.px4 is not None:
+        command += ["--px4", str(options.px4)]
+    before = set(runs.iterdir())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    reason = ""
+    try:
+        output = process.communicate(timeout=options.limit)[0]
+    except subprocess.TimeoutExpired:
+        reason = f"was not over after {options.limit:g} s"
+        process.send_signal(signal.SIGINT)
+        try:
+            output = process.communicate(timeout=STOP)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output = process.communicate()[0]
+    made = [path for path in runs.iterdir() if path not in before and not path.is_symlink()]
+    directory = made[0] if made else None
+    if directory is not None:
+        (directory / "output.txt").write_text(output, encoding="utf-8")
+    summary = _summary(directory)
+    if process.returncode and not reason:
+        last = next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
+        reason = "; ".join(summary.get("problems", ())) or summary.get("reason") or last.strip()
+    closest = (summary.get("closest") or {}).get("distance_m", float("inf"))
+    return Flown(seed, reason, _pace(summary), closest, directory)
+
+
+def _summary(directory: Path | None) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        if directory is not None:
+            found: dict[str, Any] = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+            return found
+    return {}
+
+
+def _pace(summary: dict[str, Any]) -> float:
+    one = next(iter(summary.get("vehicles", {}).values()), summary)
+    simulated, wall = one.get("simulated_seconds"), one.get("wall_seconds")
+    return simulated / wall if simulated and wall else float("nan")
+
+
+def report(flights: Sequence[Flown]) -> None:
+    """How many succeeded, and how the others failed."""
+    good = [flight for flight in flights if not flight.reason]
+    print(f"{len(good)} of {len(flights)} succeeded")
+    for reason, count in Counter(flight.reason for flight in flights if flight.reason).most_common():
+        print(f"  {count} x {reason}")
+    if good:
+        paces = [flight.pace for flight in good]
+        print(f"median {statistics.median(paces):.1f} x real time, slowest {min(paces):.1f}")
+        closest = min(flight.closest for flight in good)
+        if closest < float("inf"):
+            print(f"nearest two vehicles in the air {closest:.2f} m apart")
+
+
+def main() -> int:
+    """Command line; exit code 0 where every flight succeeded."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("; run it")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("mission", type=Path, help="plan, script or scenario")
+    parser.add_argument("--times", type=int, default=10, metavar="N", help="flights")
+    parser.add_argument("--seed", type=int, default=0, help="of the first flight; the others' follow")
+    parser.add_argument("--px4", type=Path, metavar="DIR", help="PX4 checkout or build")
+    parser.add_argument("--speed", default="max", help="simulated over real time")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="processors to keep busy meanwhile")
+    parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="s of wall time for a flight")
+    parser.add_argument("--runs-dir", type=Path, help="where runs are kept (a new directory without)")
+    parser.add_argument("--keep", action="store_true", help="keep the runs of successful flights, too")
+    arguments = sys.argv[1:]
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:cut])
+    options.options = arguments[cut + 1 :]
+    if options.times < 1 or options.load < 0 or not options.limit > 0:
+        parser.error("--times is at least 1, --load at least 0, --limit above 0")
+    runs = options.runs_dir or Path(tempfile.mkdtemp(prefix="sitl-bridge-soak-"))
+    runs.mkdir(parents=True, exist_ok=True)
+    flights: list[Flown] = []
+    try:
+        with load(options.load):
+            for seed in range(options.seed, options.seed + options.times):
+                begun = time.monotonic()
+                flight = fly(options, seed, runs)
+                flights.append(flight)
+                near = f", nearest two {flight.closest:.2f} m" if flight.closest < float("inf") else ""
+                what = f"failed: {flight.reason}" if flight.reason else "succeeded"
+                print(
+                    f"seed {seed}: {what}; {flight.pace:.1f} x real time{near},"
+                    f" {time.monotonic() - begun:.0f} s in all",
+                    flush=True,
+                )
+                if flight.reason:
+                    print(f"  {flight.directory}", flush=True)
+                elif flight.directory is not None and not options.keep:
+                    shutil.rmtree(flight.directory)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    if flights:
+        report(flights)
+    return 0 if len(flights) == options.times and not any(flight.reason for flight in flights) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
