@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.distances import nearest
-from sitl_bridge.flight.fleet import FleetProgress, FleetSession
+from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
 from sitl_bridge.flight.fleet_script import read_members
 from sitl_bridge.flight.scenario import Choices, load_scenario
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 
 MISSIONS = Path(__file__).parent.parent / "missions"
@@ -94,6 +96,44 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     assert "the others fly on without it" in console
     assert "answers are back" in console
     assert outcome.vehicles[1][0].impact_speed < 1.5
+
+
+PREPARING = """
+import asyncio
+from sitl_bridge.flight.time_gate import time_gate
+asyncio.run(time_gate().ready())
+"""
+
+
+def preparing(directory: Path, program: str) -> FleetSettings:
+    """One vehicle, flown by a program that first prepares itself."""
+    settings = load_scenario(scenario(directory, "[]", count=1), choices(directory))
+    return replace(settings, mission=("-c", program), mission_prepares=True)
+
+
+def test_time_begins_when_the_mission_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = []
+    start = LockstepServer.start
+    session = FleetSession(preparing(tmp_path, PREPARING))
+
+    def noted(server: LockstepServer) -> None:
+        assert session._mission is not None
+        assert session._mission.gate is not None
+        prepared.append((session._mission.gate.ready.is_set(), session._mission.poll()))
+        start(server)
+
+    monkeypatch.setattr(LockstepServer, "start", noted)
+    with session:
+        assert session.fly_fleet(), session._reason
+    assert prepared == [(True, None)]
+
+
+def test_a_mission_that_cannot_prepare_itself_ends_the_flight_before_time_begins(tmp_path: Path) -> None:
+    failing = "print('mission failed: no solver'); raise SystemExit(1)"
+    session = FleetSession(preparing(tmp_path, failing))
+    with pytest.raises(UserError, match="no solver"), session:
+        pass
+    assert session.server.status().steps == 0
 
 
 def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) -> None:

@@ -211,10 +211,36 @@ def test_a_vehicle_that_has_fallen_silent_is_not_waited_for(pair: Pair) -> None:
     ]
 
 
-def test_the_simulation_learns_when_a_mission_is_ready(pair: Pair) -> None:
+@pytest.mark.parametrize("early", [False, True])
+def test_a_mission_that_is_ready_waits_until_its_vehicles_may_be_flown(pair: Pair, early: bool) -> None:
+    async def mission() -> None:
+        if early:
+            pair.simulation.go()
+        flying = asyncio.create_task(pair.mission.ready())
+        assert await asyncio.to_thread(pair.simulation.ready.wait, 10.0)
+        if not early:
+            assert not flying.done()
+            pair.simulation.go()
+        await flying
+        async with pair.mission.request():
+            assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED)
+
     assert not pair.simulation.ready.is_set()
-    pair.mission.ready()
-    assert pair.simulation.ready.wait(10.0)
+    asyncio.run(mission())
+
+
+def test_an_answer_to_a_cancelled_request_is_not_taken_for_another(pair: Pair) -> None:
+    async def mission() -> None:
+        task = asyncio.create_task(pair.mission._set_speed())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        async with pair.mission.request():
+            assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED)
+            async with pair.mission.at_most(0.5):
+                assert pair.limits.calls[-1] == ("speed", 0.5)
+
+    asyncio.run(mission())
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "999999"])
@@ -223,7 +249,7 @@ def test_without_a_simulation_the_gate_does_nothing(number: str) -> None:
 
     async def mission() -> None:
         gate.allow("vehicle", 1000)
-        gate.ready()
+        await gate.ready()
         async with gate.request():
             pass
 

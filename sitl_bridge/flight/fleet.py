@@ -95,6 +95,8 @@ class FleetSettings:
             none.  It finds them through the file that $SITL_BRIDGE_FLEET names; the word RUN_DIRECTORY
             stands for the run's, the word ORDERS for the file descriptor of orders to a formation.
         python: interpreter of that command; None for this program's.
+        mission_prepares: whether the mission reports through its time gate when it has loaded and compiled
+            what it needs; the flight stacks start then.
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when a flight stack stops answering.
         proximity: what vehicles do to one another.
@@ -113,6 +115,7 @@ class FleetSettings:
     runs: Path = Path("runs")
     mission: tuple[str, ...] | None = None
     python: Path | None = None
+    mission_prepares: bool = False
     time_limit: float = math.inf
     on_stall: OnStall = "leave"
     proximity: Proximity | None = None
@@ -265,6 +268,7 @@ class FleetSession:
             self._build_simulation()
         self._open_monitors()
         self._write_members()
+        self._prepare_mission()
         self.server.start()
         if fleet.bus is not None:
             self._start_bus(fleet.bus)
@@ -544,16 +548,40 @@ class FleetSession:
                 continue
             aircraft.start_mission({paused.VARIABLE: str(self._pause_mark)}, self.server)
         if self.fleet.mission is not None:
-            words = {RUN_DIRECTORY: str(self.directory.path)}
-            inherited = [] if self._orders is None else [self._orders.other.fileno()]
-            if inherited:
-                words[ORDERS] = str(inherited[0])
-            command = [words.get(word, word) for word in self.fleet.mission]
-            variables = {FLEET_VARIABLE: str(self.members), paused.VARIABLE: str(self._pause_mark)}
-            gate = MissionGate(self.server.limit_time())
-            self._mission = MissionProcess(command, variables, self.say, inherited, gate, self.fleet.python)
-            if self._orders is not None:
-                self._orders.begin()
+            if self._mission is None:
+                self._mission = self._start_common_mission(self.fleet.mission)
+            assert self._mission.gate is not None
+            self._mission.gate.go()
+
+    def _start_common_mission(self, words: tuple[str, ...]) -> MissionProcess:
+        """Start the program that flies all vehicles."""
+        meant = {RUN_DIRECTORY: str(self.directory.path)}
+        inherited = [] if self._orders is None else [self._orders.other.fileno()]
+        if inherited:
+            meant[ORDERS] = str(inherited[0])
+        command = [meant.get(word, word) for word in words]
+        variables = {FLEET_VARIABLE: str(self.members), paused.VARIABLE: str(self._pause_mark)}
+        gate = MissionGate(self.server.limit_time())
+        mission = MissionProcess(command, variables, self.say, inherited, gate, self.fleet.python)
+        if self._orders is not None:
+            self._orders.begin()
+        return mission
+
+    def _prepare_mission(self) -> None:
+        """Start a mission that has to load and compile, and wait until it has: no vehicle's time passes then.
+
+        Raises:
+            UserError: when it ends instead.
+        """
+        if self.fleet.mission is None or not self.fleet.mission_prepares:
+            return
+        mission = self._mission = self._start_common_mission(self.fleet.mission)
+        assert mission.gate is not None
+        while not mission.gate.ready.wait(TICK):
+            if mission.poll() is not None:
+                break
+        if mission.poll() is not None:
+            raise UserError(mission.reason())
 
     def _look_for_lost(self) -> None:
         """Notice flight stacks that ended; their vehicles' own missions have nobody to fly."""

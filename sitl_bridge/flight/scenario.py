@@ -223,6 +223,7 @@ def _avoidance(file: Path, choices: Choices) -> FleetSettings:
         px4=choices.px4,
         runs=choices.runs,
         mission=(*command, "--seed", str(seed), "--stack", stack),
+        mission_prepares=True,
         time_limit=math.inf if choices.time_limit is None else choices.time_limit,
         proximity=Proximity(**ProximitySpecification().model_dump()),
         bus=choices.bus,

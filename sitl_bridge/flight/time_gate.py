@@ -29,8 +29,9 @@ from typing import Any, Protocol, TypeVar, cast
 VARIABLE = "SITL_BRIDGE_TIME_GATE"
 """Environment variable of a mission: number of the file descriptor of its end, a SOCK_SEQPACKET.
 
-Messages to the simulation are ``hello``, ``ready``, ``until US`` (on the vehicles' clock), ``until`` for no
-limit, and ``speed FACTOR NUMBER``, which is answered with the number once it is in force."""
+Messages to the simulation are ``hello``; ``ready``, which is answered with ``go`` once the vehicles may be
+flown; ``until US`` (on the vehicles' clock), ``until`` for no limit; and ``speed FACTOR NUMBER``, which is
+answered with the number once it is in force."""
 
 REQUEST_SPEED = 1.0
 """Times real time during a request: the time-outs of PX4 and MAVSDK are made for one clock."""
@@ -70,9 +71,11 @@ class TimeGate:
         """Whether a simulation listens."""
         return self._socket is not None
 
-    def ready(self) -> None:
-        """All is loaded and compiled: the flight stacks may start, where they wait for that."""
-        self._send(b"ready")
+    async def ready(self) -> None:
+        """Report that all is loaded and compiled; flight stacks that wait for that start.  Returns when they
+        may be flown; call it before anything else."""
+        if self._socket is not None:
+            await self._ask(b"ready", b"go".__eq__)
 
     def allow(self, user: object, until: int | None) -> None:
         """Let simulated time run to ``until`` us on the part of ``user``; the least of all users counts.
@@ -117,17 +120,24 @@ class TimeGate:
         async with self._lock:
             if self._socket is None:
                 return
-            loop = asyncio.get_running_loop()
             self._requests += 1
-            message = b"speed %r %d" % (min(self._speeds, default=math.inf), self._requests)
-            try:
-                await loop.sock_sendall(self._socket, message)
-                while answer := await loop.sock_recv(self._socket, 64):
-                    if int(answer) >= self._requests:  # an earlier one may have been cancelled
-                        return
-            except OSError:
-                pass
-            self._end()
+            number = b"%d" % self._requests
+            speed = b"%r" % min(self._speeds, default=math.inf)
+            await self._ask(b"speed %s %s" % (speed, number), number.__eq__)
+
+    async def _ask(self, message: bytes, answers: Callable[[bytes], bool]) -> None:
+        """Send a message and wait for its answer; those to messages that were cancelled come before."""
+        if self._socket is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_sendall(self._socket, message)
+            while answer := await loop.sock_recv(self._socket, 64):
+                if answers(answer):
+                    return
+        except OSError:
+            pass
+        self._end()
 
     def _send(self, message: bytes) -> None:
         if self._socket is None:
@@ -227,6 +237,7 @@ class MissionGate:
         self.ready = threading.Event()
         self._announced = False
         self._ended = False
+        self._may_fly = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="time gate", daemon=True)
         limits.at_most(UNANNOUNCED_SPEED)
@@ -235,6 +246,17 @@ class MissionGate:
         """Close the mission's end here, and listen until the mission has closed its own."""
         self._there.close()
         self._thread.start()
+
+    def go(self) -> None:
+        """Let the mission fly as soon as it is ready."""
+        with self._lock:
+            self._may_fly = True
+            if self.ready.is_set():
+                self._answer(b"go")
+
+    def _answer(self, message: bytes) -> None:
+        with contextlib.suppress(OSError):  # the mission has ended, which the listener sees
+            self._here.send(message)
 
     def close(self) -> None:
         """No limits any more, whoever may still have the mission's end; safe to call twice."""
@@ -266,11 +288,14 @@ class MissionGate:
                     self._announced = True
                     self._limits.at_most(math.inf)
             case ["ready"]:
-                self.ready.set()
+                with self._lock:
+                    self.ready.set()
+                    if self._may_fly:
+                        self._answer(b"go")
             case ["until"]:
                 self._limits.run_until(None)
             case ["until", until]:
                 self._limits.run_until(int(until))
             case ["speed", factor, number] if float(factor) > 0.0:
                 self._limits.at_most(float(factor))
-                self._here.send(b"%d" % int(number))
+                self._answer(b"%d" % int(number))

@@ -33,6 +33,7 @@ from sitl_bridge.flight.flock_script import Place, clear_to_land, flock_command_
 from sitl_bridge.flight.formation.flock import Setpoints, States
 from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Say, connect_flock
 from sitl_bridge.flight.script import run_coroutine
+from sitl_bridge.flight.time_gate import time_gate
 from sitl_bridge.flight.vehicle import MissionFailedError
 from sitl_bridge.record.files import write_arrays, write_whole
 
@@ -95,6 +96,7 @@ async def fly_scenario(
     places = np.array([plan.start() for plan in plans])
     with announced(say):
         rehearse(scenario, deviation)
+    await time_gate().ready()
     async with connect_flock(urls, say, systems=systems, rate=RATE, attitude_rate=RATE) as flock:
         say(f"connected to {len(flock)} vehicles")
         await flock.ready()
