@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class UserError(Exception):
@@ -24,7 +25,45 @@ class ConfigurationError(UserError):
         super().__init__("\n".join(f"{source}: {fault}" for fault in self.faults))
 
 
+class FieldError(UserError):
+    """A fault of one field of an input file, seen only after the file was read.
+
+    Args:
+        path: of the field.
+        message: what is wrong with it.
+    """
+
+    def __init__(self, path: Sequence[str | int], message: str) -> None:
+        self.path = tuple(path)
+        super().__init__(message)
+
+
+@contextlib.contextmanager
+def about(*path: str | int) -> Iterator[None]:
+    """Within the block, a user's error is one of the field at ``path``, unless it names a file or field."""
+    try:
+        yield
+    except (ConfigurationError, FieldError):
+        raise
+    except UserError as error:
+        raise FieldError(path, str(error)) from error
+
+
+@contextlib.contextmanager
+def within(*head: str | int) -> Iterator[None]:
+    """Within the block, paths of fields begin at ``head``."""
+    try:
+        yield
+    except FieldError as error:
+        raise FieldError((*head, *error.path), str(error)) from error
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean 'iris'?`` where a known word is near, else nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(shortened(word), list(known), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """A text from outside, cut to a length that fits a message."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -81,11 +81,11 @@ def test_every_fault_of_the_section_is_told_with_its_line(tmp_path: Path) -> Non
 def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path) -> None:
     low = scenario(tmp_path, ("  heading: 0", "  heading: 0\n  limits: {height: [12, 50]}"))
     with pytest.raises(
-        UnsafeShowError, match=r"vehicle 0: height 10.00 m at 0.0 s; 12 m is the least allowed"
+        ConfigurationError, match=r"vehicle 0: height 10.00 m at 0.0 s; 12 m is the least allowed"
     ):
         load_formation(low)
     fast = scenario(tmp_path, ("  heading: 0", "  heading: 0\n  limits: {speed: 1}"))
-    with pytest.raises(UnsafeShowError, match="speed"):
+    with pytest.raises(ConfigurationError, match="speed"):
         load_formation(fast)
     near = scenario(tmp_path, ("pattern: v}", "pattern: v, spacing: 0.8}"))
     with pytest.raises(UserError, match=r"v: slots 0 and 1 are 0.80 m apart, below the 1 m"):
@@ -147,7 +147,7 @@ def test_events_of_the_file_befall_the_vehicles(tmp_path: Path) -> None:
     assert "vehicle 1: leads now" in told
     assert "vehicle 2: aborts: hold" in told
     assert told.index("vehicle 3: is gone") < told.index("vehicle 3: is back")
-    with pytest.raises(UserError, match="names vehicle 4 of 4"):
+    with pytest.raises(UserError, match="there is no vehicle 4; they are numbered 0 to 3"):
         load_formation(scenario(tmp_path, ("  heading: 0", "  heading: 0\n  events: [{at: 1, lose: 4}]")))
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from sitl_bridge.quantities import Pace
 from sitl_bridge.sensors.layout import KIND_NAMES
 from sitl_bridge.world.wind import WindSpecification
 
@@ -193,7 +194,7 @@ class SetWind(Command):
 class SetPace(Command):
     """Simulated over wall time."""
 
-    speed: Annotated[float, Field(gt=0.0, le=1e6)] | Literal["max"]
+    speed: Pace | Literal["max"] = Field(description="1 is real time; max is as fast as it goes")
 
 
 class Pause(Command):

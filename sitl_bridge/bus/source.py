@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sitl_bridge.hil.server import LinkStatus, Status
+from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ class FleetRun:
         """Simulated over wall time from now on.
 
         Raises:
-            ValueError: for a speed that is not above 0.
+            ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
         """
-        if not speed > 0.0:
-            raise ValueError(f"a speed factor is above 0, not {speed}")
+        if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
+            raise ValueError(f"a speed factor is {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
         self.speed, self._due = speed, time.monotonic()
 
     def pause(self) -> None:

@@ -16,6 +16,7 @@ from sitl_bridge.config.figures import DERIVED, figure_paths
 from sitl_bridge.config.world import load_world
 from sitl_bridge.config.yaml_file import read
 from sitl_bridge.dynamics.performance import Performance, performance
+from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.plan import Plan, load_plan
 from sitl_bridge.px4.parameters import parameters_for
 from sitl_bridge.sensors.error_model import SensorSpecification
@@ -138,7 +139,12 @@ def facts_of(file: str) -> Facts:
     keys = set(read(path).data)
     if len(keys & set(WorldSpecification.model_fields)) > len(keys & set(Airframe.model_fields)):
         return world_facts(load_world(path))
-    return airframe_facts(load_airframe(path))
+    try:
+        return airframe_facts(load_airframe(path))
+    except ConfigurationError:
+        raise
+    except UserError as error:
+        raise ConfigurationError(str(path), [str(error)]) from error
 
 
 def check(

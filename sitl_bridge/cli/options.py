@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sitl_bridge.config.world import load_world
 from sitl_bridge.errors import UserError
+from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
@@ -25,8 +26,11 @@ def parse_speed(text: str) -> float:
         speed = float(text)
     except ValueError:
         speed = math.nan
-    if not (math.isfinite(speed) and speed > 0):
-        raise UserError(f"--speed {text!r}: write a factor above 0, such as 0.5, 1 or 20, or max")
+    if not SLOWEST_PACE <= speed <= FASTEST_PACE:
+        raise UserError(
+            f"--speed {text!r}: write a factor from {SLOWEST_PACE:g} to {FASTEST_PACE:g}, such as 0.5, 1 or"
+            " 20, or max"
+        )
     return speed
 
 

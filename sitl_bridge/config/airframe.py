@@ -28,7 +28,9 @@ from sitl_bridge.dynamics.layout import (
     TABLE_ADVANCE_RATIOS,
     TABLE_SPEEDS,
 )
-from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
+from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean, shortened
+from sitl_bridge.input_file import exists, is_file
+from sitl_bridge.quantities import NonNegative, Number, Positive, Vector
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.layout import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
@@ -36,9 +38,6 @@ from sitl_bridge.sensors.registry import SensorUnion
 __all__ = ["Airframe", "airframe_directories", "figure_paths", "find_airframe", "load_airframe"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-Positive = Annotated[float, Field(gt=0.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
-Vector = tuple[float, float, float]
 NonNegativeVector = tuple[NonNegative, NonNegative, NonNegative]
 UP: Vector = (0.0, 0.0, -1.0)
 
@@ -55,9 +54,9 @@ class Inertia(BaseModel):
     xx: Positive
     yy: Positive
     zz: Positive
-    xy: float = Field(0.0, description="off-diagonal element of the tensor, -sum(m x y)")
-    xz: float = 0.0
-    yz: float = 0.0
+    xy: Number = Field(0.0, description="off-diagonal element of the tensor, -sum(m x y)")
+    xz: Number = 0.0
+    yz: Number = 0.0
     as_published: bool = Field(
         False, description="a source publishes it so, though no rigid body has such a tensor"
     )
@@ -98,11 +97,11 @@ class PropellerTable(BaseModel):
 
     diameter: Positive = Field(description="m")
     speeds: tuple[Positive, ...] = Field(description="rad/s, rising", min_length=1, max_length=TABLE_SPEEDS)
-    advance_ratios: tuple[float, ...] = Field(
+    advance_ratios: tuple[Number, ...] = Field(
         (0.0,), description="J = v/(n D), rising", min_length=1, max_length=TABLE_ADVANCE_RATIOS
     )
-    thrust: tuple[tuple[float, ...], ...] = Field(description="C_T, one row a speed")
-    power: tuple[tuple[float, ...], ...] = Field(description="C_P, one row a speed")
+    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row a speed")
+    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row a speed")
 
     @model_validator(mode="after")
     def _rectangular(self) -> PropellerTable:
@@ -123,13 +122,13 @@ class RotorModel(BaseModel):
     radius: Positive = Field(description="m")
     inertia: Positive = Field(description="kg m^2 about its spin axis, with the motor's bell")
     thrust_c2: NonNegative = Field(0.0, description="N s^2")
-    thrust_c1: float = Field(0.0, description="N s")
-    thrust_b1: float = Field(0.0, description="N s^2/m")
-    thrust_b2: float = Field(0.0, description="N s^2/m^2")
+    thrust_c1: Number = Field(0.0, description="N s")
+    thrust_b1: Number = Field(0.0, description="N s^2/m")
+    thrust_b2: Number = Field(0.0, description="N s^2/m^2")
     inflow_loss_speed: Positive | None = Field(None, description="m/s")
     torque_thrust_ratio: NonNegative = Field(0.0, description="m, torque over thrust")
-    torque_g1: float = Field(0.0, description="N m s")
-    torque_constant: float = Field(0.0, description="N m")
+    torque_g1: Number = Field(0.0, description="N m s")
+    torque_constant: Number = Field(0.0, description="N m")
     drag: NonNegative = Field(0.0, description="kg, in-plane drag over speed and velocity")
     rolling_moment: NonNegative = Field(0.0, description="kg m")
     reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
@@ -150,13 +149,13 @@ class RotorChange(BaseModel):
     radius: Positive | None = None
     inertia: Positive | None = None
     thrust_c2: NonNegative | None = None
-    thrust_c1: float | None = None
-    thrust_b1: float | None = None
-    thrust_b2: float | None = None
+    thrust_c1: Number | None = None
+    thrust_b1: Number | None = None
+    thrust_b2: Number | None = None
     inflow_loss_speed: Positive | None = None
     torque_thrust_ratio: NonNegative | None = None
-    torque_g1: float | None = None
-    torque_constant: float | None = None
+    torque_g1: Number | None = None
+    torque_constant: Number | None = None
     drag: NonNegative | None = None
     rolling_moment: NonNegative | None = None
 
@@ -204,7 +203,7 @@ class DcMotor(BaseModel):
     flux: Positive = Field(description="V s, Psi")
     resistance: Positive = Field(description="ohm, R_A")
     inertia: Positive = Field(description="kg m^2, J_M")
-    alpha: float = Field(description="A, alpha_m of the released code")
+    alpha: Number = Field(description="A, alpha_m of the released code")
     beta: Positive = Field(description="1, beta_m of the released code")
 
 
@@ -259,7 +258,7 @@ class AllocationGeometry(BaseModel):
 
     model_config = STRICT
 
-    positions: tuple[tuple[float, float], ...] = Field(description="m, x, y of each rotor")
+    positions: tuple[tuple[Number, Number], ...] = Field(description="m, x, y of each rotor")
     moment_ratio: Positive = Field(description="m, |CA_ROTORn_KM|")
 
 
@@ -448,20 +447,21 @@ def find_airframe(name: str) -> Path:
         UserError: naming the airframes there are.
     """
     direct = Path(name)
-    if direct.suffix in (".yaml", ".yml") or direct.is_file():
-        if direct.is_file():
+    if direct.suffix in (".yaml", ".yml") or is_file(direct):
+        if exists(direct):
             return direct
-        raise UserError(f"{name}: no such airframe file")
+        raise UserError(f"{shortened(name)}: no such airframe file")
     names: set[str] = set()
     for directory in airframe_directories():
         candidate = directory / f"{name}.yaml"
-        if candidate.is_file():
+        if is_file(candidate):
             return candidate
         names.update(path.stem for path in directory.glob("*.yaml"))
-    if direct.is_dir():
-        raise UserError(f"{name}: is a directory; name the airframe's file")
+    if exists(direct):
+        raise UserError(f"{name}: is not an ordinary file; name the airframe's YAML file")
     near = did_you_mean(name, names)
-    raise UserError(f"no airframe is called {name!r}{near}; there are {', '.join(sorted(names)) or 'none'}")
+    known = ", ".join(sorted(names)) or "none"
+    raise UserError(f"no airframe is called {shortened(name)!r}{near}; there are {known}")
 
 
 def load_airframe(name: str | Path) -> Airframe:
@@ -515,13 +515,15 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
         raise ConfigurationError(document.source, [str(f) for f in faults])
     try:
         near = path.parent / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
-        source = near if near.is_file() else find_airframe(name)
+        source = near if is_file(near) else find_airframe(name)
     except ConfigurationError:
         raise
     except UserError as error:
         raise ConfigurationError(document.source, [f"line {line}: base: {error}"]) from error
     if source.resolve() in chain:
-        raise ConfigurationError(document.source, [f"line {line}: base: {name} is based on this file"])
+        raise ConfigurationError(
+            document.source, [f"line {line}: base: {shortened(name)} is based on this file"]
+        )
     base = _with_base(_document(source), source, (*chain, source.resolve()))
     validate(Airframe, base)
     taken = {key: value for key, value in base.data.items() if key not in (*own, *_OWN)}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sitl_bridge.quantities import Positive
+
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-Positive = Annotated[float, Field(gt=0.0)]
 PositiveVector = tuple[Positive, Positive, Positive]
 
 BUILT_IN = ("hector_pid", "lee", "rotors")

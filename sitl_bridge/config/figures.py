@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sitl_bridge.config.yaml_file import FieldPath, suggestion
+from sitl_bridge.errors import shortened
 
 _SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
 _LABELS = {"kind", "instance", "parameters", "options"}
@@ -51,7 +52,7 @@ def _sensors(sensors: list[Any] | tuple[Any, ...]) -> Iterator[tuple[FieldPath, 
     for i, sensor in enumerate(sensors):
         # A user's own sensor answers for its figures in its own file.
         if isinstance(sensor, Mapping) and sensor.get("kind") != "custom":
-            yield from _walk(sensor, ("sensors", i), f"sensors.{sensor.get('kind')}")
+            yield from _walk(sensor, ("sensors", i), f"sensors.{shortened(str(sensor.get('kind')))}")
 
 
 def figure_paths(data: Any) -> list[str]:

@@ -6,11 +6,12 @@ fields is up to a model's ``faults_between``.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -18,7 +19,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.errors import ConfigurationError, FieldError, UserError, shortened
+from sitl_bridge.input_file import read_bytes
 
 MAX_BYTES = 300_000
 """The largest airframe here has 5 kB."""
@@ -42,16 +44,20 @@ class _TooLargeError(Exception):
 class _Loader(yaml.SafeLoader):
     """Safe loader with the numbers of YAML 1.2: 1e-3 is one; 010 and 10:30 are none, not 8 and 630.
 
-    It gives up at MAX_NODES, before a large file has taken its time.
+    It gives up at MAX_NODES and MAX_DEPTH, before a large file has taken its time or the interpreter's stack.
     """
 
     composed = 0
+    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.composed += 1
-        if self.composed > MAX_NODES:
+        self.depth += 1
+        if self.composed > MAX_NODES or self.depth > MAX_DEPTH + 1:
             raise _TooLargeError(self.line + 1)
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -190,14 +196,18 @@ def _is_text(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    return (text if len(text) <= 40 else f"{text[:37]}...") or "an empty text"
+    """A text of the file on one line of a message."""
+    if not text.isprintable():
+        text = ascii(text)
+    return shortened(text, 40) or "an empty text"
 
 
 def dotted(path: FieldPath) -> str:
     """``rotors[2].position`` for ("rotors", 2, "position"); ``the file`` for the empty path."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        word = part if isinstance(part, int) else _shown(part)
+        text += f"[{word}]" if isinstance(part, int) else f".{word}" if text else str(word)
     return text or "the file"
 
 
@@ -212,24 +222,19 @@ def read(path: Path) -> Document:
             expand without end.  Faults of single values are in the document.
     """
     source = str(path)
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(source, [f"cannot be read: {error.strerror}"]) from error
-    if len(raw) > MAX_BYTES:
-        raise ConfigurationError(source, [f"is larger than {MAX_BYTES} bytes, at most that is read"])
+    raw = read_bytes(path, MAX_BYTES)
     reader = _Reader()
     try:
         node = yaml.compose(raw, Loader=_Loader)
         data = None if node is None else reader.read(node, ())
     except _TooLargeError as error:
-        message = f"line {error.args[0]}: more than {MAX_NODES} values once aliases are expanded, or too deep"
+        message = (
+            f"line {error.args[0]}: more than {MAX_NODES} values once aliases are expanded, or nested deeper"
+            f" than {MAX_DEPTH}"
+        )
         raise ConfigurationError(source, [message]) from error
     except yaml.YAMLError as error:
         raise ConfigurationError(source, [_syntax(error)]) from error
-    except RecursionError as error:
-        raise ConfigurationError(source, ["line 1: is nested too deep"]) from error
     except ValueError as error:
         # PyYAML lets some through unwrapped: undecodable bytes, escapes beyond Unicode.
         raise ConfigurationError(source, [f"line 1: is not a YAML text: {error}"]) from error
@@ -282,6 +287,21 @@ def validate(model: type[Model], document: Document) -> Model:
     return result
 
 
+@contextlib.contextmanager
+def placed(document: Document) -> Iterator[None]:
+    """Within the block, a user's error without a file becomes one of the document, with line and path."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except FieldError as error:
+        fault = Fault(document.line(error.path), error.path, str(error))
+        raise ConfigurationError(document.source, [str(fault)]) from error
+    except UserError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        raise ConfigurationError(document.source, lines) from error
+
+
 def _add(faults: list[Fault], more: list[Fault]) -> list[Fault]:
     """The faults, and those of others that are not about the same place or within an unknown field."""
     told = {fault.path for fault in faults if fault.path}
@@ -317,6 +337,8 @@ def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
         message = UNKNOWN + suggestion(str(where[-1]), siblings)
     elif item["type"] == "missing":
         message = "missing"
+    elif item["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        message = _kind_fault(models_at(model, document.data, where), value)
     return Fault(document.line(where), where, message)
 
 
@@ -326,14 +348,36 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
-    """Names a mapping at a path of data may have, by the models that the path leads through."""
+def _kind_fault(models: Iterable[type[BaseModel]], value: Any) -> str:
+    """What is wrong with the ``kind`` of a mapping whose models are told apart by it."""
+    known = sorted({str(kind) for model in models for kind in _kinds(model)})
+    choice = ", ".join(known)
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind is None:
+        return f"needs a `kind`, one of {choice}"
+    return (
+        f"there is no kind {_shown(str(kind))}"
+        + suggestion(_shown(str(kind)), known)
+        + f"; give one of {choice}"
+    )
+
+
+def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[BaseModel]]:
+    """Models that may stand at a path of data, by the models that the path leads through."""
     models = [model]
     for part in path:
         data = _inside(data, part)
         if isinstance(part, str):
             fields = (_fields(m).get(part) for m in models)
             models = [inner for f in fields if f is not None for inner in _models(f)]
+    return models
+
+
+def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
+    """Names a mapping at a path of data may have."""
+    models = models_at(model, data, path)
+    for part in path:
+        data = _inside(data, part)
     kind = data.get("kind") if isinstance(data, Mapping) else None
     meant = [m for m in models if kind in _kinds(m)] or models
     return {name for m in meant for name in _fields(m)}

@@ -24,6 +24,14 @@ Floats = NDArray[np.float64]
 
 _FASTEST = 200.0
 """m/s, the search for the top speed ends here."""
+_TOP_ROTOR_SPEED = 1e5
+"""rad/s, the search for a rotor's speed ends here: a disc of 1 cm radius would be at three times the speed of
+sound."""
+_AXES = ("roll", "pitch", "yaw")
+_LEAST_SHARE = 1e-3
+"""Of the mean thrust in hover, below which a rotor carries nothing."""
+_LEAST_LEVER = 1e-6
+"""m of a rotor's moment over its thrust, below which it counts as none."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: 
     """Speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
 
     Raises:
-        UserError: where no speed below 1e5 rad/s does.
+        UserError: where no speed below _TOP_ROTOR_SPEED does.
     """
     if thrust <= 0.0:
         return 0.0
@@ -104,7 +112,7 @@ def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: 
     high = 100.0
     while excess(high) < 0.0:
         high *= 2.0
-        if high > 1e5:
+        if high > _TOP_ROTOR_SPEED:
             raise UserError(f"rotor {k + 1} gives no thrust of {thrust:.3g} N at any speed")
     return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
 
@@ -239,7 +247,38 @@ def _steady_speed(
     high = 100.0
     while excess(high) > 0.0:
         high *= 2.0
+        if high > _TOP_ROTOR_SPEED:
+            raise UserError(f"rotor {k + 1} takes too little torque: its motor turns ever faster")
     return float(brentq(excess, 0.0, high, xtol=1e-9))
+
+
+def _refuse_without_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
+    """Refuse rotors that cannot change lift, roll, pitch and yaw each by itself.
+
+    Raises:
+        UserError: naming the axis without a moment, or what is missing.
+    """
+    n = _rotors(vehicle)
+    axis = np.array(vehicle["rotor_axis"][:n])
+    idle = np.flatnonzero(trim.rotor_thrust < _LEAST_SHARE * trim.rotor_thrust.mean())
+    if len(idle):
+        raise UserError(
+            f"the vehicle cannot hover: rotor {int(idle[0]) + 1} would have to stand still to balance it;"
+            " place the rotors so that each carries a share of the weight"
+        )
+    ratio = trim.rotor_torque / trim.rotor_thrust
+    moments = np.cross(vehicle["rotor_position"][:n], axis)
+    moments -= (np.array(vehicle["rotor_direction"][:n]) * ratio)[:, None] * axis
+    for i, name in enumerate(_AXES):
+        if np.abs(moments[:, i]).max() < _LEAST_LEVER:
+            hint = "; give torque_thrust_ratio" if name == "yaw" else ""
+            raise UserError(f"the rotors give no {name} moment, so {name} cannot be controlled{hint}")
+    effect = np.column_stack([-axis[:, 2], moments])
+    if np.linalg.matrix_rank(effect / np.abs(effect).max(axis=0), tol=1e-6) < 4:
+        raise UserError(
+            "the rotors cannot change lift, roll, pitch and yaw each by itself; it takes four rotors or more"
+            " whose places and directions differ"
+        )
 
 
 def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) -> Floats:
@@ -360,10 +399,12 @@ def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Pe
         gravity: m/s^2.
 
     Raises:
-        UserError: for a vehicle that cannot hover, with the reason.
+        UserError: for a vehicle that cannot hover or be turned, with the reason.
     """
     n = _rotors(vehicle)
     trim = hover(vehicle, density, gravity)
+    if trim is not None:
+        _refuse_without_authority(vehicle, trim)
     speeds, current = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
     thrusts = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[0] for k in range(n)])
     lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)

@@ -21,6 +21,7 @@ from sitl_bridge.flight.interpreter import check_interpreter
 from sitl_bridge.flight.plan import MAX_LEG, Plan, distance, load_plan
 from sitl_bridge.flight.script import INTERRUPTED
 from sitl_bridge.flight.time_gate import VARIABLE, MissionGate
+from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.unbroken import unbroken
 from sitl_bridge.world.world import Origin
 
@@ -45,7 +46,7 @@ def check_mission(
     Raises:
         UserError: for what is at fault; ConfigurationError for the faults of a plan.
     """
-    if not path.is_file():
+    if not exists(path):
         raise UserError(f"{path}: no such mission file")
     if path.suffix == ".plan":
         plan = load_plan(path)
@@ -66,8 +67,8 @@ def check_mission(
         return None
     if path.suffix == ".py":
         try:
-            ast.parse(path.read_bytes(), str(path))
-        except (SyntaxError, ValueError) as error:
+            ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(f"{path}: is not a Python program: {error}") from error
         return None
     raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")

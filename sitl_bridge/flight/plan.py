@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.input_file import read_text
 
 MAX_FILE_BYTES = 10_000_000
 """Derived: 500 items of a few hundred bytes each, camera and transect data, and two orders of margin."""
@@ -196,17 +197,7 @@ def load_plan(path: str | Path) -> Plan:
     Raises:
         ConfigurationError: with every fault found, each with the number of its item.
     """
-    source = str(path)
-    try:
-        size = Path(path).stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ConfigurationError(source, [f"{size} bytes; a plan file has at most {MAX_FILE_BYTES}"])
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigurationError(source, [f"cannot be read: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(source, [f"is not UTF-8 text: {error}"]) from error
-    return parse_plan(text, source)
+    return parse_plan(read_text(Path(path), MAX_FILE_BYTES), str(path))
 
 
 def parse_plan(text: str, source: str = "plan") -> Plan:
@@ -221,7 +212,9 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
 
     try:
         data = json.loads(text, parse_constant=refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ConfigurationError(source, ["is nested too deep for a plan"]) from error
+    except ValueError as error:
         raise ConfigurationError(source, [f"is not a JSON file: {error}"]) from error
     reader = _Reader(source)
     plan = reader.plan(data)

@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.config.yaml_file import read, validate
+from sitl_bridge.config.yaml_file import Document, Fault, FieldPath, read, validate
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.aircraft import LAST_INSTANCE, VehicleSettings, faults_of
@@ -29,13 +29,14 @@ from sitl_bridge.flight.flown_by import Choice, who_flies
 from sitl_bridge.flight.formation.scenario import FormationSpecification, load_formation
 from sitl_bridge.flight.interpreter import find_interpreter
 from sitl_bridge.flight.mission_process import check_mission
-from sitl_bridge.flight.schedule import EventSpecification
+from sitl_bridge.flight.schedule import EventSpecification, event_faults
 from sitl_bridge.hil.server import OnStall
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.input_file import is_file
+from sitl_bridge.quantities import Degrees, Positive, Seed, Vector
+from sitl_bridge.world.world import Origin, WorldSpecification
 
 SUFFIXES = (".yaml", ".yml")
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-_Positive = Annotated[float, Field(gt=0.0)]
 
 
 class GridSpecification(BaseModel):
@@ -43,8 +44,10 @@ class GridSpecification(BaseModel):
 
     model_config = _STRICT
 
-    spacing: _Positive = Field(3.0, description="m")
-    columns: int | None = Field(None, ge=1, description="in a row; near a square without")
+    spacing: Positive = Field(3.0, description="m")
+    columns: int | None = Field(
+        None, ge=1, le=LAST_INSTANCE + 1, description="in a row; near a square without"
+    )
 
 
 class VehicleSpecification(BaseModel):
@@ -57,11 +60,9 @@ class VehicleSpecification(BaseModel):
     )
     count: int = Field(1, ge=1, le=LAST_INSTANCE + 1)
     airframe: str = Field("iris", description="name or file")
-    position: tuple[float, float, float] = Field(
-        (0.0, 0.0, 0.0), description="m north, east, down; of several, the first one's"
-    )
+    position: Vector = Field((0.0, 0.0, 0.0), description="m north, east, down; of several, the first one's")
     grid: GridSpecification = GridSpecification()
-    yaw: float = Field(0.0, description="deg")
+    yaw: Degrees = Field(0.0, description="deg")
     autopilot: Choice = "auto"
     controller: str | None = Field(None, description="of the built-in stack")
     parameters: dict[str, int | float] = Field(default_factory=dict, description="of the flight stack")
@@ -85,8 +86,8 @@ class ProximitySpecification(BaseModel):
 
     collisions: bool = True
     downwash: bool = True
-    restitution: float = Field(Proximity.restitution, gt=0.0, le=1.0)
-    breaking_speed: _Positive | None = Field(
+    restitution: float = Field(Proximity.restitution, ge=0.001, le=1.0)
+    breaking_speed: Positive | None = Field(
         None, description="m/s of closing speed above which a rotor that is hit stops; never without"
     )
 
@@ -97,7 +98,7 @@ class Scenario(BaseModel):
     model_config = _STRICT
 
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9_\-]{1,60}$", description="the file's without")
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     world: WorldSpecification = WorldSpecification()
     proximity: ProximitySpecification = ProximitySpecification()
     vehicles: tuple[VehicleSpecification, ...] = Field((), max_length=LAST_INSTANCE + 1)
@@ -106,7 +107,7 @@ class Scenario(BaseModel):
     arguments: tuple[str, ...] = Field((), description="handed to the script")
     python: str | None = Field(None, description="interpreter of that script, a path or a program's name")
     formation: FormationSpecification | None = None
-    time_limit: _Positive | None = Field(None, description="s")
+    time_limit: Positive | None = Field(None, description="s")
     on_stall: OnStall = "leave"
 
     @classmethod
@@ -167,7 +168,7 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
         return _avoidance(file, choices)
     made = validate(Scenario, document)
     world = choices.world or _placed_world(made.world, file.parent)
-    vehicles = _vehicles(made, file, choices)
+    vehicles = _vehicles(made, file, choices, document, world.origin)
     settings = FleetSettings(
         vehicles=vehicles,
         name=made.name or file.stem,
@@ -176,7 +177,7 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
         speed=choices.speed,
         px4=choices.px4,
         runs=choices.runs,
-        mission=_mission(made, file, choices, world, vehicles),
+        mission=_mission(made, file, choices, document, world, vehicles),
         python=None if made.mission is None else _python(made.python, file, choices),
         time_limit=next((x for x in (choices.time_limit, made.time_limit) if x is not None), math.inf),
         on_stall=made.on_stall,
@@ -185,11 +186,24 @@ def load_scenario(file: Path, choices: Choices) -> FleetSettings:
         bus=choices.bus,
         expose=choices.expose,
     )
-    names = [vehicle.name for vehicle in settings.vehicles]
+    names = [vehicle.name for vehicle in vehicles]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigurationError(str(file), [f"vehicles: two are called {', '.join(twice)}"])
+        raise _fault(document, ("vehicles",), f"two are called {', '.join(twice)}")
+    airframes = [vehicle.airframe for vehicle in vehicles]
+    faults = event_faults(made.events, names, airframes)
+    if faults:
+        lines = [_fault_line(document, ("events", i), reason) for i, reason in faults]
+        raise ConfigurationError(str(file), lines)
     return settings
+
+
+def _fault_line(document: Document, path: FieldPath, message: str) -> str:
+    return str(Fault(document.line(path), path, message))
+
+
+def _fault(document: Document, path: FieldPath, message: str) -> ConfigurationError:
+    return ConfigurationError(document.source, [_fault_line(document, path, message)])
 
 
 def _avoidance(file: Path, choices: Choices) -> FleetSettings:
@@ -281,7 +295,9 @@ def _placed_world(world: WorldSpecification, directory: Path) -> WorldSpecificat
     return world.model_copy(update={"wind": world.wind.model_copy(update={"series": placed})})
 
 
-def _vehicles(made: Scenario, file: Path, choices: Choices) -> tuple[VehicleSettings, ...]:
+def _vehicles(
+    made: Scenario, file: Path, choices: Choices, document: Document, origin: Origin
+) -> tuple[VehicleSettings, ...]:
     groups = list(made.vehicles)
     found: list[VehicleSettings] = []
     faults: list[str] = []
@@ -292,15 +308,20 @@ def _vehicles(made: Scenario, file: Path, choices: Choices) -> tuple[VehicleSett
             groups = [VehicleSpecification(count=made.formation.count)]
         count = sum(group.count for group in groups)
         if count != made.formation.count:
-            raise ConfigurationError(
-                str(file), [f"formation: is of {made.formation.count}, and there are {count} vehicles"]
-            )
+            message = f"is of {made.formation.count}, and there are {count} vehicles"
+            raise _fault(document, ("formation", "count"), message)
     for i, group in enumerate(groups):
-        near = file.parent / group.airframe
+        near, what = file.parent / group.airframe, "airframe"
         try:
-            airframe = load_airframe(near if near.is_file() else group.airframe)
+            airframe = load_airframe(near if is_file(near) else group.airframe)
+            if group.mission is not None:
+                what = "mission"
+                check_mission(
+                    file.parent / group.mission, group.arguments, origin, _python_of(group, file, choices)
+                )
         except UserError as error:
-            faults += [f"vehicles[{i}].airframe: {fault}" for fault in faults_of(error)]
+            path = ("vehicles", i, what)
+            faults += [_fault_line(document, path, fault) for fault in faults_of(error)]
             continue
         for k, position in enumerate(group.positions()):
             number = len(found)
@@ -333,6 +354,7 @@ def _mission(
     made: Scenario,
     file: Path,
     choices: Choices,
+    document: Document,
     world: WorldSpecification,
     vehicles: tuple[VehicleSettings, ...],
 ) -> tuple[str, ...] | None:
@@ -345,9 +367,10 @@ def _mission(
         return None
     script = file.parent / made.mission
     if script.suffix == ".plan":
-        raise ConfigurationError(str(file), ["mission: a plan flies one vehicle; give it to each of them"])
+        raise _fault(document, ("mission",), "a plan flies one vehicle; give it to each of them")
     try:
         check_mission(script, (), world.origin, _python(made.python, file, choices))
     except UserError as error:
-        raise ConfigurationError(str(file), [f"mission: {fault}" for fault in faults_of(error)]) from error
+        lines = [_fault_line(document, ("mission",), fault) for fault in faults_of(error)]
+        raise ConfigurationError(str(file), lines) from error
     return (str(script), *made.arguments, *choices.arguments)

@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
+from sitl_bridge.quantities import Degrees, Seconds, Vector
 from sitl_bridge.sensors.faults import end_spoofing, find_sensor, jam, set_fault, spoof
 from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.wind import Gust, WindSpecification
+from sitl_bridge.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-Seconds = Annotated[float, Field(ge=0.0, le=86_400.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -53,7 +53,7 @@ class _VehicleEvent(_Event):
 class _PassingEvent(_VehicleEvent):
     """Something that befalls vehicles and may pass."""
 
-    lasts: Annotated[float, Field(gt=0.0)] | None = Field(None, description="s; for good without")
+    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(None, description="s; for good without")
 
 
 class MotorEvent(_PassingEvent):
@@ -132,7 +132,7 @@ class SpoofingEvent(_GpsEvent):
     """Satellite signals are spoofed: the fix walks away."""
 
     kind: Literal["gps_spoofing"]
-    velocity: tuple[float, float, float] = Field(description="m/s north, east, down")
+    velocity: Vector = Field(description="m/s north, east, down")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Between two steps."""
@@ -164,12 +164,12 @@ class GustEvent(_Event):
     """A 1-cosine gust on all vehicles, as in the wind of a world."""
 
     kind: Literal["gust"]
-    speed: Annotated[float, Field(gt=0.0)] = Field(description="m/s")
-    direction: float = Field(0.0, description="deg, where it comes from")
-    upward: float = Field(0.0, description="m/s")
-    length: Annotated[float, Field(gt=0.0)] = Field(30.0, description="m")
-    passing_speed: Annotated[float, Field(gt=0.0)] = Field(10.0, description="m/s")
-    hold: Annotated[float, Field(ge=0.0)] | None = Field(2.0, description="s at full strength")
+    speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
+    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    upward: Upward = Field(0.0, description="m/s")
+    length: Length = Field(30.0, description="m")
+    passing_speed: PassingSpeed = Field(10.0, description="m/s")
+    hold: Moment | None = Field(2.0, description="s at full strength")
 
     def gust(self) -> Gust:
         """As the wind takes it."""
@@ -216,19 +216,26 @@ def concerned(event: _Event, names: Sequence[str]) -> list[int]:
     return found
 
 
-def problems(events: Iterable[_Event], names: Sequence[str], airframes: Sequence[Airframe]) -> list[str]:
-    """What cannot happen, in words."""
+def event_faults(
+    events: Iterable[_Event], names: Sequence[str], airframes: Sequence[Airframe]
+) -> list[tuple[int, str]]:
+    """Events that cannot happen: number and reason."""
     found = []
     for i, event in enumerate(events):
-        where = f"events[{i}] at {event.at:g} s"
         try:
             for vehicle in concerned(event, names):
                 problem = event.problem(airframes[vehicle])
                 if problem:
-                    found.append(f"{where}: vehicle {names[vehicle]}: {problem}")
+                    found.append((i, f"vehicle {names[vehicle]}: {problem}"))
         except UserError as error:
-            found.append(f"{where}: {error}")
+            found.append((i, str(error)))
     return found
+
+
+def problems(events: Sequence[_Event], names: Sequence[str], airframes: Sequence[Airframe]) -> list[str]:
+    """Events that cannot happen, in words."""
+    faults = event_faults(events, names, airframes)
+    return [f"events[{i}] at {events[i].at:g} s: {reason}" for i, reason in faults]
 
 
 Action = Callable[[], None]

@@ -32,6 +32,7 @@ from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS,
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.port_holder import holder_of
+from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
@@ -340,10 +341,10 @@ class LockstepServer:
         """Simulated over wall time from now on; ``math.inf`` as fast as it goes.
 
         Raises:
-            ValueError: for a speed that is not above 0.
+            ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
         """
-        if not speed > 0.0:
-            raise ValueError(f"a speed factor is above 0, not {speed}")
+        if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
+            raise ValueError(f"a speed factor is {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
         self.speed = speed
         self._set_pace()
 

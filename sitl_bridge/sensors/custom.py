@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
 from sitl_bridge.record.files import LineLog
-from sitl_bridge.sensors.error_model import STRICT
+from sitl_bridge.sensors.error_model import SLOWEST, STRICT
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.layout import START
 
@@ -77,7 +77,7 @@ class CustomSpecification(BaseModel):
     instance: int = Field(0, ge=0, le=15, description="tells several of one class apart")
     file: Path = Field(description="Python file, relative to the airframe's file")
     class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
-    rate: float = Field(gt=0.0, le=250.0, description="Hz")
+    rate: float = Field(ge=SLOWEST, le=250.0, description="Hz")
     options: dict[str, float | int | str | bool | list[float]] = Field(
         default_factory=dict, description="arguments of the class"
     )

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.compiled import compiled
+from sitl_bridge.quantities import NonNegative, Positive, Vector
 from sitl_bridge.random_streams import normal_pair
 from sitl_bridge.sensors.layout import DELAY_SLOTS, SENSOR
 
-NonNegative = Annotated[float, Field(ge=0.0)]
-Positive = Annotated[float, Field(gt=0.0)]
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
-Vector = tuple[float, float, float]
+SLOWEST = 0.01
+"""Hz of a sensor at least: a sample in 100 s."""
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
@@ -109,11 +109,11 @@ class SensorSpecification(BaseModel):
 
     instance: int = Field(0, ge=0, le=3, description="id the flight stack sees")
     rate: float = Field(
-        gt=0.0, le=1000.0, description="Hz; the period is rounded to a whole number of microseconds"
+        ge=SLOWEST, le=1000.0, description="Hz; the period is rounded to a whole number of microseconds"
     )
     latency: float = Field(0.0, ge=0.0, le=2.0, description="s from sampling to delivery")
     phase: float = Field(
-        0.0, ge=0.0, description="s by which samples come later than multiples of the period"
+        0.0, ge=0.0, le=100.0, description="s by which samples come later than multiples of the period"
     )
     position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.compiled import compiled
+from sitl_bridge.quantities import Positive
 from sitl_bridge.random_streams import normal_pair
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity
 from sitl_bridge.sensors.layout import GPS
 from sitl_bridge.world.earth import geodetic

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
+from sitl_bridge.quantities import Positive
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.frames import to_sensor
 from sitl_bridge.sensors.layout import IMU
 from sitl_bridge.world.atmosphere import air

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
+from sitl_bridge.quantities import Positive, Vector
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.frames import to_body, to_sensor
 from sitl_bridge.sensors.layout import MAGNETOMETER
 
@@ -23,7 +24,7 @@ class MagnetometerSpecification(SensorSpecification):
         description="tesla; the turn-on bias is the hard iron, the scale error the soft iron along the axes"
     )
     field_range: Positive | None = Field(None, description="T, greatest magnitude on an axis")
-    current_field: tuple[float, float, float] = Field(
+    current_field: Vector = Field(
         (0.0, 0.0, 0.0), description="T/A, field that the battery's current makes, body axes"
     )
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, Vector, reading
+from sitl_bridge.quantities import Positive, Vector
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor
 from sitl_bridge.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.sensors.layout import AIRSPEED, BAROMETER

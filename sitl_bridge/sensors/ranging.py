@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.error_model import ErrorSpecification, Positive, SensorSpecification, reading
+from sitl_bridge.quantities import Positive
+from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor, to_world
 from sitl_bridge.sensors.layout import OPTICAL_FLOW, RANGE_FINDER
 

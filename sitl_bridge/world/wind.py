@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sitl_bridge.compiled import compiled
 from sitl_bridge.errors import UserError
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.quantities import Degrees
 from sitl_bridge.random_streams import normal_pair
 from sitl_bridge.world.layout import MAX_GUSTS, WIND
 
@@ -30,8 +32,17 @@ SERIES_COLUMNS = ("t", "north", "east", "down")
 """Of a recorded wind: s, m/s NED."""
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-NonNegative = Annotated[float, Field(ge=0.0)]
-Positive = Annotated[float, Field(gt=0.0)]
+MOST_WIND = 150.0
+"""m/s of any part of the wind.  The strongest gust measured near the ground was 113 m/s (Barrow Island, 1996;
+WMO)."""
+LONGEST = 86_400.0
+"""s of a gust's start and hold."""
+Speed = Annotated[float, Field(ge=0.0, le=MOST_WIND)]
+Turbulence = Annotated[float, Field(ge=0.01, le=MOST_WIND)]
+Upward = Annotated[float, Field(ge=-MOST_WIND, le=MOST_WIND)]
+Length = Annotated[float, Field(ge=0.1, le=1e5)]
+PassingSpeed = Annotated[float, Field(ge=0.01, le=1e3)]
+Moment = Annotated[float, Field(ge=0.0, le=LONGEST)]
 
 
 def towards(speed: float, direction_from: float) -> tuple[float, float]:
@@ -45,9 +56,9 @@ class SteadyWind(BaseModel):
 
     model_config = _STRICT
 
-    speed: NonNegative = Field(description="m/s")
-    direction: float = Field(0.0, description="deg, where it comes from")
-    upward: float = Field(0.0, description="m/s, updraught")
+    speed: Speed = Field(description="m/s")
+    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    upward: Upward = Field(0.0, description="m/s, updraught")
 
 
 class LogProfile(BaseModel):
@@ -55,9 +66,9 @@ class LogProfile(BaseModel):
 
     model_config = _STRICT
 
-    speed: NonNegative = Field(description="m/s at 20 ft")
-    direction: float = Field(0.0, description="deg, where it comes from")
-    roughness: Positive = Field(0.15 * FEET, lt=0.9, description="m, z0, 0.15 or 2 ft")
+    speed: Speed = Field(description="m/s at 20 ft")
+    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    roughness: float = Field(0.15 * FEET, ge=1e-6, lt=0.9, description="m, z0, 0.15 or 2 ft")
 
 
 class Gust(BaseModel):
@@ -65,13 +76,13 @@ class Gust(BaseModel):
 
     model_config = _STRICT
 
-    start: NonNegative = Field(description="s of simulated time after the start")
-    speed: Positive = Field(description="m/s, V_m")
-    direction: float = Field(0.0, description="deg, where it comes from")
-    upward: float = Field(0.0, description="m/s, vertical part of V_m")
-    length: Positive = Field(description="m, d_m")
-    passing_speed: Positive = Field(description="m/s with which the gust's profile passes the vehicle")
-    hold: NonNegative | None = Field(None, description="s at full strength before it fades; absent: it stays")
+    start: Moment = Field(description="s of simulated time after the start")
+    speed: Speed = Field(gt=0.0, description="m/s, V_m")
+    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    upward: Upward = Field(0.0, description="m/s, vertical part of V_m")
+    length: Length = Field(description="m, d_m")
+    passing_speed: PassingSpeed = Field(description="m/s with which the gust's profile passes the vehicle")
+    hold: Moment | None = Field(None, description="s at full strength before it fades; absent: it stays")
 
 
 class WindSeries(BaseModel):
@@ -90,7 +101,7 @@ class WindSpecification(BaseModel):
 
     steady: SteadyWind | None = None
     log_profile: LogProfile | None = None
-    turbulence: Literal["light", "moderate", "severe"] | Positive | None = Field(
+    turbulence: Literal["light", "moderate", "severe"] | Turbulence | None = Field(
         None, description="intensity, or the wind at 20 ft in m/s that sets it"
     )
     gusts: tuple[Gust, ...] = Field((), max_length=MAX_GUSTS)
@@ -129,11 +140,9 @@ class WindSpecification(BaseModel):
         if self.series is None:
             return np.zeros((0, 4))
         path = self.series.file
+        lines = read_text(path, MAX_TABLE_BYTES).splitlines()
         try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
             rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(path, lines)])
-        except OSError as error:
-            raise UserError(f"{path}: cannot read the recorded wind: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{path}: a recorded wind is a table of t,north,east,down: {error}") from error
         if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) < 2 or not np.all(np.isfinite(rows)):
@@ -188,7 +197,11 @@ def parse_wind(text: str) -> WindSpecification:
         fields["log_profile" if profile == "log" else "steady"] = {"speed": speed, "direction": direction}
     elif profile == "log":
         raise UserError(f"--wind {text!r}: a profile needs a speed; write it as 8@270,profile=log")
-    return WindSpecification.model_validate(fields)
+    try:
+        return WindSpecification.model_validate(fields)
+    except ValidationError as error:
+        told = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
+        raise UserError(f"--wind {text!r}: {told}") from error
 
 
 def _read_speed(part: str) -> tuple[float, float]:

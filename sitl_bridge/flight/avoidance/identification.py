@@ -21,6 +21,7 @@ from sitl_bridge.config.yaml_file import read, validate
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.avoidance.model import GRAVITY
 from sitl_bridge.flight.avoidance.settings import AttitudeModel
+from sitl_bridge.input_file import is_file
 
 Floats = NDArray[np.float64]
 Stack = Literal["px4", "builtin"]
@@ -262,4 +263,4 @@ def identified_model(airframe: str, stack: Stack) -> Identified | None:
     if not isinstance(base, str) or not set(given) <= _FLIES_AS_ITS_BASE:
         return None
     near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
-    return identified_model(str(near) if near.is_file() else base, stack)
+    return identified_model(str(near) if is_file(near) else base, stack)

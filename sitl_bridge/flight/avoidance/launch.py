@@ -16,6 +16,7 @@ from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.flight.avoidance.scenario import Scenario, VehiclePlan, goal
 from sitl_bridge.flight.flock_script import LANDING_SEPARATION
+from sitl_bridge.input_file import is_file
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import WorldSpecification
@@ -30,7 +31,7 @@ LEAST_HEIGHT = 1.0
 def airframe_of(scenario: Scenario, file: Path) -> str:
     """Name or file of the airframe that flies a scenario of a file, beside which its own may lie."""
     near = file.parent / scenario.flight.airframe
-    return str(near) if near.is_file() else scenario.flight.airframe
+    return str(near) if is_file(near) else scenario.flight.airframe
 
 
 def lasting_deviation(scenario: Scenario, airframe: Airframe) -> float:

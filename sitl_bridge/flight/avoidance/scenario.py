@@ -22,10 +22,12 @@ from sitl_bridge.flight.avoidance.neighbours import (
 from sitl_bridge.flight.avoidance.references import Reference, Route, Table
 from sitl_bridge.flight.avoidance.separation import separation
 from sitl_bridge.flight.avoidance.settings import AttitudeModel, ControllerSettings, NotNegative, Positive
+from sitl_bridge.world.wind import MOST_WIND
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False, ge=-1e5, le=1e5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Row = tuple[NotNegative, Coordinate, Coordinate, Coordinate]
+WindSpeed = Annotated[float, Field(ge=-MOST_WIND, le=MOST_WIND)]
 Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
@@ -82,8 +84,8 @@ class Circle(_Part):
     """
 
     count: Annotated[int, Field(ge=2, le=64)]
-    radius: Positive
-    altitude: NotNegative = 5.0
+    radius: Annotated[float, Field(ge=0.01, le=1e5)]
+    altitude: Annotated[float, Field(ge=0.0, le=1e5)] = 5.0
     speed: Positive = 2.0
     acceleration: Positive = 1.5
 
@@ -164,9 +166,9 @@ class Link(_Part):
         loss: share of all words that a receiver does not get.
     """
 
-    rate: Annotated[float, Field(gt=0.0, le=1000.0)] = 50.0
+    rate: Annotated[float, Field(ge=0.1, le=1000.0)] = 50.0
     delay: NotNegative = 0.0
-    loss: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    loss: Annotated[float, Field(ge=0.0, le=0.99)] = 0.0
 
 
 class FlightPlan(_Part):
@@ -202,7 +204,7 @@ class Scenario(_Part):
     """
 
     name: Name
-    duration: Annotated[float, Field(gt=0.0, le=3600.0)]
+    duration: Annotated[float, Field(ge=0.1, le=3600.0)]
     vehicles: Annotated[tuple[VehiclePlan, ...], Field(max_length=64)] = ()
     circle: Circle | None = None
     obstacles: Annotated[
@@ -212,7 +214,7 @@ class Scenario(_Part):
     priority: tuple[Name, ...] = ()
     noise: Noise = Noise()
     link: Link = Link()
-    wind: Point = (0.0, 0.0, 0.0)
+    wind: tuple[WindSpeed, WindSpeed, WindSpeed] = (0.0, 0.0, 0.0)
     controller: ControllerSettings = ControllerSettings()
     flight: FlightPlan = FlightPlan()
     tolerance: Positive = 0.3

@@ -16,8 +16,9 @@ from sitl_bridge.flight.avoidance.layout import SETTINGS
 from sitl_bridge.flight.avoidance.model import GRAVITY
 from sitl_bridge.flight.avoidance.terminal import terminal_hessian
 
-Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=1e-3, le=1e6)]
+"""Lengths, speeds, times and weights that flights of vehicles have."""
+NotNegative = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
 class _Section(BaseModel):
@@ -81,7 +82,7 @@ class Limits(_Section):
             references.
     """
 
-    tilt: Annotated[float, Field(gt=0.0, lt=80.0)] = 25.0
+    tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = 25.0
     thrust_min: NotNegative = 5.0
     thrust_max: Positive = 20.0
     yaw_rate: Positive = 1.0
@@ -145,13 +146,13 @@ class ControllerSettings(_Section):
     limits: Limits = Limits()
     distances: Distances = Distances()
     horizon: Annotated[int, Field(ge=5, le=60)] = 20
-    step: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    step: Annotated[float, Field(ge=0.001, le=0.5)] = 0.1
     rate: Annotated[float, Field(ge=10.0, le=1000.0)] = 100.0
     speed_threshold: NotNegative = 0.05
     side: NotNegative = 0.5
     yaw_gain: NotNegative = 1.8
-    iterations: Annotated[int, Field(ge=1)] = 200
-    lead: Annotated[float, Field(gt=0.0)] = 1.5
+    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    lead: Annotated[float, Field(ge=1e-3)] = 1.5
     max_age: Positive = 2.0
 
     def agility(self) -> float:

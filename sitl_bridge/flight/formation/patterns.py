@@ -7,6 +7,7 @@ unless a file says otherwise.  Who flies to which slot is decided in ``assignmen
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -19,6 +20,7 @@ from scipy.spatial import KDTree
 
 from sitl_bridge.config.yaml_file import load
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -232,11 +234,11 @@ def load_offsets(path: Path, count: int) -> Array:
 
 
 def _csv_offsets(path: Path) -> tuple[list[Any], list[int]]:
+    text = read_text(path, MAX_TABLE_BYTES)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
-            table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
         raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
     if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
         raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])

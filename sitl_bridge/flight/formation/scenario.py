@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.config.yaml_file import read, validate
-from sitl_bridge.errors import UserError
+from sitl_bridge.config.yaml_file import placed, read, validate
+from sitl_bridge.errors import FieldError, UserError, about, within
 from sitl_bridge.flight.formation.choreography import Choreography
 from sitl_bridge.flight.formation.departure import Action
 from sitl_bridge.flight.formation.formation import Conduct, Formation, LeaderLoss
@@ -26,17 +26,23 @@ from sitl_bridge.flight.formation.point_mass import PointMass
 from sitl_bridge.flight.formation.roles import SCHEMES, FlownLeader, Follower, Leader
 from sitl_bridge.flight.formation.trajectory import Limits, Trajectory, read_csv, still, through
 from sitl_bridge.flight.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT, load_plan
+from sitl_bridge.quantities import Degrees, Positive, Seconds, Seed
 from sitl_bridge.user_file import load_class
 
 Array: TypeAlias = NDArray[np.float64]
-Positive = Annotated[float, Field(gt=0.0)]
-Seconds = Annotated[float, Field(ge=0.0, le=86_400.0)]
-Point = Annotated[tuple[float, float, float], Field(description="m north, east, down")]
+Motion = Annotated[float, Field(ge=0.01, le=1e4)]
+"""m/s, m/s^2, deg/s of a limit: slow enough and quick enough for any vehicle."""
+Distance = Annotated[float, Field(ge=0.01, le=1e5)]
+Coordinate = Annotated[float, Field(ge=-1e5, le=1e5)]
+Point = Annotated[tuple[Coordinate, Coordinate, Coordinate], Field(description="m north, east, down")]
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 SILENT_BY_CHANCE = 1e-6
 """Probability of losing so many beacons in a row that a leader which is there counts as lost."""
+
+MOST_VEHICLE_SECONDS = 300_000.0
+"""Of a plan, which is checked in rows of 0.1 s: five minutes of 1,000 vehicles, nine hours of nine."""
 
 SETTLING = 5.0
 """s that a flight lasts beyond the path and the last move where the file does not say how long."""
@@ -60,10 +66,10 @@ class PathSpecification(BaseModel):
     csv: Path | None = Field(None, description="t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
     plan: Path | None = Field(None, description="saved by QGroundControl; its planned home is the origin")
     flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
-    speed: Positive = Field(2.0, description="m/s, at most")
-    acceleration: Positive = Field(1.0, description="m/s^2, at most")
-    yaw: float | Literal["along"] = Field("along", description="deg, or along the path")
-    turn_rate: Positive = Field(20.0, description="deg/s of a turn on the spot")
+    speed: Motion = Field(2.0, description="m/s, at most")
+    acceleration: Motion = Field(1.0, description="m/s^2, at most")
+    yaw: Degrees | Literal["along"] = Field("along", description="deg, or along the path")
+    turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
 
     @model_validator(mode="after")
     def _one_path(self) -> PathSpecification:
@@ -79,7 +85,7 @@ class PatternSpecification(BaseModel):
 
     pattern: str | None = Field(None, description="grid, column, v, circle, cube, pyramid, triangle ...")
     file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
-    spacing: Positive = Field(4.0, description="m")
+    spacing: Distance = Field(4.0, description="m")
 
     @model_validator(mode="after")
     def _one_pattern(self) -> PatternSpecification:
@@ -107,7 +113,9 @@ class MoveSpecification(PatternSpecification):
     """A pattern that is taken at a time."""
 
     at: Seconds = Field(description="s at which the move to it begins, or later where another is not over")
-    duration: Positive | None = Field(None, description="s of the move; as short as the limits allow without")
+    duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="s of the move; as short as the limits allow without"
+    )
 
 
 class GraphSpecification(BaseModel):
@@ -119,9 +127,9 @@ class GraphSpecification(BaseModel):
     neighbours: int = Field(4, ge=1, le=100)
     links: tuple[tuple[int, int], ...] = ()
     delay: float = Field(0.0, ge=0.0, le=5.0, description="s")
-    loss: float = Field(0.0, ge=0.0, lt=1.0, description="probability")
-    range: Positive | None = Field(None, description="m; unlimited without")
-    rate: Positive = Field(20.0, le=250.0, description="Hz of beacons")
+    loss: float = Field(0.0, ge=0.0, le=0.99, description="probability")
+    range: Distance | None = Field(None, description="m; unlimited without")
+    rate: float = Field(20.0, ge=0.1, le=250.0, description="Hz of beacons")
 
 
 class LeaderLossSpecification(BaseModel):
@@ -130,7 +138,9 @@ class LeaderLossSpecification(BaseModel):
     model_config = _STRICT
 
     policy: LeaderLoss = "next"
-    timeout: Positive | None = Field(None, description="s of silence; follows from the graph without")
+    timeout: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="s of silence; follows from the graph without"
+    )
     line: tuple[int, ...] = Field((), description="of succession; by number without")
 
 
@@ -139,8 +149,8 @@ class MoveLimits(BaseModel):
 
     model_config = _STRICT
 
-    speed: Positive = Field(2.0, description="m/s")
-    acceleration: Positive = Field(1.5, description="m/s^2")
+    speed: Motion = Field(2.0, description="m/s")
+    acceleration: Motion = Field(1.5, description="m/s^2")
 
 
 class LimitsSpecification(BaseModel):
@@ -148,10 +158,10 @@ class LimitsSpecification(BaseModel):
 
     model_config = _STRICT
 
-    separation: Positive = Field(1.0, description="m between any two")
-    speed: Positive = Field(6.0, description="m/s")
-    acceleration: Positive = Field(4.0, description="m/s^2")
-    height: tuple[float, float] = Field((1.0, 120.0), description="m above the origin")
+    separation: Distance = Field(1.0, description="m between any two")
+    speed: Motion = Field(6.0, description="m/s")
+    acceleration: Motion = Field(4.0, description="m/s^2")
+    height: tuple[Coordinate, Coordinate] = Field((1.0, 120.0), description="m above the origin")
     moves: MoveLimits = MoveLimits()
 
 
@@ -198,10 +208,10 @@ class QuickSpecification(BaseModel):
     model_config = _STRICT
 
     position_gain: Positive = PointMass.position_gain
-    velocity_lag: float = Field(PointMass.velocity_lag, ge=0.0, description="s; 0 follows at once")
-    max_speed: Positive = PointMass.max_speed
-    max_acceleration: Positive = PointMass.max_acceleration
-    rate: Positive = Field(50.0, le=250.0, description="Hz of setpoints")
+    velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 follows at once")
+    max_speed: Motion = PointMass.max_speed
+    max_acceleration: Motion = PointMass.max_acceleration
+    rate: float = Field(50.0, ge=0.1, le=250.0, description="Hz of setpoints")
 
     def model(self) -> PointMass:
         """As the simulator takes it."""
@@ -217,7 +227,7 @@ class FormationSpecification(BaseModel):
     start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
     leader: PathSpecification
     patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
-    heading: float | Literal["leader"] = Field(
+    heading: Degrees | Literal["leader"] = Field(
         "leader", description="deg of the pattern, or the leader's yaw"
     )
     scheme: Literal["centralised", "leader_follower", "consensus"] = "leader_follower"
@@ -236,7 +246,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     formation: FormationSpecification
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)
@@ -354,24 +364,26 @@ def load_formation(file: Path) -> FormationPlan:
         UnsafeShowError: for a plan that breaks its limits, with where and when.
         UserError: for patterns or paths that do not suit.
     """
-    found = validate(_File, read(file))
-    return plan_formation(_beside(found.formation, file.parent), found.seed)
+    document = read(file)
+    found = validate(_File, document)
+    with placed(document), within("formation"):
+        return plan_formation(_beside(found.formation, file.parent), found.seed)
 
 
 def _beside(made: FormationSpecification, directory: Path) -> FormationSpecification:
     """The same with its files taken relative to the scenario's."""
 
-    def placed(model: BaseModel, *names: str) -> dict[str, Path]:
+    def beside(model: BaseModel, *names: str) -> dict[str, Path]:
         files = {name: getattr(model, name) for name in names}
         return {name: directory / path for name, path in files.items() if path is not None}
 
     changes: dict[str, Any] = {
-        "leader": made.leader.model_copy(update=placed(made.leader, "csv", "plan")),
-        "start": made.start.model_copy(update=placed(made.start, "file")),
-        "patterns": tuple(p.model_copy(update=placed(p, "file")) for p in made.patterns),
+        "leader": made.leader.model_copy(update=beside(made.leader, "csv", "plan")),
+        "start": made.start.model_copy(update=beside(made.start, "file")),
+        "patterns": tuple(p.model_copy(update=beside(p, "file")) for p in made.patterns),
     }
     if made.roles is not None:
-        changes["roles"] = made.roles.model_copy(update=placed(made.roles, "file"))
+        changes["roles"] = made.roles.model_copy(update=beside(made.roles, "file"))
     return made.model_copy(update=changes)
 
 
@@ -381,27 +393,40 @@ def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan
     Raises:
         UnsafeShowError, UserError: see ``load_formation``.
     """
-    for event in made.events:
+    for i, event in enumerate(made.events):
         if event.vehicle >= made.count:
-            raise UserError(f"an event at {event.at:g} s names vehicle {event.vehicle} of {made.count}")
-    path = leader_path(made.leader)
+            last = made.count - 1
+            raise FieldError(
+                ("events", i), f"there is no vehicle {event.vehicle}; they are numbered 0 to {last}"
+            )
+    with about("leader"):
+        path = leader_path(made.leader)
     heading = None if made.heading == "leader" else math.radians(made.heading)
     bounds = made.limits
     moves = Limits(bounds.separation, bounds.moves.speed, bounds.moves.acceleration)
-    choreography = Choreography(made.start.slots(made.count), moves)
-    for move in made.patterns:
-        choreography.add(
-            move.name,
-            move.slots(made.count),
-            round(1e6 * move.at),
-            duration=None if move.duration is None else round(1e6 * move.duration),
-        )
+    with about("start"):
+        choreography = Choreography(made.start.slots(made.count), moves)
+    for i, move in enumerate(made.patterns):
+        with about("patterns", i):
+            choreography.add(
+                move.name,
+                move.slots(made.count),
+                round(1e6 * move.at),
+                duration=None if move.duration is None else round(1e6 * move.duration),
+            )
     over = max(path.duration, choreography.moves[-1].over * 1e-6) + SETTLING
     duration = over if made.duration is None else made.duration
-    _patience(made, choreography)
+    if over * made.count > MOST_VEHICLE_SECONDS:
+        raise FieldError(
+            ("leader",),
+            f"{made.count} vehicles for {over:.0f} s are more than a plan holds; it holds"
+            f" {MOST_VEHICLE_SECONDS:.0f} vehicle seconds",
+        )
+    with about("graph"):
+        _patience(made, choreography)
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
     if not made.leader.flown:
-        choreography.check(path, heading, limits, duration)
+        choreography.check(path, heading, limits, min(duration, over))
     return FormationPlan(made, path, heading, choreography, limits, seed, duration)
 
 

@@ -6,6 +6,7 @@ Frames: m NED from the common origin, s from the start of the path.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from scipy.spatial import KDTree
 
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.flight.formation.assignment import nearest_part
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -311,11 +313,11 @@ def read_csv(path: Path) -> Trajectory:
     Raises:
         ConfigurationError: with the line of every fault.
     """
+    text = read_text(path, MAX_TABLE_BYTES)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
-            table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
         raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
     header = [cell.strip() for cell in table[0][0]] if table else []
     begin = 1 if header[:1] == ["idx"] else 0
