@@ -236,13 +236,25 @@ def test_loiter_time_stays_and_loiter_unlimited_stays_for_good() -> None:
     assert point.position == pytest.approx((0.0, 0.0, -10.0), abs=0.1)
 
 
-def test_loiter_to_altitude_changes_height_over_the_place() -> None:
-    point = start(item(0, TAKEOFF), item(1, LOITER_TO_ALT, 20.0, height=25.0))
-    finish(point)
-    trace = np.array(point.trace)
-    above = trace[trace[:, 2] < -12.0]
-    assert np.hypot(above[:, 0] - 20.0, above[:, 1]).max() < 2.5
-    assert point.height > 24.0
+@pytest.mark.parametrize(("radius", "beside"), [(0.0, 82.0), (30.0, 32.0), (math.nan, 82.0)])
+def test_loiter_to_altitude_changes_height_within_its_circle(radius: float, beside: float) -> None:
+    # mission_block.cpp: NAV_ACC_RAD and the loiter radius from the place
+    far = item(1, LOITER_TO_ALT, 200.0, height=30.0, param2=radius)
+    point = start(item(0, TAKEOFF), far, item(2, WAYPOINT, 200.0, height=30.0))
+    point.until(lambda: 1 in point.reached, 120.0)
+    climbing = next(n for n, _, down in point.trace if -down > 10.7)
+    assert 200.0 - climbing == pytest.approx(beside, abs=8.0)
+    assert point.height == pytest.approx(30.0, abs=1.0)
+
+
+def test_a_mission_along_the_ground_does_not_take_off() -> None:
+    # As a rover's plan has it: MissionBase climbs to higher items only.
+    point = start(item(0, WAYPOINT, 20.0, height=0.0), item(1, WAYPOINT, 20.0, 20.0, height=0.0))
+    point.run(8.0)
+    assert point.commander.mode.name == "Mission"
+    assert point.height < 0.1
+    assert point.reached == []
+    point.until(lambda: not point.commander.armed, 10.0)  # COM_DISARM_PRFLT
 
 
 def test_speed_changes_hold_for_what_follows() -> None:

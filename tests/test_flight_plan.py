@@ -269,3 +269,52 @@ def test_any_near_waypoints_load_and_arrive_within_a_centimetre(route: list[Poin
         assert (item.x * 1e-7 - HOME[0]) / METRE == pytest.approx(north, abs=0.01)
         assert item.z == pytest.approx(height)
     assert fence_breach(plan, HOME) == ""
+
+
+# ------------------------------------------------------------------ as lenient as QGroundControl, and no more
+
+
+@pytest.mark.parametrize("old", [{"version": 1, "polygon": [], "parameters": []}, {"circles": "no list"}])
+def test_fence_and_rally_sections_of_version_1_are_ignored_and_named(old: dict[str, Any]) -> None:
+    plan = parse_plan(json.dumps(document(waypoint(5.0), geoFence=old, rallyPoints=old)))
+    assert (plan.circles, plan.polygons, plan.rally_points) == ((), (), ())
+    assert [note.split(":")[0] for note in plan.notes] == ["geoFence", "rallyPoints"]
+    later = document(waypoint(5.0), geoFence={"version": 3, "circles": [], "polygons": []})
+    assert one_fault(later) == "geoFence.version: must be 2, not 3"
+
+
+def test_the_altitude_of_the_planned_home_may_be_open() -> None:
+    data = document(waypoint(5.0))
+    data["mission"]["plannedHomePosition"] = [*HOME, None]
+    plan = parse_plan(json.dumps(data))
+    assert plan.home[:2] == HOME
+    assert math.isnan(plan.home[2])
+    data["mission"]["plannedHomePosition"] = [HOME[0], None, 488.0]
+    assert "plannedHomePosition" in one_fault(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (1, "fixed-wing"),
+        (10, "rover"),
+        (11, "boat"),
+        (12, "submarine"),
+        (20, "VTOL"),
+        (22, "VTOL"),
+        (7, "MAV_TYPE 7"),
+    ],
+)
+def test_plans_for_other_vehicles_are_refused_by_their_kind(kind: int, words: str) -> None:
+    data = document(waypoint(5.0))
+    data["mission"]["vehicleType"] = kind
+    fault = one_fault(data)
+    assert fault.startswith("mission.vehicleType: the plan was made for ")
+    assert words in fault
+
+
+@pytest.mark.parametrize("kind", [0, 2, 13, 14, 15])
+def test_plans_for_multirotors_are_read(kind: int) -> None:
+    data = document(waypoint(5.0))
+    data["mission"]["vehicleType"] = kind
+    assert parse_plan(json.dumps(data)).notes == ()

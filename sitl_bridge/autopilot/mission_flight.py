@@ -289,10 +289,7 @@ class MissionFlight:
         state, target = self._state, self._target
         _, _, z = self._place(item)
         if item.command == LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
-            if self._land.landed and item.command != LAND:
-                z = state.z - self._values["MIS_TAKEOFF_ALT"]  # never along the ground
-            else:
-                return False
+            return False
         self._work = CLIMB
         target.kind = CLIMB_OFF if self._land.landed else HOLD
         target.x, target.y, target.z = state.x, state.y, z
@@ -308,6 +305,8 @@ class MissionFlight:
         """Set the target to an item, after the work ``done`` for it."""
         target, state, values = self._target, self._state, self._values
         before = (target.x, target.y, target.z) if target.kind in (GO, HOLD, CLIMB_OFF) else None
+        if done == LEVEL_OFF:
+            before = None  # it changes its height wherever it is now
         x, y, z = self._place(item)
         command = item.command
         self._work = ITEM
@@ -328,8 +327,12 @@ class MissionFlight:
         elif command in (LOITER_TIME, LOITER_UNLIMITED):
             target.kind = HOLD
         elif command == LOITER_TO_ALT:
+            # As a fixed wing's circle: its radius counts for multirotors, too, which fly to its centre
+            # meanwhile (mission_block.cpp, is_mission_item_reached_or_completed).
             target.kind = HOLD
-            if done != LEVEL_OFF and math.hypot(x - state.x, y - state.y) > target.acceptance:
+            own = math.isfinite(item.param2) and item.param2 != 0.0
+            target.acceptance += abs(item.param2) if own else values["NAV_LOITER_RAD"]
+            if done != LEVEL_OFF:
                 self._work = LEVEL_OFF
                 z = state.z
         target.x, target.y, target.z = x, y, z

@@ -134,6 +134,7 @@ NAVIGATOR = _table(
         ("MIS_YAW_ERR", 12.0, 0, 90, "deg", "Heading error at which a waypoint's heading is reached"),
         ("MIS_YAW_TMT", -1.0, -1, 20, "s", "Above 0, waypoints do not wait for their heading"),
         ("NAV_ACC_RAD", 2.0, 0.05, 200, "m", "Distance at which a waypoint is reached"),
+        ("NAV_LOITER_RAD", 80.0, 25, 1000, "m", "Distance at which LOITER_TO_ALT begins to change height"),
         ("NAV_MC_ALT_RAD", 0.8, 0.05, 200, "m", "Height error at which a waypoint is reached"),
         (
             "MPC_YAW_MODE",

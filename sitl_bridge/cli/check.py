@@ -120,7 +120,7 @@ def plan_facts(plan: Plan) -> Facts:
         "fence_circles": len(plan.circles),
         "fence_polygons": len(plan.polygons),
         "rally_points": len(plan.rally_points),
-        "warnings": [],
+        "warnings": list(plan.notes),
     }
 
 

@@ -151,8 +151,10 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
     """Send the plan to the vehicle; parts the plan does not have are cleared there.
 
     Raises:
-        MissionFailedError: when PX4 refuses a part, saying which.
+        MissionFailedError: when the autopilot refuses a part; it names the part and the last reason given.
     """
+    for note in plan.notes:
+        vehicle.say(note)
     raw = vehicle.mission_raw
     parts: list[tuple[str, int, Any, list[MissionItem]]] = [
         ("geofence", FENCE, raw.upload_geofence, fence_items(plan)),
@@ -167,7 +169,9 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
                 else:
                     await _clear(vehicle, kind)
             except MavsdkError as refusal:
-                vehicle.fail(f"PX4 did not take the plan's {name} ({len(items)} items): {reason(refusal)}")
+                vehicle.fail(
+                    f"the autopilot refused the plan's {name} ({len(items)} items): {reason(refusal)}"
+                )
             vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
         await vehicle.sleep(SETTLING)
 
@@ -187,9 +191,13 @@ async def _clear(vehicle: Vehicle, kind: int) -> None:
         else:
             answer.cancel()
             await asyncio.wait([answer])
-            vehicle.fail(f"PX4 did not answer {CLEAR_ATTEMPTS} requests to clear items of type {kind}")
+            vehicle.fail(
+                f"the autopilot did not answer {CLEAR_ATTEMPTS} requests to clear items of type {kind}"
+            )
     if answer.result() != ACCEPTED:
-        vehicle.fail(f"PX4 did not clear items of type {kind}: MAV_MISSION_RESULT {answer.result()}")
+        vehicle.fail(
+            f"the autopilot did not clear items of type {kind}: MAV_MISSION_RESULT {answer.result()}"
+        )
 
 
 async def _acknowledged(answers: AsyncGenerator[Any, None], kind: int) -> int:
@@ -214,7 +222,7 @@ async def fly(vehicle: Vehicle, plan: Plan) -> None:
     vehicle.say("starting the mission")
     await vehicle.mission_raw.start_mission()
     await vehicle.wait(
-        "PX4 to report mission mode",
+        "the autopilot to report mission mode",
         lambda: vehicle.mode == FlightMode.MISSION,
         STATE_LIMIT,
         must_stay_armed=True,
@@ -278,7 +286,9 @@ class _Progress:
         elif math.isnan(self.held_since):
             self.held_since = self.vehicle.time
         elif self.vehicle.time - self.held_since > END_GRACE:
-            self.vehicle.fail(f"PX4 stopped the mission at item {self.reached + 1} of {self.total} and holds")
+            self.vehicle.fail(
+                f"the autopilot stopped the mission at item {self.reached + 1} of {self.total} and holds"
+            )
         return False
 
 

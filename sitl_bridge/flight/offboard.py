@@ -80,10 +80,12 @@ class OffboardControl:
                     await self.vehicle.offboard.stop()
         except MavsdkError as refusal:
             if kind is None:
-                self.vehicle.fail(f"PX4 did not go from Offboard to Hold: {reason(refusal)}")
+                self.vehicle.fail(f"the autopilot did not go from Offboard to Hold: {reason(refusal)}")
         except TimeoutError:
             if kind is None:
-                self.vehicle.fail("PX4 did not answer within 5 s when told to go from Offboard to Hold")
+                self.vehicle.fail(
+                    "the autopilot did not answer within 5 s when it was commanded from Offboard to Hold"
+                )
         finally:
             await self._stop_stream()
 
@@ -98,10 +100,12 @@ class OffboardControl:
                 break
             except MavsdkError as refusal:
                 if vehicle.time > deadline:
-                    vehicle.fail(f"PX4 refuses offboard mode: {reason(refusal)}")
+                    vehicle.fail(f"the autopilot refuses offboard mode: {reason(refusal)}")
                 await vehicle.sleep(0.2)
         await vehicle.wait(
-            "PX4 to report offboard mode", lambda: vehicle.mode == FlightMode.OFFBOARD, limit=STATE_LIMIT
+            "the autopilot to report offboard mode",
+            lambda: vehicle.mode == FlightMode.OFFBOARD,
+            limit=STATE_LIMIT,
         )
 
     async def _pump(self) -> None:

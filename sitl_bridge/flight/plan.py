@@ -1,8 +1,9 @@
 """Plans saved by QGroundControl: read, checked whole, and turned into what PX4 is sent.
 
-The format is that of the QGroundControl developer guide, "Plan File Format".  All faults of a file are
-reported at once.  What PX4 takes and refuses follows its mavlink_mission.cpp and FeasibilityChecker.cpp.
-Nothing here talks to a vehicle; ``fly_plan.py`` does.
+The format is that of the QGroundControl developer guide, "Plan File Format", read as leniently as
+QGroundControl reads it (its MissionController, GeoFenceController, RallyPointController).  All faults of a
+file are reported at once.  What PX4 takes and refuses follows its mavlink_mission.cpp and
+FeasibilityChecker.cpp.  Nothing here talks to a vehicle; ``fly_plan.py`` does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ MAX_MISSION_ITEMS, MAX_FENCE_ITEMS, MAX_RALLY_ITEMS = 500, 64, 32
 """What PX4 stores in simulation (dataman: mission, fence and safe point items)."""
 
 FIRMWARE_GENERIC, FIRMWARE_PX4 = 0, 12
+
+ROTARY_WINGS = frozenset({0, 2, 3, 4, 13, 14, 15, 29, 35})
+"""MAV_TYPE of plans that a multirotor flies: generic, multirotors, and helicopters."""
+
+VEHICLES = {
+    1: "a fixed-wing aircraft",
+    10: "a rover",
+    11: "a boat",
+    12: "a submarine",
+    **dict.fromkeys((19, 20, 21, 22, 23, 24, 25), "a VTOL aircraft"),
+}
+"""MAV_TYPE of plans that it does not fly, in words."""
 GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
 POSITION_FRAMES = frozenset({GLOBAL, RELATIVE, GLOBAL_INT, RELATIVE_INT})
 
@@ -135,11 +148,11 @@ class Plan:
 
     Attributes:
         source: the file.
-        home: deg latitude, deg longitude, m AMSL, as planned.
+        home: deg latitude, deg longitude, m AMSL, as planned; the altitude is nan if it is open.
         items: of the mission, complex items expanded.
         circles, polygons: the geofence.
         rally_points: deg latitude, deg longitude, m over home.
-        cruise_speed: m/s the plan asks for, None where it leaves that to PX4.
+        notes: parts of the file that are ignored, with the reason.
     """
 
     source: str
@@ -148,6 +161,7 @@ class Plan:
     circles: tuple[Circle, ...] = ()
     polygons: tuple[Polygon, ...] = ()
     rally_points: tuple[tuple[float, float, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def lands(self) -> bool:
@@ -229,6 +243,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.source = source
         self.faults: list[str] = []
+        self.notes: list[str] = []
 
     def fault(self, where: str, text: str) -> None:
         self.faults.append(f"{where}: {text}")
@@ -315,21 +330,51 @@ class _Reader:
                 "mission.firmwareType",
                 f"the plan was made for another autopilot ({_show(mission['firmwareType'])}; PX4 is 12)",
             )
-        home = self.point("mission.plannedHomePosition", mission.get("plannedHomePosition"), 3)
+        self.check_vehicle(mission.get("vehicleType", 0))
+        home = self.home(mission.get("plannedHomePosition"))
         items = tuple(self.items(mission.get("items")))
         circles, polygons = self.fence(top.get("geoFence"))
         rally = self.rally(top.get("rallyPoints"))
         plan = Plan(
             source=self.source,
-            home=(home[0], home[1], home[2]) if home else (math.nan, math.nan, math.nan),
+            home=home,
             items=items,
             circles=tuple(circles),
             polygons=tuple(polygons),
             rally_points=tuple(rally),
+            notes=tuple(self.notes),
         )
         self.check_mission(plan)
         self.check_fence(plan)
         return plan
+
+    def check_vehicle(self, value: Any) -> None:
+        """A plan for another kind of vehicle would fly, and do something else than planned."""
+        kind = self.whole("mission.vehicleType", value)
+        if kind >= 0 and kind not in ROTARY_WINGS:
+            vehicle = VEHICLES.get(kind, f"a vehicle of MAV_TYPE {kind}")
+            self.fault(
+                "mission.vehicleType",
+                f"the plan was made for {vehicle} ({kind}); only plans for multirotors (2) are flown",
+            )
+
+    def home(self, value: Any) -> tuple[float, float, float]:
+        """The planned home, whose altitude may be open (null)."""
+        where = "mission.plannedHomePosition"
+        open_altitude = isinstance(value, list) and len(value) == 3 and value[2] is None
+        point = self.point(where, value[:2], 2) if open_altitude else self.point(where, value, 3)
+        if point is None:
+            return math.nan, math.nan, math.nan
+        return point[0], point[1], math.nan if open_altitude else point[2]
+
+    def is_outdated(self, where: str, section: dict[str, Any]) -> bool:
+        """Whether a section has the format of version 1, or none, which QGroundControl ignores."""
+        version = section.get("version", 1)
+        if version == 1:
+            self.notes.append(f"{where}: ignored, as QGroundControl does: its format is of version 1")
+        elif version != 2:
+            self.fault(f"{where}.version", f"must be 2, not {_show(version)}")
+        return bool(version == 1)
 
     def items(self, value: Any) -> Iterator[Item]:
         items = self.sequence("mission.items", value)
@@ -505,8 +550,8 @@ class _Reader:
         if value is None:
             return circles, polygons
         fence = self.table("geoFence", value)
-        if fence and fence.get("version") != 2:
-            self.fault("geoFence.version", f"must be 2, not {_show(fence.get('version'))}")
+        if not fence or self.is_outdated("geoFence", fence):
+            return circles, polygons
         for number, entry in enumerate(self.sequence("geoFence.circles", fence.get("circles", [])), start=1):
             where = f"geofence circle {number}"
             table = self.table(where, entry)
@@ -544,8 +589,8 @@ class _Reader:
         if value is None:
             return []
         rally = self.table("rallyPoints", value)
-        if rally and rally.get("version") != 2:
-            self.fault("rallyPoints.version", f"must be 2, not {_show(rally.get('version'))}")
+        if not rally or self.is_outdated("rallyPoints", rally):
+            return []
         points = []
         for number, entry in enumerate(self.sequence("rallyPoints.points", rally.get("points", [])), start=1):
             point = self.point(f"rally point {number}", entry, 3)

@@ -245,7 +245,7 @@ class Vehicle:
             return  # repeated while PX4 starts; missing_for_arming tells what is still missing
         self.messages.append(f"{kind.name.lower()}: {text}")
         if kind >= StatusTextType.WARNING:
-            self.say(f"PX4 {kind.name.lower()}: {text}")
+            self.say(f"autopilot {kind.name.lower()}: {text}")
 
     def _on_arming_report(self, report: Any) -> None:
         present_mode = report.current_mode_intention
@@ -290,11 +290,11 @@ class Vehicle:
             if modes is not None and self.mode != mode_before:
                 if self.mode not in modes:
                     name = FlightMode(self.mode).name
-                    self.fail(f"PX4 went to {name} by itself while the mission waited for {what}")
+                    self.fail(f"the autopilot went to {name} by itself while the mission waited for {what}")
                 mode_before = FlightMode.UNKNOWN
             was_armed |= self.armed
             if must_stay_armed and was_armed and not self.armed:
-                self.fail(f"PX4 disarmed while the mission waited for {what}")
+                self.fail(f"the autopilot disarmed while the mission waited for {what}")
             if math.isnan(start):
                 start = self.time
             if self.time - start > limit:
@@ -322,7 +322,7 @@ class Vehicle:
         said = [
             message for message in self.messages if not message.startswith(("info:", "debug:", "notice:"))
         ]
-        tail = f" (PX4 said last: {'; '.join(said[-3:])})" if said else ""
+        tail = f" (its last messages: {'; '.join(said[-3:])})" if said else ""
         raise MissionFailedError(text + tail)
 
     # ------------------------------------------------------------------ flying
@@ -343,7 +343,7 @@ class Vehicle:
         }
         missing = [name for name, good in flags.items() if not good]
         if missing:
-            missing += [f"PX4 says: {check}" for check in self.failed_checks]
+            missing += [f"arming check: {check}" for check in self.failed_checks]
         if any(math.isnan(value) for value in (self.time, *self.position)):
             missing.append("local position messages (LOCAL_POSITION_NED)")
         if math.isnan(self.global_position[0]):
@@ -366,7 +366,7 @@ class Vehicle:
         if self.mode == FlightMode.OFFBOARD and not self.armed and not self.offboard_active:
             await self.action.hold()
         await self.wait(
-            "PX4 to become ready to arm",
+            "the autopilot to become ready to arm",
             lambda: not self.missing_for_arming(),
             limit,
             state=lambda: "still missing: " + ", ".join(self.missing_for_arming()),
@@ -388,9 +388,9 @@ class Vehicle:
             except MavsdkError as refusal:
                 if self.time > deadline:
                     reasons = ", ".join(self.failed_checks) or "it gave no reason"
-                    self.fail(f"PX4 refuses to arm ({reason(refusal)}): {reasons}")
+                    self.fail(f"the autopilot refuses to arm ({reason(refusal)}): {reasons}")
                 await self.sleep(0.5)
-        await self.wait("PX4 to report that it is armed", lambda: self.armed, limit)
+        await self.wait("the autopilot to report that it is armed", lambda: self.armed, limit)
         self.say("armed")
 
     async def take_off(self, height: float) -> None:
@@ -456,7 +456,7 @@ class Vehicle:
         # It leaves its mode as it disarms, and either may be heard of first.
         await self.wait("the vehicle to disarm after it landed", lambda: not self.armed, STATE_LIMIT)
         await self.wait(
-            "PX4 to report ON_GROUND after it disarmed",
+            "the autopilot to report ON_GROUND after it disarmed",
             lambda: self.landed == LandedState.ON_GROUND,
             limit=STATE_LIMIT,
             state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
@@ -515,7 +515,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
         if system is None:
             which = "an autopilot" if system_id is None else f"the autopilot with system id {system_id}"
             raise MissionFailedError(
-                f"waited {limit:.0f} s for {which} on {url} and heard none: is PX4 running, "
+                f"waited {limit:.0f} s for {which} on {url} and heard none: is the autopilot running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
         async with watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:

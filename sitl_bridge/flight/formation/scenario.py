@@ -458,6 +458,8 @@ def _plan_points(file: Path) -> list[tuple[float, float, float]]:
     latitude, longitude, altitude = plan.home
     if not math.isfinite(latitude):
         raise UserError(f"{file}: has no planned home, from which the formation's origin is taken")
+    if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
+        raise UserError(f"{file}: the planned home has no altitude, and items have altitudes above sea level")
     points = []
     for item in plan.legs:
         north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
