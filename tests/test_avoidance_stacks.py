@@ -16,7 +16,7 @@ from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.flight.avoidance.agent import Command
 from sitl_bridge.flight.avoidance.closed_loop import Flight
 from sitl_bridge.flight.avoidance.comparison import succeeded
-from sitl_bridge.flight.avoidance.fly import fly_scenario, summary, write
+from sitl_bridge.flight.avoidance.fly import GRACE, End, fly_scenario, summary, write
 from sitl_bridge.flight.avoidance.identification import identified_model
 from sitl_bridge.flight.avoidance.launch import check_launch, lasting_deviation
 from sitl_bridge.flight.avoidance.scenario import Scenario, VehiclePlan, is_avoidance, load_scenario
@@ -67,6 +67,30 @@ def fly_in_process(scenario: Scenario, seed: int) -> tuple[Flight, float, float]
         fly(swarm, flock, swarm.start + round(1e6 * scenario.duration), TICK, watch)
         goals = np.array([goal_of(plan) for plan in plans])
         return swarm.flight(), least[0], float(np.linalg.norm(true - goals, axis=1).max())
+
+
+def test_a_flight_ends_when_all_have_stayed_at_their_goals_for_a_while() -> None:
+    scenario = planned("crossing_pair")
+    goals = np.array([goal_of(plan) for plan in scenario.plans()])
+    begun, planned_end = 5_000_000, 5_000_000 + round(1e6 * scenario.duration)
+    latest = planned_end + round(1e6 * GRACE)
+    end = End(scenario, begun)
+    zero = np.zeros((2, 3))
+
+    def at(time: int, beside: float, alive: tuple[bool, bool] = (True, True)) -> int:
+        position = goals + (beside * scenario.tolerance, 0.0, 0.0) * np.array([[0.0], [1.0]])
+        end.look(States(time, position, zero, np.zeros(2), np.array(alive), np.zeros((2, 2))))
+        return end()
+
+    assert at(planned_end, 1.1) == latest
+    assert at(planned_end + 100_000, 0.9) == latest, "it has only come there"
+    assert at(planned_end + 1_000_000, 0.9) == latest
+    assert at(planned_end + 1_100_000, 0.9) == planned_end
+    assert at(planned_end + 1_140_000, 1.1) == latest, "it has swung out again"
+    assert at(planned_end + 2_000_000, 3.0, (True, False)) == latest
+    assert at(planned_end + 3_000_000, 3.0, (True, False)) == planned_end, (
+        "one that is gone is not waited for"
+    )
 
 
 def test_a_pair_crosses_on_the_built_in_stack_and_the_flight_is_the_same_when_flown_again() -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from sitl_bridge.flight.time_gate import (
     TimeGate,
     in_real_time,
 )
+from sitl_bridge.flight.vehicle import Vehicle
 
 Wait = Callable[..., None]
 
@@ -261,6 +263,30 @@ def test_a_descriptor_that_is_no_socket_is_no_simulation() -> None:
     with tempfile.TemporaryFile() as file:
         assert not TimeGate(str(file.fileno())).open
         assert os.get_inheritable(file.fileno()) is False
+
+
+def report(vehicle: Vehicle, seconds: float) -> None:
+    """A report of a vehicle's attitude."""
+    euler = SimpleNamespace(roll_deg=0.0, pitch_deg=0.0, yaw_deg=0.0, timestamp_us=round(1e6 * seconds))
+    vehicle._on_attitude(euler)
+
+
+def test_time_runs_half_a_second_ahead_of_a_vehicles_reports_and_a_little_on_when_they_are_lost(
+    pair: Pair,
+) -> None:
+    async def mission() -> None:
+        vehicle = object.__new__(Vehicle)
+        vehicle.time, vehicle._allowed, vehicle.gate = math.nan, -math.inf, pair.mission
+        for seconds in (10.0, 10.05, 10.15, 10.2):
+            report(vehicle, seconds)
+        for _ in range(10):
+            vehicle._let_pass()
+        report(vehicle, 12.0)
+
+    asyncio.run(mission())
+    assert [call for call in pair.end() if call[0] == "until"] == [
+        ("until", round(1e6 * seconds)) for seconds in (10.5, 10.65, 11.15, 11.65, 12.5)
+    ]
 
 
 class Plugin:

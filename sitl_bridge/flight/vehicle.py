@@ -8,7 +8,6 @@ files in ``plan.py``; nothing here knows whether the vehicle is simulated.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import sys
 from collections import deque
@@ -47,6 +46,9 @@ KEEP_UP = 0.5
 """s of the vehicle's time by which a simulation may run ahead of the vehicle's last report: at 20 times real
 time 25 ms, several times what a message takes on an idle machine, so time waits on a busy one only.  Half of
 the second after which PX4 calls a stream of setpoints lost (COM_OF_LOSS_T)."""
+
+LET_PASS = 1.2
+"""s after a vehicle's last report to which a simulation that waits for this program is let run for the next."""
 
 KEEP_UP_STEP = 0.1
 """s of the vehicle's time between two limits that are given."""
@@ -199,10 +201,12 @@ class Vehicle:
                 await asyncio.sleep(0.02)
                 continue
             due = self.time + REFRESH
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(REFRESH):  # of wall time, where the vehicle's stands still
                     while self.time < due:
                         await self._update.wait()
+            except TimeoutError:
+                self._let_pass()
 
     async def _look(self) -> None:
         telemetry = self.telemetry
@@ -237,6 +241,15 @@ class Vehicle:
         if not abs(until - self._allowed) < KEEP_UP_STEP:
             self._allowed = until
             self.gate.allow(self, round(1e6 * until))
+
+    def _let_pass(self) -> None:
+        """Let simulated time go a little further though no report has come: those on their way may be lost.
+
+        A vehicle that stays silent is not waited for any more.
+        """
+        if self._allowed < self.time + LET_PASS:
+            self._allowed += KEEP_UP
+            self.gate.allow(self, round(1e6 * self._allowed))
 
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)

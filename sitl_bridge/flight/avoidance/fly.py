@@ -50,6 +50,10 @@ PLANNED = (Status.SOLVED, Status.SLACK)
 GRACE = 10.0
 """s beyond a scenario's duration for vehicles that gave way for long."""
 
+STAY = 1.0
+"""s for which all are to be within the tolerance of their goals before a flight ends: several reports, so
+that no vehicle is judged by the one in which it swung across the tolerance."""
+
 RETURN_TIME = 10.0
 """s for the way back to clear ground, beyond what its reference takes."""
 
@@ -120,24 +124,51 @@ async def _fly(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: i
     swarm = Swarm(scenario, begun, deviation, seed)
     told: set[tuple[str, Status]] = set()
 
+    end = End(scenario, begun)
+
     def watch(states: States, _told: Setpoints) -> None:
+        end.look(states)
         for agent in swarm.agents:
             for status in agent.solver.counts:
                 if status not in PLANNED and (agent.name, status) not in told:
                     told.add((agent.name, status))
                     flock.say(f"[{states.time * 1e-6:9.2f} s] {agent.name}: plan {status.value}")
 
-    over = begun + round(1e6 * scenario.duration)
-    goals = np.array([goal(plan) for plan in scenario.plans()])
-
-    def until() -> int:
-        states = flock.states()
-        away = np.linalg.norm(states.position - goals, axis=1)[states.alive]
-        arrived = bool((away < scenario.tolerance).all())
-        return over if arrived else over + round(1e6 * GRACE)
-
-    await flock.steer(swarm, until, watch)
+    await flock.steer(swarm, end, watch)
     return swarm.flight()
+
+
+class End:
+    """When a flight is over: a function that returns us of the flock's clock.
+
+    That is after the scenario's duration, once all vehicles that are alive have been at their goals for STAY;
+    at the latest GRACE after the duration.
+
+    Args:
+        scenario: that is flown.
+        begun: us at which its references start.
+    """
+
+    def __init__(self, scenario: Scenario, begun: int) -> None:
+        self._goals = np.array([goal(plan) for plan in scenario.plans()])
+        self._tolerance = scenario.tolerance
+        self._planned = begun + round(1e6 * scenario.duration)
+        self._there_since: int | None = None
+        self._now = begun
+
+    def look(self, states: States) -> None:
+        """Take note of a tick's states."""
+        away = np.linalg.norm(states.position - self._goals, axis=1)[states.alive]
+        self._now = states.time
+        if (away > self._tolerance).any():
+            self._there_since = None
+        elif self._there_since is None:
+            self._there_since = states.time
+
+    def __call__(self) -> int:
+        """Us at which it is over, as far as can be seen by now."""
+        there = self._there_since is not None and self._now - self._there_since >= 1e6 * STAY
+        return self._planned if there else self._planned + round(1e6 * GRACE)
 
 
 async def _come_apart(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: int) -> None:
