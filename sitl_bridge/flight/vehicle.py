@@ -48,7 +48,7 @@ time 25 ms, several times what a message takes on an idle machine, so time waits
 the second after which PX4 calls a stream of setpoints lost (COM_OF_LOSS_T)."""
 
 LET_PASS = 1.2
-"""s after a vehicle's last report to which a simulation that waits for this program is let run for the next."""
+"""s after a vehicle's last report to which a simulation is let run for the next, while it waits."""
 
 KEEP_UP_STEP = 0.1
 """s of the vehicle's time between two limits that are given."""
