@@ -180,6 +180,20 @@ def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
     assert slow.phase_margin == pytest.approx(PHASE_MARGIN, abs=0.03)
 
 
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_the_current_px4_makes_up_is_that_of_healthy_motors(name: str) -> None:
+    given = told(name)
+    factor, slope, low = (given[key] for key in ("THR_MDL_FAC", "FD_ACT_MOT_C2T", "FD_ACT_LOW_OFF"))
+    command = np.linspace(0.0, 1.0, 101)
+    thrust = factor * command**2 + (1.0 - factor) * command
+    # SimulatorMavlink.cpp, send_esc_telemetry; FailureDetector.cpp to v1.16 (no offsets) and of v1.17.
+    current = 1.0 + 15.0 * command
+    assert np.all(current > slope * thrust + 0.5)
+    assert np.all(current < slope * thrust + 10.0 - 0.5)
+    # Telemetry injected as wrong is a tenth (FailureInjector.cpp), judged above a thrust of 0.2.
+    assert np.all((0.1 * current < slope * thrust - low)[thrust > 0.2])
+
+
 BEARINGS = {
     "hexarotor x": (90, -90, -30, 150, 30, -150),
     "quadrotor x": (45, -135, -45, 135),

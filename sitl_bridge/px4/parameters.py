@@ -72,6 +72,12 @@ as much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
 TILT_RANGE = (20.0, 45.0)
 """deg: least PX4 allows for MPC_TILTMAX_AIR, and its default."""
 GRAVITY = 9.80665
+MOTOR_CURRENT: Parameters = {"FD_ACT_MOT_C2T": 15.0, "FD_ACT_LOW_OFF": 1.0}
+"""PX4's failure detector compares the current of a motor with its thrust setpoint T.  On this link PX4 makes
+the current up: 1 A + 15 A times the command c of an armed motor, running or not (SimulatorMavlink.cpp,
+send_esc_telemetry).  The thrust curve gives c >= T, so a healthy motor reports at least 1 A above 15 A times
+T.  With the 35 A of PX4 v1.17, less its offset of 10 A, healthy motors fail from about half thrust on.  c - T
+is a quarter at most, which FD_ACT_HIGH_OFF's 10 A cover.  Versions to v1.16 have no offsets."""
 
 
 def parameters_for(
@@ -114,6 +120,7 @@ def parameters_for(
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
     found["SYS_FAILURE_EN"] = 1
+    found |= MOTOR_CURRENT
     return found | airframe.px4.parameters
 
 
