@@ -8,11 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sitl_bridge.config.airframe import Airframe, Px4Section, load_airframe
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.allocation import Response, allocation_matrix, geometry, response, thrust_curve_factor
+from sitl_bridge.px4.allocation import (
+    Response,
+    allocation_matrix,
+    effectiveness,
+    geometry,
+    response,
+    thrust_curve_factor,
+)
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.px4.parameters import Parameters, build_parameters, parameters_for
 from sitl_bridge.px4.rate_loop import GAINS, PHASE_MARGIN, crossover, gain_for, phase_margin, reference
@@ -178,6 +186,36 @@ def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
     assert 3.0 < slow.crossover < wanted.crossover
     assert slow.integral == pytest.approx(slow.crossover / wanted.crossover, rel=0.01)
     assert slow.phase_margin == pytest.approx(PHASE_MARGIN, abs=0.03)
+
+
+def single_precision_inverse(matrix: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Moore-Penrose inverse by a full-rank Cholesky factor, in single precision (Courrieu 2008).
+
+    PX4 inverts its effectiveness so (src/lib/matrix/matrix/PseudoInverse.hpp).
+    """
+    g = matrix.astype(np.float32)
+    square = g @ g.T
+    least = np.float32(len(square) * np.finfo(np.float32).eps) * square.diagonal().max()
+    factor = np.zeros((len(square), 0), np.float32)
+    for k in range(len(square)):
+        column = square[:, k] - factor @ factor[k]
+        column[:k] = 0.0
+        if column[k] > least:
+            factor = np.column_stack([factor, column / np.sqrt(column[k])]).astype(np.float32)
+    inner = np.linalg.inv(factor.T @ factor)
+    return np.asarray(g.T @ (factor @ (inner @ inner @ factor.T)), np.float32)
+
+
+@pytest.mark.parametrize("name", [name for name in AIRFRAMES if len(load_airframe(name).rotors) >= 6])
+def test_px4_still_finds_its_mix_when_a_motor_has_failed(name: str) -> None:
+    given = told(name)
+    for failed in range(len(load_airframe(name).rotors)):
+        left = effectiveness(given)
+        scale = np.abs(np.linalg.pinv(left)).max(axis=0)
+        left[:, failed] = 0.0
+        wrong = np.abs(single_precision_inverse(left) - np.linalg.pinv(left))
+        off = np.divide(wrong.max(axis=0), scale, out=np.zeros(6), where=scale > 1e-9)
+        assert off.max() < 0.01, f"motor {failed + 1}: {off}"
 
 
 @pytest.mark.parametrize("name", AIRFRAMES)

@@ -23,6 +23,7 @@ Parameters = dict[str, int | float]
 
 THRUST_COEFFICIENT = 6.5
 """CA_ROTORn_CT's default; the same for all rotors it cancels in PX4's normalisation."""
+GRAVITY = 9.80665
 NEGLIGIBLE = 1e-3
 """Entries of the mix below this do not count (ControlAllocationPseudoInverse.cpp)."""
 
@@ -30,19 +31,22 @@ NEGLIGIBLE = 1e-3
 def geometry(airframe: Airframe) -> Parameters:
     """CA_AIRFRAME, CA_ROTOR_COUNT and CA_ROTORn_* of an airframe.
 
-    Positions, axes and torque over thrust are those of the physics, or PX4's own where the airframe file
-    repeats a geometry that PX4 ships.  CA_ROTORn_KM is positive for rotors that turn counter-clockwise.
+    Positions, axes and torque over thrust are those of the physics, in units of :func:`_units`, or PX4's own
+    where the airframe file repeats a geometry that PX4 ships.  CA_ROTORn_KM is positive for rotors that turn
+    counter-clockwise.
     """
     found: Parameters = {"CA_AIRFRAME": 0, "CA_ROTOR_COUNT": len(airframe.rotors)}
     own = airframe.px4.allocation
+    share = airframe.mass * GRAVITY / len(airframe.rotors)
+    density = airframe.rotor_model.reference_density
+    ratios = [torque_slope(airframe.record, i, share, density) for i in range(len(airframe.rotors))]
+    length, lever = _units(airframe, ratios)
     for i, rotor in enumerate(airframe.rotors):
         axis = np.array(rotor.axis) / np.linalg.norm(rotor.axis)
-        x, y, z = rotor.position
+        x, y, z = (round(value / length, 6) for value in rotor.position)
+        ratio = ratios[i] / lever
         if own is not None:
             (x, y), z, ratio = own.positions[i], 0.0, own.moment_ratio
-        else:
-            share = airframe.mass * 9.80665 / len(airframe.rotors)
-            ratio = torque_slope(airframe.record, i, share, airframe.rotor_model.reference_density)
         for name, value in zip("XYZ", (x, y, z), strict=True):
             found[f"CA_ROTOR{i}_P{name}"] = value
         for name, value in zip("XYZ", axis, strict=True):
@@ -53,22 +57,46 @@ def geometry(airframe: Airframe) -> Parameters:
     return found
 
 
-def allocation_matrix(parameters: Parameters) -> Floats:
-    """PX4's normalised mix (n, 6): motor setpoints for a unit torque about and a unit thrust along each axis.
+def _units(airframe: Airframe, ratios: list[float]) -> tuple[float, float]:
+    """Units in m in which positions and torque over thrust are handed over.
 
-    As ActuatorEffectivenessRotors::computeEffectivenessMatrix builds the effectiveness, and
-    ControlAllocationPseudoInverse::updateControlAllocationMatrixScale normalises its pseudo-inverse: roll
-    and pitch by the greater of their root mean squares, yaw by its greatest entry, thrust by its mean.
+    PX4 normalises roll and pitch, yaw, and thrust each by itself, so neither unit changes its mix.  But it
+    inverts the effectiveness in single precision by a method whose error grows with the fourth power of its
+    condition (matrix/PseudoInverse.hpp; Courrieu 2008).  With arms of 0.2 m and a ratio of 0.016 m the motor
+    opposite to a failed one, which should rest, gets a third of the thrust with the wrong sign, and a
+    hexarotor falls.  So the longest arm is 1, as in PX4's own airframes, and the greatest ratio is 1, PX4's
+    limit.  Where rotors are canted both are lengths of one moment and have one unit.
+    """
+    longest = max(float(np.hypot(*rotor.position[:2])) for rotor in airframe.rotors)
+    greatest = max(abs(ratio) for ratio in ratios)
+    upright = all(np.hypot(*rotor.axis[:2]) < NEGLIGIBLE * abs(rotor.axis[2]) for rotor in airframe.rotors)
+    length = longest or 1.0
+    return length, greatest if upright and greatest > 0.0 else length
+
+
+def effectiveness(parameters: Parameters) -> Floats:
+    """(6, n) moments and forces of unit motor setpoints, as PX4 computes them from CA_ROTORn_*.
+
+    ActuatorEffectivenessRotors::computeEffectivenessMatrix.
     """
     rotors = int(parameters["CA_ROTOR_COUNT"])
-    effectiveness = np.zeros((6, rotors))
+    found = np.zeros((6, rotors))
     for i in range(rotors):
         position = np.array([parameters[f"CA_ROTOR{i}_P{axis}"] for axis in "XYZ"])
         axis = np.array([parameters[f"CA_ROTOR{i}_A{axis}"] for axis in "XYZ"])
         axis = axis / np.linalg.norm(axis)
-        effectiveness[:3, i] = np.cross(position, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
-        effectiveness[3:, i] = axis
-    mix: Floats = np.linalg.pinv(THRUST_COEFFICIENT * effectiveness).astype(np.float64)
+        found[:3, i] = np.cross(position, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
+        found[3:, i] = axis
+    return THRUST_COEFFICIENT * found
+
+
+def allocation_matrix(parameters: Parameters) -> Floats:
+    """PX4's normalised mix (n, 6): motor setpoints for a unit torque about and a unit thrust along each axis.
+
+    As ControlAllocationPseudoInverse::updateControlAllocationMatrixScale normalises the pseudo-inverse: roll
+    and pitch by the greater of their root mean squares, yaw by its greatest entry, thrust by its mean.
+    """
+    mix: Floats = np.linalg.pinv(effectiveness(parameters)).astype(np.float64)
     mix[:, :2] /= max(_root_mean_square(mix[:, 0]), _root_mean_square(mix[:, 1]))
     if mix[:, 2].max() > 1e-9:
         mix[:, 2] /= mix[:, 2].max()
