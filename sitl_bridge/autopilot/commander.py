@@ -37,6 +37,7 @@ from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.state import VehicleState
 from sitl_bridge.autopilot.takeoff import RAMP_UP, Takeoff
 from sitl_bridge.autopilot.tasks.automatic import AutomaticTask
+from sitl_bridge.autopilot.tasks.follow import FollowTask
 from sitl_bridge.autopilot.tasks.offboard import BlindDescent, descend, follow_offboard, is_meaningful
 from sitl_bridge.autopilot.tasks.orbit import OrbitTask
 from sitl_bridge.autopilot.tasks.sticks import Sticks, StickTask
@@ -71,6 +72,9 @@ BATTERY_TEXTS = {
     2: (CRITICAL, "Critical battery level, land now"),
     3: (EMERGENCY, "Emergency battery level, land immediately"),
 }
+
+OWN_TASKS = frozenset({modes.ORBIT, modes.DESCEND, modes.AUTO_FOLLOW})
+"""Automatic modes without a target of the navigator."""
 
 # --- MAV_LANDED_STATE
 ON_GROUND, IN_AIR, TAKING_OFF, LANDING = 1, 2, 3, 4
@@ -107,6 +111,7 @@ class Commander:
         navigator: where to; with the mission's flight.
         sticks: where they are.
         orbit: the circle flown in Orbit mode.
+        follow: the target followed in Follow mode.
     """
 
     def __init__(self, facts: VehicleFacts, parameters: Parameters) -> None:
@@ -146,6 +151,7 @@ class Commander:
         self.sticks = Sticks()
         self._stick_task = StickTask(values, self.state, self.land, self._output, self.sticks)
         self.orbit = OrbitTask(values, self.state, self._output, self._automatic)
+        self.follow = FollowTask(values, self.state, self._output, self._automatic)
         self._geofence = Geofence(values)
         self._failsafe = failsafe.Failsafe(values, self.say)
         self._accuracy = checks.Accuracy()
@@ -752,6 +758,10 @@ class Commander:
         elif mode is modes.ORBIT:
             self._wants_takeoff = False
             self.orbit.update(dt)
+        elif mode is modes.AUTO_FOLLOW:
+            self._wants_takeoff = False
+            home = self._home_local()
+            self.follow.update(self.state.z if home is None else home[2], self._now, dt)
         elif mode.automatic:
             self._fly_automatic(ramping, dt)
         else:
@@ -795,7 +805,7 @@ class Commander:
         flown = mode if self.armed else None
         if flown is self._flown:
             return
-        automatic = flown is not None and flown.automatic and flown not in (modes.ORBIT, modes.DESCEND)
+        automatic = flown is not None and flown.automatic and flown not in OWN_TASKS
         if self._flown is modes.OFFBOARD:
             # What somebody else commanded is not taken over, as in PX4 (FlightModeManager::switchTask): its
             # acceleration would carry the vehicle away for as long as the jerk limit takes to end it.
@@ -807,6 +817,7 @@ class Commander:
             return
         if flown.automatic:
             self._automatic.begin()
+            self.follow.begin()
         elif flown.manual:
             self._stick_task.begin()
 

@@ -29,6 +29,9 @@ IGNORE_THROTTLE, IGNORE_ATTITUDE = 64, 128
 COMPLAINT_PERIOD = 2_000_000
 """us of simulated time between complaints about malformed setpoints."""
 
+FARTHEST_UP = 1e5
+"""m of a target's altitude that is still one."""
+
 PULSE_LOW, PULSE_HIGH, NO_PULSE = 1000, 2000, 0xFFFF
 """us of an RC channel's pulse at its ends (PX4's RCn_MIN and RCn_MAX), and a channel that is not sent."""
 
@@ -61,6 +64,7 @@ class Inputs:
             "RC_CHANNELS_OVERRIDE": self._on_channels,
             "BATTERY_STATUS": self._on_battery,
             "HEARTBEAT": self._on_heartbeat,
+            "FOLLOW_TARGET": self._on_follow_target,
         }
 
     def _is_for_us(self, message: Any) -> bool:
@@ -164,6 +168,12 @@ class Inputs:
             ),
             now,
         )
+
+    def _on_follow_target(self, message: Any, now: int) -> None:
+        place = (message.lat / 1e7, message.lon / 1e7, message.alt)
+        if abs(place[0]) <= 90.0 and abs(place[1]) <= 180.0 and abs(place[2]) <= FARTHEST_UP:
+            x, y, z = message.vel
+            self._commander.follow.report(place, (x, y, z), now)
 
     # ------------------------------------------------------------------ sticks
 
