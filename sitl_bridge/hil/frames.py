@@ -21,6 +21,7 @@ from sitl_bridge.sensors.layout import (
     IMU,
     MAGNETOMETER,
     MAX_SENSORS,
+    NONE,
     OPTICAL_FLOW,
     RANGE_FINDER,
 )
@@ -446,7 +447,7 @@ def write_step(
         raw: the same memory as uint8.
         state: STATE record at ``time``.
         environment: ENVIRONMENT record.
-        sensors: (MAX_SENSORS,) SENSOR.
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
         memories: (MAX_SENSORS,) SENSOR_STATE.
         link: LINK record.
         slots: (3, 4) which sensor is the imu, magnetometer, barometer, airspeed of each instance, -1 none.
@@ -458,6 +459,8 @@ def write_step(
         scratch.sensor.id = np.uint8(instance)
         at = write_sensor(out, at, scratch.sensor, raw, memories, slots[instance], link, time)
     for s in range(MAX_SENSORS):
+        if sensors[s].kind == NONE:
+            break
         if memories[s].fresh == 0:
             continue
         if sensors[s].kind == GPS:

@@ -613,7 +613,10 @@ class LockstepServer:
                 self.notify(f"port {self.ports[i]}: refused a second client from {address[0]}:{address[1]}")
                 continue
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setblocking(False)
+            # Reads wait only where the loop asks for it, and then no longer than this.
+            connection.setblocking(True)
+            limit = struct.pack("@ll", 0, kernel.CALL_TIME // 1000)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self._connections[i] = connection
             self._links[i] = np.zeros((), LINK)
             self._links[i]["fd"] = connection.fileno()
@@ -630,7 +633,7 @@ class LockstepServer:
             if connection is None:
                 continue
             try:
-                ended = connection.recv(1, socket.MSG_PEEK) == b""
+                ended = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
             except BlockingIOError:
                 continue
             except OSError:

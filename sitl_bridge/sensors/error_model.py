@@ -174,7 +174,14 @@ def start_errors(sensor: Any, state: Any) -> None:
 
 @compiled
 def draw_errors(sensor: Any, state: Any) -> None:
-    """Let the biases drift by one period and draw the white noise; leaves the sum in ``state.error``."""
+    """Let the biases drift by one period and draw the white noise; leaves the sum in ``state.error``.
+
+    Errors do not depend on what is measured, so they may be drawn before the sample is due; ``state.drawn``
+    says that they have been, and who takes the sample clears it.
+    """
+    if state.drawn != 0:
+        return
+    state.drawn = 1
     for axis in range(0, sensor.axis_count):
         first, second = normal_pair(state.random)
         state.bias[axis] = sensor.bias_decay[axis] * state.bias[axis] + sensor.bias_step[axis] * first

@@ -75,23 +75,26 @@ SENSOR = np.dtype(
 
 SENSOR_STATE = np.dtype(
     [
-        ("random", "u8", 4),  # the sensor's own stream
-        ("bias", "f8", MAX_AXES),
-        ("turn_on", "f8", MAX_AXES),
-        ("error", "f8", MAX_AXES),  # of the present sample: turn-on bias, drifting bias and white noise
-        ("memory", "f8", 16),  # of the kind's own
+        # What every step touches stands together.
         ("next_sample", "i8"),  # us
         ("fault", "i8"),  # one of FAULT_*, set from outside between steps
         ("delay_head", "i8"),
         ("delay_count", "i8"),
-        ("delay_due", "i8", DELAY_SLOTS),
-        ("delay_time", "i8", DELAY_SLOTS),
-        ("delay_values", "f8", (DELAY_SLOTS, MAX_VALUES)),
-        ("sample", "f8", MAX_VALUES),  # scratch
+        ("drawn", "i8"),  # 1: ``error`` has been drawn for the next sample
         # --- output
         ("fresh", "i8"),  # 1 in the step in which a sample was delivered
         ("time", "i8"),  # us at which the delivered sample was taken
         ("values", "f8", MAX_VALUES),
+        # ---
+        ("sample", "f8", MAX_VALUES),  # scratch
+        ("error", "f8", MAX_AXES),  # of one sample: turn-on bias, drifting bias and white noise
+        ("turn_on", "f8", MAX_AXES),
+        ("memory", "f8", 16),  # of the kind's own
+        ("bias", "f8", MAX_AXES),
+        ("random", "u8", 4),  # the sensor's own stream
+        ("delay_due", "i8", DELAY_SLOTS),
+        ("delay_time", "i8", DELAY_SLOTS),
+        ("delay_values", "f8", (DELAY_SLOTS, MAX_VALUES)),
     ],
     align=True,
 )

@@ -95,6 +95,7 @@ def refuse_rates_beyond(sensors: NDArray[np.void], step: int) -> None:
 def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
     """Take one sample into ``out`` ((MAX_VALUES,) row); False where the instrument puts out nothing."""
     draw_errors(sensor, memory)
+    memory.drawn = 0
     kind = sensor.kind
     if kind == IMU:
         sample_imu(state, environment, sensor, memory, out)
@@ -116,6 +117,20 @@ def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any
 
 
 @compiled
+def draw_ahead(sensors: Any, memories: Any) -> None:
+    """Draw the errors of every sensor's next sample, when there is time to; changes no sample.
+
+    Args:
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
+        memories: (MAX_SENSORS,) SENSOR_STATE.
+    """
+    for s in range(sensors.shape[0]):
+        if sensors[s].kind == NONE:
+            break
+        draw_errors(sensors[s], memories[s])
+
+
+@compiled
 def sample_sensors(
     vehicle: Any, state: Any, environment: Any, sensors: Any, memories: Any, time: int, step: int
 ) -> None:
@@ -125,7 +140,7 @@ def sample_sensors(
         vehicle: VEHICLE record.
         state: STATE record at ``time``.
         environment: ENVIRONMENT record.
-        sensors: (MAX_SENSORS,) SENSOR.
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
         memories: (MAX_SENSORS,) SENSOR_STATE; ``fresh``, ``time`` and ``values`` are the output.
         time: us.
         step: us since the last call.
@@ -133,7 +148,7 @@ def sample_sensors(
     for s in range(sensors.shape[0]):
         sensor = sensors[s]
         if sensor.kind == NONE:
-            continue
+            break
         memory = memories[s]
         memory.fresh = 0
         if sensor.kind == OPTICAL_FLOW:
