@@ -278,7 +278,7 @@ def test_time_outs_of_wall_time_links_grow_with_the_speed_within_px4s_limits(iri
 
 def test_estimator_knows_the_sensors_of_an_airframe() -> None:
     full = told("x500_full")
-    assert (full["EKF2_MULTI_IMU"], full["SYS_HAS_MAG"], full["SYS_HAS_NUM_DIST"]) == (3, 2, 1)
+    assert (full["EKF2_MULTI_IMU"], full["SYS_HAS_MAG"], full["SYS_HAS_NUM_DIST"]) == (3, 1, 1)
     # 0.12 s late; skids end 0.227 m below the centre of gravity, where the range finder is.
     assert full["EKF2_GPS_DELAY"] == 120.0
     assert full["EKF2_MIN_RNG"] == pytest.approx(0.227)

@@ -144,11 +144,15 @@ def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, 
 
 
 def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
-    """Preflight checks expect as many as there are; without one the heading comes from moving."""
+    """Preflight checks expect one; without one the heading comes from moving.
+
+    Up to v1.15 they count only those that an estimator uses, so that two would never be found
+    (magnetometerCheck.cpp).
+    """
     if not sensors:
         return {"SYS_HAS_MAG": 0, "EKF2_MAG_TYPE": MAGNETOMETER_NONE}
     first = min(sensors, key=lambda sensor: sensor.instance)
-    return {"SYS_HAS_MAG": len(sensors), "EKF2_MAG_DELAY": _delay(first.latency)}
+    return {"SYS_HAS_MAG": 1, "EKF2_MAG_DELAY": _delay(first.latency)}
 
 
 def _satellites(sensors: list[GpsSpecification]) -> Parameters:
