@@ -89,7 +89,7 @@ def start_bus(
     ) -> tuple[Bus, Client]:
         bus = Bus(
             lockstep,
-            BusAddress.parse(text),
+            BusAddress.parse(text, options.get("password")),
             run="other",
             directory=tmp_path / "bus",
             on_formation=on_formation,
@@ -331,7 +331,10 @@ def test_a_run_that_is_killed_is_told_by_its_last_will(
     port = free_port()
     with start_broker(port, tmp_path):
         command = ["-m", "sitl_bridge.cli.main", "serve", "--instance", "77", "--runs-dir", str(tmp_path)]
-        environment = os.environ | {"SITL_BRIDGE_BUS": f"mqtt://ann:hushhush@127.0.0.1:{port}?run=run"}
+        environment = os.environ | {
+            "SITL_BRIDGE_BUS": f"mqtt://ann@127.0.0.1:{port}?run=run",
+            "SITL_BRIDGE_BUS_PASSWORD": "hushhush",
+        }
         with (tmp_path / "out").open("w") as out:
             run = subprocess.Popen([sys.executable, *command], env=environment, stdout=out, stderr=out)
         try:
@@ -396,7 +399,7 @@ def test_mosquitto_with_password_and_tls(
 ) -> None:
     port, certificate = mosquitto
     bus, client = start_bus(
-        f"mqtts://ann:p%40ss@127.0.0.1:{port}?run=run&ca={certificate}",
+        f"mqtts://ann@127.0.0.1:{port}?run=run&ca={certificate}",
         user="ann",
         password="p@ss",
         ca=str(certificate),
@@ -414,11 +417,11 @@ def test_mosquitto_with_password_and_tls(
 
 
 @pytest.mark.parametrize(
-    ("mosquitto", "who", "ca", "what"),
+    ("mosquitto", "password", "ca", "what"),
     [
-        ("fresh", "ann:wrong", True, "does not let ann in"),
-        ("fresh", "ann:p%40ss", False, "certificate verify failed: self-signed certificate;"),
-        ("old", "ann:p%40ss", True, "certificate verify failed: certificate has expired;"),
+        ("fresh", "wrong", True, "does not let ann in"),
+        ("fresh", "p@ss", False, "certificate verify failed: self-signed certificate;"),
+        ("old", "p@ss", True, "certificate verify failed: certificate has expired;"),
     ],
     indirect=["mosquitto"],
 )
@@ -426,7 +429,7 @@ def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     lockstep: LockstepServer,
     wait_for: Wait,
     mosquitto: tuple[int, Path],
-    who: str,
+    password: str,
     ca: bool,
     what: str,
     notes: list[str],
@@ -434,7 +437,7 @@ def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     port, certificate = mosquitto
     before = set(threading.enumerate())
     trusted = f"&ca={certificate}" if ca else ""
-    address = BusAddress.parse(f"mqtts://{who}@127.0.0.1:{port}?run=run{trusted}")
+    address = BusAddress.parse(f"mqtts://ann@127.0.0.1:{port}?run=run{trusted}", password)
     with Bus(lockstep, address, run="run", directory=Path("unused"), notify=notes.append) as bus:
         wait_for(lambda: any(what in line for line in notes), "the refusal")
         steps = lockstep.status().steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,20 @@ from bus_client import Client
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.bus import Bus
+from sitl_bridge.bus.client import REFUSED
 from sitl_bridge.bus.messages import PUBLISHED
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
+
+
+def answer_to_login(port: int, *login: str) -> int:
+    """Return code of a broker's CONNACK (MQTT 3.1.1, 3.2.2.3) to a CONNECT with a user and a password."""
+    words = b"".join(len(word).to_bytes(2, "big") + word.encode() for word in ("stranger", *login))
+    body = b"\x00\x04MQTT\x04" + bytes([0xC2 if login else 0x02]) + b"\x00\x0a" + words
+    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as client:
+        client.sendall(bytes([0x10, len(body)]) + body)
+        answer = client.recv(4)
+    return answer[3]
 
 
 @pytest.mark.timeout(120)
@@ -24,13 +36,15 @@ def test_state_commands_refusals_and_duplicates_over_the_embedded_broker(
     tmp_path: Path,
 ) -> None:
     before = set(psutil.Process().children(recursive=True))
-    address = BusAddress.parse(f"embedded:{free_port()}?run=run")
+    address = BusAddress.parse(f"embedded:{free_port()}?run=run", "a word")
     with (
         LockstepServer(make_simulation("iris"), ports=[free_port()]) as server,
         Bus(server, address, run="run", directory=tmp_path / "bus") as bus,
     ):
         wait_for(bus.connected.is_set, "the broker")
-        client = Client(bus.port)
+        for login in ((), ("sitl", "another"), ("ann", "a word")):
+            assert answer_to_login(bus.port, *login) in REFUSED
+        client = Client(bus.port, user="sitl", password="a word")
         wait_for(lambda: client.last("vehicle/0/state"), "the state")
         gust = {"steady": {"speed": 4.0, "direction": 180.0}}
         client.do(wait_for, "command/wind", request_id="wind", wind=gust)
@@ -45,5 +59,8 @@ def test_state_commands_refusals_and_duplicates_over_the_embedded_broker(
         wait_for(lambda: client.heard["sitl/run/vehicle/0/event"], "the event")
         assert set(client.messages()) == set(PUBLISHED)
         client.close()
+        for process in psutil.Process().children(recursive=True):
+            words = [*process.cmdline(), *process.environ().values()]
+            assert not any("a word" in word for word in words)
     assert bus.failure is None
     assert set(psutil.Process().children(recursive=True)) <= before

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.bus import sampling
-from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.desk import BATCH, BURST, RATE, Desk
 from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
 from sitl_bridge.bus.looking import look
@@ -23,6 +25,7 @@ from sitl_bridge.bus.schema import DIRECTORY, schemas
 from sitl_bridge.bus.source import FleetRun, Source
 from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.bus.topics import Topics
+from sitl_bridge.cli.options import parse_bus
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import LockstepServer
@@ -40,7 +43,7 @@ def test_the_schemas_in_the_repository_are_those_of_the_messages() -> None:
 def test_a_broker_is_addressed_by_url() -> None:
     assert BusAddress.parse("embedded").port == 0
     assert BusAddress.parse("embedded:1999?rate=2").rate == 2.0
-    address = BusAddress.parse("mqtt://ann:p%40ss@broker.local?run=show")
+    address = BusAddress.parse("mqtt://ann@broker.local?run=show", "p@ss")
     assert (address.host, address.port, address.user, address.password, address.run) == (
         "broker.local",
         1883,
@@ -60,7 +63,10 @@ def test_a_broker_is_addressed_by_url() -> None:
         ("mqtt://", "mqtt"),
         ("mqtt://host:99999", "65535"),
         ("mqtt://host/topic", "follow"),
-        ("mqtt://host?qos=1", "ca, rate, run"),
+        ("mqtt://host?qos=1", "ca, password_file, rate, run"),
+        ("mqtt://ann:hushhush@host", "environment variable SITL_BRIDGE_BUS_PASSWORD"),
+        ("mqtt://host?password_file=/no/such", "/no/such: cannot be read"),
+        ("mqtt://host?password_file=/dev/zero", "is no file"),
         ("mqtt://host?rate=0", "0.1"),
         ("mqtt://host?ca=/x.pem", "mqtts"),
         ("mqtts://host?ca=/no/such.pem", "/no/such.pem"),
@@ -68,10 +74,49 @@ def test_a_broker_is_addressed_by_url() -> None:
     ],
 )
 def test_a_faulty_address_is_refused_without_its_password(text: str, what: str) -> None:
-    secret = text.replace("://", "://ann:hushhush@")
     with pytest.raises(UserError, match=what.replace("?", r"\?")) as caught:
-        BusAddress.parse(secret)
+        BusAddress.parse(text, "hushhush")
     assert "hushhush" not in str(caught.value)
+
+
+def test_a_password_comes_from_a_file_that_only_its_owner_may_read(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("p@ss word\nnot this\n")
+    file.chmod(0o600)
+    assert BusAddress.parse(f"mqtts://ann@host?password_file={file}", "other").password == "p@ss word"
+    for content, mode, what in (("p@ss", 0o640, "chmod 600"), ("", 0o600, "first line is empty")):
+        file.write_text(content)
+        file.chmod(mode)
+        with pytest.raises(UserError, match=what) as caught:
+            BusAddress.parse(f"mqtts://ann@host?password_file={file}")
+        assert "p@ss" not in str(caught.value)
+
+
+def test_a_password_leaves_the_environment_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for text in (None, "mqtts://ann@host"):
+        monkeypatch.setenv(PASSWORD, "hushhush")
+        address = parse_bus(text)
+        assert PASSWORD not in os.environ
+    assert address is not None
+    assert address.password == "hushhush"
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("embedded", False),
+        ("mqtt://localhost", False),
+        ("mqtt://127.0.0.1", False),
+        ("mqtt://[::1]", False),
+        ("mqtts://broker.example", False),
+        ("mqtt://broker.example", True),
+        ("mqtt://192.0.2.7", True),
+    ],
+)
+def test_an_unencrypted_way_to_another_host_is_warned_of(text: str, warned: bool) -> None:
+    assert ("unencrypted" in BusAddress.parse(text).warning) == warned
 
 
 class Office:

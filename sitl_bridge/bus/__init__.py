@@ -27,5 +27,6 @@ When a run ends, its retained messages are removed but the status, which then sa
 The bus speaks MQTT in a process of its own (client.py), the embedded broker in another (broker.py), both
 nice to everybody else.  The simulation is never waited for nor made to wait; its program is asked for a look
 some ten times a second and hears of the commands that are taken, however many come.  The embedded broker
-serves whoever is on this machine, without a password.
+serves whoever is on this machine; with a password (SITL_BRIDGE_BUS_PASSWORD or ``password_file=``) only those
+who log in as ``sitl`` with it.  Between the two processes there are JSON lines (link.py).
 """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 import ssl
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -12,8 +15,17 @@ from sitl_bridge.bus.messages import IDENTIFIER
 from sitl_bridge.errors import UserError
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
-OPTIONS = ("ca", "rate", "run")
-FORMS = "write embedded, embedded:PORT or mqtt[s]://[USER:PASSWORD@]HOST[:PORT][?ca=FILE&rate=HZ&run=NAME]"
+OPTIONS = ("ca", "password_file", "rate", "run")
+FORMS = (
+    "write embedded, embedded:PORT or mqtt[s]://[USER@]HOST[:PORT], each with any of "
+    "?ca=FILE&password_file=FILE&rate=HZ&run=NAME"
+)
+PASSWORD = "SITL_BRIDGE_BUS_PASSWORD"  # noqa: S105  (its name)
+"""Environment variable with the password of the broker, or with that of an embedded one for its clients."""
+EMBEDDED_USER = "sitl"
+"""User name with which clients log in to an embedded broker that has a password."""
+LONGEST_PASSWORD = 4096
+"""Bytes of a file with a password."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,7 @@ class BusAddress:
         embedded: one of our own is started on this machine.
         host: name or address.
         port: TCP port; 0 for an embedded broker that takes a free one.
-        user: and ``password``: None for none.
+        user: and ``password``: None for none.  An embedded broker with a password lets nobody in without it.
         tls: the connection is encrypted, and the broker's certificate is checked.
         ca: file of the authorities to trust, PEM; None for the system's.
         rate: Hz of wall time of each vehicle's state.
@@ -41,12 +53,31 @@ class BusAddress:
     rate: float = 10.0
     run: str | None = None
 
+    @property
+    def user_name(self) -> str | None:
+        """With which the bus logs in."""
+        return EMBEDDED_USER if self.embedded and self.password else self.user
+
+    @property
+    def warning(self) -> str:
+        """What a user should know of the way to the broker; empty where it is safe."""
+        if self.embedded or self.tls or is_this_machine(self.host):
+            return ""
+        return (
+            f"warning: commands{' and the password' if self.password else ''} go to {self.host} unencrypted; "
+            "use mqtts:// where the network is not yours alone"
+        )
+
     @classmethod
-    def parse(cls, text: str) -> BusAddress:
+    def parse(cls, text: str, password: str | None = None) -> BusAddress:
         """Read what a user wrote.
 
+        Args:
+            text: of the form FORMS.
+            password: of the broker, where it has one and ``text`` names no file with it.
+
         Raises:
-            UserError: for anything that is not of the form, or a CA file that cannot be used.
+            UserError: for anything that is not of the form, a password in it, or a file that cannot be used.
         """
         embedded = text.split(":")[0].split("?")[0] == "embedded"
         url = urlsplit(text.replace("embedded", "embedded://127.0.0.1", 1) if embedded else text)
@@ -54,7 +85,14 @@ class BusAddress:
             raise UserError(f"--bus {_hidden(text)!r}: {FORMS}")
         if url.path not in ("", "/") or url.fragment:
             raise UserError(f"--bus {_hidden(text)!r}: nothing may follow the port but ?options; {FORMS}")
+        if url.password is not None:
+            raise UserError(
+                f"--bus {_hidden(text)!r}: a command line can be read by everybody on this machine; give the "
+                f"password in the environment variable {PASSWORD}, or with ?password_file=FILE"
+            )
         options = _options(text, url)
+        if "password_file" in options:
+            password = _read_password(Path(options["password_file"]))
         tls = url.scheme == "mqtts"
         ca = Path(options["ca"]) if "ca" in options else None
         if ca is not None and not tls:
@@ -64,7 +102,7 @@ class BusAddress:
             host=url.hostname or "127.0.0.1",
             port=_port(text, url),
             user=unquote(url.username) if url.username else None,
-            password=unquote(url.password) if url.password else None,
+            password=password or None,
             tls=tls,
             ca=ca,
             rate=_rate(text, options.get("rate", "10")),
@@ -106,6 +144,37 @@ class _ClosingSocket(ssl.SSLSocket):
         except OSError:
             self.close()
             raise
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a broker's name is that of this machine's own network."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _read_password(file: Path) -> str:
+    """The first line of a file that only its owner may read.
+
+    Raises:
+        UserError: when it cannot be read, holds none, or others may read it.
+    """
+    try:
+        with file.open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UserError(f"--bus: password_file {file}: is no file")
+            if status.st_mode & 0o077:
+                raise UserError(f"--bus: password_file {file}: others may read it; type: chmod 600 {file}")
+            lines = opened.read(LONGEST_PASSWORD).decode().splitlines()
+    except OSError as error:
+        raise UserError(f"--bus: password_file {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"--bus: password_file {file}: is no text in UTF-8") from error
+    if not lines or not lines[0]:
+        raise UserError(f"--bus: password_file {file}: its first line is empty")
+    return lines[0]
 
 
 def _hidden(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The embedded broker: amqtt in a process of its own, on this machine only, for anybody on it.
+"""The embedded broker: amqtt in a process of its own, on this machine only, with or without a password.
 
 A process and not a thread, so that what a flood of messages costs is never taken from the simulation's
 interpreter; and a nicer one, so that it gets the processor after everybody else.
@@ -7,6 +7,7 @@ interpreter; and a nicer one, so that it gets the processor after everybody else
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import socket
 import sys
@@ -44,19 +45,29 @@ def require_free(port: int) -> None:
             ) from error
 
 
-def start_broker(port: int, directory: Path) -> ChildProcess:
+def start_broker(port: int, directory: Path, password: str | None = None) -> ChildProcess:
     """Start a broker; it listens about a second later.
 
     Args:
         port: to listen on.
         directory: where its log is kept; made if it is missing.
+        password: which clients must know, as user EMBEDDED_USER; None lets everybody on this machine in.
 
     Raises:
         UserError: when it cannot be started.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "sitl_bridge.bus.broker", str(port)]
-    return ChildProcess("the embedded broker", command, directory.resolve(), os.environ)
+    # Through a pipe: neither a command line nor an environment holds it.
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write((password or "").encode())
+        command = [sys.executable, "-m", "sitl_bridge.bus.broker", str(port), str(reading)]
+        return ChildProcess(
+            "the embedded broker", command, directory.resolve(), os.environ, inherited=[reading]
+        )
+    finally:
+        os.close(reading)
 
 
 def be_nice() -> None:
@@ -64,10 +75,14 @@ def be_nice() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
-async def _serve(port: int) -> None:
+async def _serve(port: int, password: bytes) -> None:
     from amqtt.broker import Broker
 
-    plugins = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+    plugins: dict[str, dict[str, object]] = {
+        "amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}
+    }
+    if password:
+        plugins = {"sitl_bridge.bus.broker_login.Login": {"digest": hashlib.sha256(password).hexdigest()}}
     listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}", "max_connections": 100}}
     broker = Broker({"listeners": listeners, "plugins": plugins})
     await broker.start()
@@ -76,4 +91,6 @@ async def _serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1])))
+    with os.fdopen(int(sys.argv[2]), "rb") as given:
+        wanted = given.read()
+    asyncio.run(_serve(int(sys.argv[1]), wanted))

@@ -12,8 +12,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -21,13 +20,27 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import free_port, require_free
 from sitl_bridge.bus.desk import Counts
 from sitl_bridge.bus.execution import Execution
-from sitl_bridge.bus.link import Ask, Connected, Note, Orders, Results, Settings, Stop
+from sitl_bridge.bus.link import (
+    FROM_CLIENT,
+    Ask,
+    Connected,
+    Happened,
+    Link,
+    Note,
+    Orders,
+    Results,
+    Sent,
+    SentResult,
+    Settings,
+    Stop,
+)
 from sitl_bridge.bus.looking import look
 from sitl_bridge.bus.messages import Event
 from sitl_bridge.bus.source import Source
 from sitl_bridge.bus.steering import OnFormation
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.child_process import ChildProcess
+from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 
 TURN = 0.01
@@ -51,6 +64,8 @@ class Bus:
         directory: where the bus's process and the embedded broker keep their logs.
         on_formation: takes formation targets, on the bus's thread; None refuses them.
         notify: takes messages for the user, from the bus's thread.
+        errors: takes errors of the bus, without which the simulation goes on.  By default they are only
+            reported through ``notify``.
 
     Raises:
         UserError: for a name that cannot be in a topic, or an embedded broker's port that is taken.
@@ -65,7 +80,9 @@ class Bus:
         directory: Path,
         on_formation: OnFormation | None = None,
         notify: Callable[[str], None] = lambda _line: None,
+        errors: ErrorLog | None = None,
     ) -> None:
+        self._errors = ErrorLog(notify) if errors is None else errors
         self._source = source
         self.address = address
         self.port = address.port
@@ -76,8 +93,7 @@ class Bus:
         self.counts = Counts()
         self._execution = Execution(source, on_formation)
         self._client: ChildProcess | None = None
-        self._link: Connection | None = None
-        self._sending = threading.Lock()
+        self._link: Link | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
         self.connected = threading.Event()
@@ -99,7 +115,7 @@ class Bus:
         self._directory.mkdir(parents=True, exist_ok=True)
         here, there = socket.socketpair()
         with there:
-            self._link = Connection(here.detach())
+            self._link = Link(here, FROM_CLIENT)
             self._client = ChildProcess(
                 "the bus",
                 [sys.executable, "-m", "sitl_bridge.bus.client", str(there.fileno())],
@@ -108,7 +124,11 @@ class Bus:
                 inherited=[there.fileno()],
             )
         self._notify(f"bus at {self.url}, topics {self.topics.root}/#")
-        self._send(Settings(self.address, self.port, self.url, self.topics, self._directory.resolve()))
+        if self.address.warning:
+            self._notify(self.address.warning)
+        run = self.topics.root.removeprefix("sitl/")
+        vehicles, directory = self.topics.vehicles, self._directory.resolve()
+        self._send(Settings(self.address, self.port, self.url, run, vehicles, directory))
         self._thread = threading.Thread(target=self._work, name="bus", daemon=True)
         self._thread.start()
 
@@ -128,7 +148,7 @@ class Bus:
     def tell(self, vehicle: str, text: str) -> None:
         """Publish words about a vehicle as an event."""
         event = Event(time=self._source.status().time, kind="text", text=text)
-        self._send((self.topics.event(vehicle), event))
+        self._send(Happened(self.topics.event(vehicle), event))
 
     def __enter__(self) -> Self:
         self.start()
@@ -137,8 +157,8 @@ class Bus:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _send(self, what: object) -> None:
-        with self._sending, contextlib.suppress(OSError):  # that the client has ended, the thread tells
+    def _send(self, what: Sent) -> None:
+        with contextlib.suppress(OSError):  # the thread reports that the client has ended
             if self._link is not None:
                 self._link.send(what)
 
@@ -149,31 +169,43 @@ class Bus:
         try:
             while True:
                 if self._link.poll(TURN if self._execution.busy else IDLE):
-                    self._take(self._link.recv())
-                results = self._execution.turn()
-                if results:
-                    self._send(Results(results))
-        except (EOFError, ConnectionError):
+                    with self._passing():
+                        self._take(self._link.receive())
+                with self._passing():
+                    results = self._execution.turn()
+                    if results:
+                        self._send(Results([SentResult.of(result) for result in results]))
+        except (EOFError, ConnectionError) as error:
             if not self._closing and self._client is not None:
                 # Not started again: only this client knew which commands have been executed.
                 self._client.stop()
-                self._fail(UserError(self._client.ended()))
-        except BaseException as error:  # noqa: BLE001  (told, and kept for the owner; the simulation goes on)
+                self._fail(UserError(f"it sent {error}" if str(error) else self._client.ended()))
+        except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
             self._fail(error)
         finally:
             self.connected.clear()
 
+    @contextlib.contextmanager
+    def _passing(self) -> Iterator[None]:
+        """Let an error cost one message, but not the end of the connection."""
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001  (reported and counted)
+            self._errors.add("a message of the bus", error)
+
     def _fail(self, error: BaseException) -> None:
         self.failure = error
-        self._notify(f"the bus stopped: {error}; the simulation goes on without")
+        self._errors.add("the bus, without which the simulation goes on,", error)
 
-    def _take(self, said: object) -> None:
+    def _take(self, said: Sent) -> None:
         match said:
             case Ask(counts):
                 self.counts = counts
                 self._send(look(self._source))
             case Orders(orders):
-                self._execution.take(orders)
+                self._execution.take([sent.order() for sent in orders])
             case Connected(connected):
                 (self.connected.set if connected else self.connected.clear)()
             case Note(line):

@@ -12,30 +12,37 @@ import contextlib
 import logging
 import os
 import re
+import socket
 import sys
 import threading
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from multiprocessing.connection import Connection
 from typing import Any
 
 import aiomqtt
 
 from sitl_bridge.bus import sampling
+from sitl_bridge.bus.address import PASSWORD
 from sitl_bridge.bus.broker import be_nice, start_broker
-from sitl_bridge.bus.desk import Desk
+from sitl_bridge.bus.desk import Desk, Order
 from sitl_bridge.bus.link import (
+    FROM_BRIDGE,
     Ask,
     Connected,
+    Happened,
+    Link,
     Look,
     Note,
     Orders,
     Results,
+    Sent,
+    SentOrder,
     Settings,
     Stop,
 )
 from sitl_bridge.bus.messages import Event, Message, Reply, Status, VehicleHealth, WorldState
+from sitl_bridge.bus.topics import Topics
 from sitl_bridge.child_process import ChildProcess
 
 TURN = 0.02
@@ -73,10 +80,11 @@ class Client:
         link: to the program that runs the simulation.
     """
 
-    def __init__(self, settings: Settings, link: Connection) -> None:
-        self.address, self.port, self.topics = settings.address, settings.port, settings.topics
+    def __init__(self, settings: Settings, link: Link) -> None:
+        self.address, self.port = settings.address, settings.port
+        self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
-        self.desk = Desk(self.topics, lambda orders: self._link.send(Orders(orders)), self._time)
+        self.desk = Desk(self.topics, self._hand_on, self._time)
         self._outbox: deque[tuple[str, Message]] = deque(maxlen=WAITING_OUT)
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None
@@ -92,6 +100,9 @@ class Client:
 
     # --- the link
 
+    def _hand_on(self, orders: list[Order]) -> None:
+        self._link.send(Orders([SentOrder.of(order) for order in orders]))
+
     async def run(self) -> None:
         """Work until told to stop."""
         loop = asyncio.get_running_loop()
@@ -106,25 +117,25 @@ class Client:
         """Read the link at once, whatever the loop does: who writes to it waits for nobody."""
         while True:
             try:
-                said = self._link.recv()
+                said = self._link.receive()
             except (EOFError, OSError):
                 # The simulation's program is gone.  Its last will is the broker's to tell.
                 os._exit(1)
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(self._take, said)
 
-    def _take(self, said: object) -> None:
+    def _take(self, said: Sent) -> None:
         match said:
             case Look():
                 self._look, self._asked = said, False
                 self._fresh.set()
             case Results(results):
-                for reply in self.desk.settle(results):
+                for reply in self.desk.settle([sent.result() for sent in results]):
                     self._enqueue(reply)
                     if reply.accepted and reply.vehicle is not None:
                         event = Event(time=reply.time, kind="command", text=reply.command)
                         self._outbox.append((self.topics.event(reply.vehicle), event))
-            case (str(topic), Event() as event):
+            case Happened(topic, event):
                 self._outbox.append((topic, event))
             case Stop():
                 self._stop.set()
@@ -176,14 +187,14 @@ class Client:
         if self._broker is not None:
             self._notify(f"bus: {self._broker.ended()}; starting it again")
             self._broker.stop()
-        self._broker = start_broker(self.port, self._settings.directory / "broker")
+        self._broker = start_broker(self.port, self._settings.directory / "broker", self.address.password)
 
     def _why(self, error: Exception) -> str:
         """Why there is no connection, in words that say what to do."""
         text = str(error)
         if isinstance(error, aiomqtt.MqttCodeError) and getattr(error.rc, "value", error.rc) in REFUSED:
             who = self.address.user or "a client without a name"
-            return f"the broker does not let {who} in ({text}); see to USER:PASSWORD in its URL"
+            return f"the broker does not let {who} in ({text}); see to USER in its URL and to {PASSWORD}"
         if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
             return f"certificate verify failed: {found[1]}; see to the broker's certificate, or to ca=FILE"
         return text
@@ -193,7 +204,7 @@ class Client:
         return aiomqtt.Client(
             self.address.host,
             self.port,
-            username=self.address.user,
+            username=self.address.user_name,
             password=self.address.password,
             tls_context=self.address.tls_context(),
             will=aiomqtt.Will(self.topics.status, offline.model_dump_json(), qos=1, retain=True),
@@ -337,8 +348,9 @@ async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
 def main() -> None:
     """Be the client at the other end of the link whose file descriptor is given."""
     be_nice()
-    link = Connection(int(sys.argv[1]))
-    settings = link.recv()
+    link = Link(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
+    settings = link.receive()
+    assert isinstance(settings, Settings)
 
     async def run() -> None:
         await Client(settings, link).run()

@@ -47,7 +47,7 @@ def look(source: Source) -> Look:
         time=status.time,
         clock=clock,
         world=_world(source),
-        motion={name: states[name].copy() for name in fields},
+        motion={name: states[name].tolist() for name in fields},
         rotor_speed=[row[:count] for row, count in zip(states["rotor_speed"].tolist(), rotors, strict=True)],
         health=health,
     )
@@ -70,7 +70,12 @@ def _world(source: Source) -> dict[str, Any]:
     }
 
 
-def _faults(sensors: Any, memories: Any) -> Iterator[tuple[str, int, str]]:
+def _faults(sensors: Any, memories: Any) -> Iterator[dict[str, Any]]:
+    for sensor, instance, fault in _found_faults(sensors, memories):
+        yield {"sensor": sensor, "instance": instance, "fault": fault}
+
+
+def _found_faults(sensors: Any, memories: Any) -> Iterator[tuple[str, int, str]]:
     for sensor, memory in zip(sensors, memories, strict=True):
         if sensor["kind"] == NONE:
             continue

@@ -13,7 +13,6 @@ from sitl_bridge.bus.messages import (
     Clock,
     Event,
     EventKind,
-    FaultySensor,
     VehicleHealth,
     VehicleState,
     WorldState,
@@ -44,14 +43,13 @@ def world(look: Look) -> WorldState:
 
 def states(look: Look) -> list[VehicleState]:
     """The motion of every vehicle."""
-    position, origin = look.motion["position"], look.world
+    position, origin = np.array(look.motion["position"]), look.world
     known = np.where(np.isfinite(position), position, 0.0)
     latitude, longitude, altitude = pymap3d.ned2geodetic(
         known[:, 0], known[:, 1], known[:, 2], origin["latitude"], origin["longitude"], origin["altitude"]
     )
     places = np.stack([latitude, longitude, altitude], axis=1)
     places[~np.isfinite(position).all(axis=1)] = math.nan
-    motion = {name: values.tolist() for name, values in look.motion.items()}
     return [
         VehicleState(
             time=look.time,
@@ -59,7 +57,7 @@ def states(look: Look) -> list[VehicleState]:
             longitude=place[1],
             altitude=place[2],
             rotor_speed=tuple(look.rotor_speed[i]),
-            **{name: rows[i] for name, rows in motion.items()},
+            **{name: rows[i] for name, rows in look.motion.items()},
         )
         for i, place in enumerate(places.tolist())
     ]
@@ -67,14 +65,7 @@ def states(look: Look) -> list[VehicleState]:
 
 def health(look: Look) -> list[VehicleHealth]:
     """The condition of every vehicle."""
-    return [
-        VehicleHealth(
-            time=look.time,
-            **fields
-            | {"faults": tuple(FaultySensor(sensor=s, instance=i, fault=f) for s, i, f in fields["faults"])},
-        )
-        for fields in look.health
-    ]
+    return [VehicleHealth(time=look.time, **fields) for fields in look.health]
 
 
 def changes(before: VehicleHealth, after: VehicleHealth) -> Iterator[Event]:

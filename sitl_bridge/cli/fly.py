@@ -15,9 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge import signals
-from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
-from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
+from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
@@ -97,7 +96,7 @@ def fly(
     QGroundControl on this machine sees the vehicles by itself.  Exit code 0 only when the mission succeeded.
     A scenario file says itself which vehicles fly, with which controllers and in which world.
     """
-    address = None if bus is None else BusAddress.parse(bus)
+    address = parse_bus(bus)
     interpreter = None if python is None else find_interpreter(python)
     settings: FlightSettings | FleetSettings
     if mission.suffix in (".yaml", ".yml"):

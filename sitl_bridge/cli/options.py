@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
+from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.config.world import load_world
 from sitl_bridge.errors import UserError
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
-BUS_HELP = "publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER:PASSWORD@HOST:PORT"
+BUS_HELP = "publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT"
+
+
+def parse_bus(text: str | None) -> BusAddress | None:
+    """The broker of ``--bus``, with the password from the environment.
+
+    The password is taken out of the environment, so that nothing that is started from here has it.
+
+    Raises:
+        UserError: for an address that is none.
+    """
+    password = os.environ.pop(PASSWORD, None)
+    return None if text is None else BusAddress.parse(text, password)
 
 
 def parse_speed(text: str) -> float:

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge import signals
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_speed
+from sitl_bridge.bus.address import BusAddress, is_this_machine
+from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
 from sitl_bridge.compiled import announced
 from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.errors import UserError
@@ -85,7 +85,7 @@ def serve(
         instance,
         _policy(on_stall),
         battery,
-        None if bus is None else BusAddress.parse(bus),
+        parse_bus(bus),
         runs_dir,
     )
     raise typer.Exit(signals.run(lambda: _serve(settings, Console())))
@@ -141,6 +141,9 @@ def _serve(settings: _Settings, console: Console) -> int:
         # Whatever ends this, the server writes its last rows before the log is closed.
         stack.callback(server.close)
         console.print(Text(f"run directory {directory.path}"))
+        if not is_this_machine(host):
+            line = f"warning: whoever reaches {host}:{port} can take PX4's place; the link has no password"
+            console.print(Text(line, "yellow"), soft_wrap=True)
         console.print(Text(f"waiting for PX4 instance {settings.instance} on {host}:{port}; Ctrl-C ends it"))
         if settings.battery:
             cells = frame.battery.cells
@@ -166,6 +169,7 @@ def _bus(
         run=directory.path.name,
         directory=directory.path / "bus",
         notify=lambda line: console.print(Text(line), soft_wrap=True),
+        errors=server.errors,
     )
 
 

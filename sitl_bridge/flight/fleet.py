@@ -296,6 +296,7 @@ class FleetSession:
             directory=place / "bus",
             on_formation=None if self._orders is None else self._orders.ask,
             notify=self.say,
+            errors=self.errors,
         )
         self._stack.callback(bus.close)
         bus.start()

@@ -1,0 +1,144 @@
+"""What the bus and its process send to one another: JSON lines, of which none from the network is trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.bus import Bus
+from sitl_bridge.bus.desk import Counts, Order, Result
+from sitl_bridge.bus.link import (
+    Ask,
+    Connected,
+    Happened,
+    Link,
+    Look,
+    Note,
+    Orders,
+    Results,
+    Sent,
+    SentOrder,
+    SentResult,
+    Settings,
+    Stop,
+    decode,
+    encode,
+)
+from sitl_bridge.bus.messages import Event, SetWind
+from sitl_bridge.bus.topics import Address
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+
+WIND = SetWind(
+    version=1, request_id="w", wind=WindSpecification(steady=SteadyWind(speed=3.0, direction=90.0))
+)
+ORDER = SentOrder.of(Order(WIND, Address("wind")))
+SENT: list[Sent] = [
+    Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
+    Ask(Counts(executed=3)),
+    Look(
+        1.5, {"paused": False}, {"gusts": 0}, {"position": [[math.nan, 1.0, math.inf]]}, [[1.0]], [{"a": []}]
+    ),
+    Orders([ORDER]),
+    Results([SentResult.of(Result(ORDER.order(), 2.0, None))]),
+    Happened("sitl/run/vehicle/0/event", Event(time=1.0, kind="text", text="line one\nline two")),
+    Connected(True),
+    Note("a line"),
+    Stop(),
+]
+
+
+@pytest.mark.parametrize("message", SENT, ids=lambda message: type(message).__name__)
+def test_the_bus_and_its_process_understand_one_another(message: Sent) -> None:
+    line = encode(message)
+    assert line.count(b"\n") == 1
+    assert repr(decode(line[:-1])) == repr(message)
+
+
+def test_an_order_is_checked_again_where_it_is_carried_out() -> None:
+    assert ORDER.order() == Order(WIND, Address("wind"))
+    for sent in (
+        SentOrder("wind", None, {"version": 1, "request_id": "w", "wind": {"steady": {"speed": -1.0}}}),
+        SentOrder("teleport", None, {"version": 1, "request_id": "w"}),
+        SentOrder("__class__", "0", {}),
+    ):
+        with pytest.raises(ValueError, match=r"command|validation"):
+            sent.order()
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.builds(
+            lambda kind, body: json.dumps([kind, body]).encode(),
+            st.sampled_from([type(message).__name__ for message in SENT] + ["os.system"]),
+            st.recursive(
+                st.none() | st.booleans() | st.floats() | st.text(max_size=10),
+                lambda inner: (
+                    st.lists(inner, max_size=4)
+                    | st.dictionaries(
+                        st.sampled_from(["orders", "line", "counts", "kind"]), inner, max_size=4
+                    )
+                ),
+                max_leaves=20,
+            ),
+        ),
+    )
+)
+def test_whatever_the_bus_s_process_sends_is_a_message_or_a_value_error(line: bytes) -> None:
+    try:
+        message = decode(line)
+        if isinstance(message, Orders):
+            for sent in message.orders:
+                sent.order()
+    except ValueError:
+        return
+    assert type(message) in {type(known) for known in SENT}
+
+
+def test_lines_arrive_in_pieces_and_one_without_end_is_the_end() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        link = Link(here, 1000)
+        assert not link.poll(0.0)
+        data = encode(Note("first")) + b"[not a message\n" + encode(Note("second"))
+        for i in range(0, len(data), 7):
+            there.sendall(data[i : i + 7])
+        there.sendall(b"x" * 2000)
+        assert link.poll(0.0)
+        assert link.receive() == Note("first")
+        with pytest.raises(ValueError, match="Expecting"):
+            link.receive()
+        assert link.receive() == Note("second")
+        with pytest.raises(EOFError, match="more than 1000 bytes"):
+            link.receive()
+
+
+def test_a_faulty_line_of_the_bus_costs_one_message_and_not_the_bus(
+    make_simulation: Callable[..., Simulation], free_port: Callable[[], int], tmp_path: Path
+) -> None:
+    notes: list[str] = []
+    here, there = socket.socketpair()
+    server = LockstepServer(make_simulation(), ports=[free_port()])
+    address = BusAddress.parse("embedded")
+    bus = Bus(server, address, run="run", directory=tmp_path, notify=notes.append)
+    bus._link = Link(here, 1 << 20)
+    bus._closing = True
+    there.sendall(b"[1]\n" + b'["Orders", {"orders": [{"kind": "x", "vehicle": null, "command": {}}]}]\n')
+    there.sendall(encode(Note("still there")))
+    there.close()
+    bus._work()
+    here.close()
+    server.close()
+    assert notes[1:] == ["still there"]
+    assert bus.failure is None
+    assert [line[-9:] for line in bus._errors.lines] == ["(2 times)"]
