@@ -1,22 +1,28 @@
 """The decorator behind every compiled kernel, and where their machine code is cached.
 
 Numba notices that a file changed, but not that a kernel *called from* that file changed.  The cache
-directory is therefore named after a digest of all sources that hold kernels: an edited or upgraded package
+directory is therefore named after a digest of all sources that make up kernels: an edited or upgraded package
 never runs stale machine code, and an unchanged one starts without compiling.  Directories of versions that
-are no longer used are removed when a new version makes its own.
+are no longer used are removed when a new version makes its own.  Kernels of other programs stay where numba
+keeps them: only the kernels here are given this directory, whenever numba was imported.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+from numba.core import event
 
 from sitl_bridge.errors import UserError
 
@@ -31,24 +37,57 @@ KEPT_COUNT, KEPT_ALWAYS = 4, 86400.0
 work in another checkout."""
 
 
+LAST_KNOWN_NUMBA = (0, 68)
+"""Newest numba whose internals compiler.py is known to fit; later ones compile every kernel by itself."""
+
+_IMPORT = re.compile(r"^from (sitl_bridge[\w.]*) import (?:\(([^)]*)\)|([^\n#]*))", re.MULTILINE)
+
+
+def kernel_sources(package: Path = _PACKAGE) -> dict[Path, bytes]:
+    """The files that make up kernels, and their content.
+
+    They are those that define kernels, and those that constants (names in capitals) or whole modules are
+    imported from there: numba compiles a constant's value into the code.
+    """
+    sources = {path: path.read_bytes() for path in sorted(package.rglob("*.py"))}
+    todo = [path for path, text in sources.items() if b"@compiled" in text]
+    todo += [package / "compiled.py", package / "compiler.py"]
+    found: dict[Path, bytes] = {}
+    while todo:
+        path = todo.pop()
+        if path in found or path not in sources:
+            continue
+        found[path] = sources[path]
+        for module, several, one in _IMPORT.findall(sources[path].decode("utf-8")):
+            base = package.joinpath(*module.split(".")[1:])
+            names = [name.split(" as ")[0].strip() for name in (several or one).split(",")]
+            todo += [base / f"{name}.py" for name in names]
+            if any(name.lstrip("_").isupper() for name in names):
+                todo += [base.with_suffix(".py"), base / "__init__.py"]
+    return dict(sorted(found.items()))
+
+
+@functools.cache
 def _source_digest() -> str:
-    """Hex digest over the package's files that define kernels or the records they share, in a fixed order."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        source = path.read_bytes()
-        if b"@compiled" in source or path.name in ("layout.py", "compiler.py"):
-            digest.update(str(path.relative_to(_PACKAGE)).encode())
-            digest.update(source)
+    """Hex digest over ``kernel_sources`` and numba's version."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path, source in kernel_sources().items():
+        digest.update(str(path.relative_to(_PACKAGE)).encode())
+        digest.update(source)
     return digest.hexdigest()[:16]
 
 
 def cache_directory() -> Path:
     """Directory of the compiled kernels of exactly this version of the package.
 
-    ``NUMBA_CACHE_DIR`` decides where it is set; otherwise ``$XDG_CACHE_HOME/sitl-bridge`` or
+    It is in ``NUMBA_CACHE_DIR`` where that is set; otherwise in ``$XDG_CACHE_HOME/sitl-bridge`` or
     ``~/.cache/sitl-bridge``.
     """
-    return Path(os.environ["NUMBA_CACHE_DIR"])
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return Path(given) / f"sitl-bridge-{_source_digest()}"
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "sitl-bridge" / _source_digest()
 
 
 def _use(directory: Path) -> None:
@@ -66,7 +105,7 @@ def _use(directory: Path) -> None:
             f"{directory}: compiled code cannot be kept there: {error.strerror}; set XDG_CACHE_HOME to a"
             " directory that can be written"
         ) from error
-    if new:
+    if new and directory.parent.name == "sitl-bridge":
         remove_outdated(directory.parent, time.time())
 
 
@@ -95,30 +134,74 @@ def remove_outdated(root: Path, now: float) -> list[Path]:
     return removed
 
 
-if "NUMBA_CACHE_DIR" not in os.environ:
-    _root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    _directory = _root / "sitl-bridge" / _source_digest()
-    _use(_directory)
-    os.environ["NUMBA_CACHE_DIR"] = str(_directory)
+@contextlib.contextmanager
+def cached_here() -> Iterator[None]:
+    """Within the block, numba gives new kernels this version's directory."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_DIRECTORY)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
 
-from sitl_bridge.compiler import Kernel  # noqa: E402  (numba reads NUMBA_CACHE_DIR when it is imported)
+
+_DIRECTORY = cache_directory()
+_use(_DIRECTORY)
+
+
+def _numba_is_known() -> bool:
+    return tuple(int(part) for part in numba.__version__.split(".")[:2]) <= LAST_KNOWN_NUMBA
+
+
+def _kernel(function: Callable[..., Any]) -> Any:
+    """A kernel compiled together with those that it calls, or by itself under a numba that is not known."""
+    if not _numba_is_known():
+        with cached_here():
+            return numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    from sitl_bridge.compiler import Kernel
+
+    return Kernel(function)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` to machine code on its first call, cached on disk, free of the GIL."""
-    return cast("Callable[P, R]", Kernel(function))
+    return cast("Callable[P, R]", _kernel(function))
+
+
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """Calls back when a kernel has been compiling for some seconds."""
+
+    def __init__(self, notify: Callable[[], None], after: float) -> None:
+        self._timer = threading.Timer(after, notify)
+        self._timer.daemon = True
+        self._begun = threading.Event()
+
+    def on_start(self, event: Any) -> None:
+        """Start counting with the first kernel that no cache holds."""
+        del event
+        if not self._begun.is_set():
+            self._begun.set()
+            self._timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing: the next kernel follows."""
+        del event
+
+    def stop(self) -> None:
+        """Call back no more."""
+        self._timer.cancel()
 
 
 @contextlib.contextmanager
 def announced(notify: Callable[[str], None], after: float = 1.5) -> Iterator[None]:
-    """Tell the user that kernels are being compiled when the block takes longer than ``after`` s.
+    """Report that the simulation is compiled when that goes on for ``after`` s within the block.
 
-    Loading them from the cache takes well under a second; compiling happens once a version.
+    Loading kernels from the cache reports nothing, however long it takes.
     """
-    timer = threading.Timer(after, notify, ["compiling the simulation, once for this version"])
-    timer.daemon = True
-    timer.start()
+    listener = _Compiling(lambda: notify("compiling the simulation, once for this version"), after)
+    event.register("numba:compile", listener)
     try:
         yield
     finally:
-        timer.cancel()
+        event.unregister("numba:compile", listener)
+        listener.stop()

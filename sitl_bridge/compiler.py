@@ -4,8 +4,7 @@ Left to itself, numba makes a finished product of every function that another on
 into machine code, wrapped for Python, written to the cache, and then copied into its caller and optimised
 again; and one more for every integer literal it is called with.  Here a kernel that kernels call is typed
 and lowered once, and optimised within the kernel that Python calls; only that one is wrapped and cached.
-That halves the first compilation.  It builds on numba's internals, so its versions are bounded in
-pyproject.toml.
+That halves the first compilation.  It builds on numba's internals; compiled.py says up to which version.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import CPUDispatcher
+
+from sitl_bridge.compiled import cached_here
 
 OPTIONS = {
     "nopython": True,
@@ -124,6 +125,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         super().__init__(function, locals or {}, targetoptions or OPTIONS, _KernelCompiler)
         self._part = _Part(function, self.locals, self.targetoptions, _PartCompiler)
         self.enable_caching()
+
+    def enable_caching(self) -> None:
+        """Cache in this version's directory."""
+        with cached_here():
+            super().enable_caching()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel."""

@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.dynamics.layout import MAX_ROTORS, STATE
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, hull, interact
+from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
+from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
 from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
+from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.layout import START, WIND_STATE
 from sitl_bridge.world.wind import wind_velocity
 
@@ -28,6 +31,23 @@ if TYPE_CHECKING:
 
 CONTROLS = 16
 """Actuator channels a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+
+
+BEYOND = 1e9
+"""m, m/s and rad/s added up.  No vehicle reaches that: a state that does, or is no number, has diverged."""
+
+
+@compiled
+def has_diverged(state: Any) -> bool:
+    """Whether a state is no longer that of a vehicle."""
+    total = 0.0
+    for i in range(3):
+        total += abs(state.position[i]) + abs(state.velocity[i]) + abs(state.angular_velocity[i])
+    for i in range(4):
+        total += abs(state.attitude[i])
+    for k in range(MAX_ROTORS):
+        total += abs(state.rotor_speed[k])
+    return not total < BEYOND
 
 
 @compiled
@@ -49,7 +69,7 @@ def advance_fleet(
     time: int,
     step: int,
     substeps: int,
-) -> None:
+) -> int:
     """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
 
     A vehicle depends on others only by what ``proximity`` switches on; without, its bytes are the same alone
@@ -73,6 +93,9 @@ def advance_fleet(
         time: us at the start of the step.
         step: us.
         substeps: integration steps within the step.
+
+    Returns:
+        -1; or the first vehicle whose motion has diverged, at which the step was broken off.
     """
     seconds = step * 1e-6
     if vehicles.shape[0] > 1 and (proximity[0].collisions != 0 or proximity[0].downwash != 0):
@@ -84,7 +107,10 @@ def advance_fleet(
         state.wind[1] = east + state.neighbour_air[1]
         state.wind[2] = down + state.neighbour_air[2]
         advance_vehicle(vehicles[i], state, controls[i], armed[i], environment[0], seconds, substeps)
+        if has_diverged(state):
+            return i
         sample_sensors(vehicles[i], state, environment[0], sensors[i], sensor_states[i], time + step, step)
+    return -1
 
 
 @dataclass(frozen=True)
@@ -120,7 +146,8 @@ class Simulation:
 
     Raises:
         ValueError: for no vehicle, too many sensors, or a step the substeps do not divide.
-        UserError: for a sensor that would have to sample more than once a step.
+        UserError: for a sensor that would have to sample more than once a step, or a vehicle that cannot be
+            integrated with that step.
     """
 
     def __init__(
@@ -162,6 +189,7 @@ class Simulation:
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
+            self._refuse_stiff(self.vehicles[i], setup.name)
             self.states[i] = initial_state(
                 self.vehicles[i], world.environment[0], np.asarray(setup.position, float), setup.yaw
             )
@@ -174,6 +202,13 @@ class Simulation:
 
     def __len__(self) -> int:
         return len(self.vehicles)
+
+    def _refuse_stiff(self, vehicle: NDArray[np.void], name: str) -> None:
+        _, _, density = air(self.world.environment[0], 0.0)
+        try:
+            refuse_what_cannot_be_integrated(vehicle, density, self.step * 1e-6 / self.substeps)
+        except UserError as error:
+            raise UserError(f"vehicle {name}: {error}") from error
 
     def change_vehicle(
         self, i: int, vehicle: NDArray[np.void], sensors: NDArray[np.void], shift: NDArray[np.float64]
@@ -216,11 +251,23 @@ class Simulation:
         """(k,) COLLISION so far, of at most REPORTS; ``proximity["count"]`` counts all."""
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
 
+    def divergence(self, vehicle: int, time: int) -> UserError:
+        """What to raise where a vehicle's motion diverged in the step that began at a time in us."""
+        seconds = (time - self.start) * 1e-6
+        return UserError(
+            f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, and the"
+            " run ends there; look for a figure in another unit in the airframe, and at what pushed the vehicle"
+        )
+
     def advance(self, steps: int = 1) -> None:
-        """Advance by ``steps`` steps with the present ``controls`` and ``armed``."""
+        """Advance by ``steps`` steps with the present ``controls`` and ``armed``.
+
+        Raises:
+            UserError: for a vehicle whose motion diverges; time stays at the step's start.
+        """
         world = self.world
         for _ in range(steps):
-            advance_fleet(
+            diverged = advance_fleet(
                 self.vehicles,
                 self.states,
                 self.controls,
@@ -236,4 +283,6 @@ class Simulation:
                 self.step,
                 self.substeps,
             )
+            if diverged >= 0:
+                raise self.divergence(diverged, self.time)
             self.time += self.step

@@ -6,6 +6,7 @@ the far end of the simulator link is process.py.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from sitl_bridge.compiled import compiled
 from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots, write_step
+from sitl_bridge.sensors.custom import not_sampled
 from sitl_bridge.sensors.layout import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
 from sitl_bridge.world.world import World
@@ -57,7 +59,7 @@ def advance(
     step: int,
     substeps: int,
     count: int,
-) -> None:
+) -> tuple[int, int]:
     """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
 
     Args:
@@ -69,10 +71,13 @@ def advance(
         step: us.
         substeps: integration steps within a step.
         count: steps to take.
+
+    Returns:
+        steps taken, and -1 or the vehicle whose motion diverged in the next one.
     """
     for k in range(count):
         now = time + (k + 1) * step
-        advance_fleet(
+        diverged = advance_fleet(
             vehicles,
             states,
             controls,
@@ -91,6 +96,8 @@ def advance(
             step,
             substeps,
         )
+        if diverged >= 0:
+            return k, diverged
         for i in range(vehicles.shape[0]):
             end = write_step(
                 out,
@@ -120,6 +127,7 @@ def advance(
                     wrenches[i],
                     controls[i],
                 )
+    return count, -1
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,8 @@ class Fleet:
         truth_interval: us between samples of ground truth in the vehicles' logs; 0 for none.
         proximity: what vehicles do to one another; None for nothing.
 
+    Users' own sensors are not sampled here; a warning says so.
+
     Raises:
         UserError: for an airframe that a simulation or its stack cannot take.
     """
@@ -170,6 +180,9 @@ class Fleet:
         truth_interval: int = 0,
         proximity: Proximity | None = None,
     ) -> None:
+        notice = not_sampled(sensor for m in members for sensor in m.airframe.custom_sensors())
+        if notice:
+            warnings.warn(notice, stacklevel=2)
         setups = [
             VehicleSetup(m.airframe.vehicle(), m.airframe.sensor_records(), m.position, m.yaw, m.name)
             for m in members
@@ -233,7 +246,7 @@ class Fleet:
 
     def _advance_steps(self, count: int) -> None:
         s, stacks = self.simulation, self.stacks
-        advance(
+        taken, diverged = advance(
             s.vehicles,
             s.states,
             s.controls,
@@ -263,7 +276,9 @@ class Fleet:
             s.substeps,
             count,
         )
-        s.time += count * s.step
+        s.time += taken * s.step
+        if diverged >= 0:
+            raise s.divergence(diverged, s.time)
 
     def _feed_battery(self, i: int, pilot: Pilot) -> None:
         slot = self._battery[i]

@@ -11,14 +11,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sitl_bridge.autopilot.control.user import user_controller
 from sitl_bridge.config.airframe import Airframe, find_airframe, load_airframe
+from sitl_bridge.config.controller import own_controller
 from sitl_bridge.config.figures import DERIVED, figure_paths
 from sitl_bridge.config.world import load_world
-from sitl_bridge.config.yaml_file import read
+from sitl_bridge.config.yaml_file import placed, read
 from sitl_bridge.dynamics.performance import Performance, performance
-from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
+from sitl_bridge.errors import about
 from sitl_bridge.flight.plan import Plan, load_plan
 from sitl_bridge.px4.parameters import parameters_for
+from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World, WorldSpecification
@@ -26,6 +30,10 @@ from sitl_bridge.world.world import World, WorldSpecification
 Facts = dict[str, Any]
 LITTLE_THRUST = 1.5
 """Thrust over weight below which a gust or a steep turn leaves too little to control the attitude with."""
+SLOW = 5.0
+"""m/s of top speed below which a drag is more likely in another unit than a vehicle that slow."""
+STEP = 0.004
+"""s between PX4's inertial samples, the step of the simulation."""
 SHORT_FLIGHT = 300.0
 """s of hover below which an ordinary mission does not end before the battery does."""
 
@@ -35,6 +43,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
     world = World()
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
+    refuse_what_cannot_be_integrated(airframe.record, density, STEP)
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
     return {
@@ -53,6 +62,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "endurance_min": result.endurance / 60.0,
         "top_speed_m_s": result.top_speed,
         "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
+        **({"runs_code_of": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters_for(airframe, world),
         "warnings": airframe_warnings(airframe, result),
@@ -68,6 +78,8 @@ def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
         found.append(
             f"thrust to weight is only {result.thrust_to_weight:.2f}; little is left to control with"
         )
+    if result.top_speed < SLOW:
+        found.append(f"drag: the top speed is only {result.top_speed:.1f} m/s; is the drag in another unit?")
     if result.endurance < SHORT_FLIGHT:
         found.append(f"the battery lasts for only {result.endurance / 60.0:.1f} min of hover")
     for sensor in airframe.sensors:
@@ -136,22 +148,46 @@ def facts_of(file: str) -> Facts:
     if file.endswith(".plan"):
         return plan_facts(load_plan(file))
     path = find_airframe(file)
-    keys = set(read(path).data)
-    if len(keys & set(WorldSpecification.model_fields)) > len(keys & set(Airframe.model_fields)):
-        return world_facts(load_world(path))
-    try:
-        return airframe_facts(load_airframe(path))
-    except ConfigurationError:
-        raise
-    except UserError as error:
-        raise ConfigurationError(str(path), [str(error)]) from error
+    document = read(path)
+    keys = set(document.data)
+    with placed(document):
+        if len(keys & set(WorldSpecification.model_fields)) > len(keys & set(Airframe.model_fields)):
+            return world_facts(load_world(path))
+        airframe = load_airframe(path)
+        _run_own_code(airframe)
+        return airframe_facts(airframe)
+
+
+def _run_own_code(airframe: Airframe) -> None:
+    """Make the user's own sensors and controller that an airframe names, as a flight would.
+
+    Raises:
+        FieldError: for what cannot be made.
+    """
+    for i, sensor in enumerate(airframe.sensors):
+        if isinstance(sensor, CustomSpecification):
+            with about("sensors", i):
+                sensor.load()
+    if own_controller(airframe.controller.kind) is not None:
+        with about("controller"):
+            user_controller(airframe, World())
+
+
+def code_of(airframe: Airframe) -> list[str]:
+    """Programs that an airframe names, which run with the rights of whoever flies it."""
+    own = own_controller(airframe.controller.kind)
+    files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
+    return list(dict.fromkeys(str(file) for file in files))
 
 
 def check(
     file: Annotated[str, typer.Argument(help="airframe (name or file), world file or .plan")],
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
 ) -> None:
-    """Validate an airframe, a world or a QGroundControl plan, and print what follows from it."""
+    """Validate an airframe, a world or a QGroundControl plan, and print what follows from it.
+
+    An airframe may name Python files (controllers, sensors), which are run: trust it like a program.
+    """
     facts = facts_of(file)
     if as_json:
         typer.echo(json.dumps(_for_machines(facts), indent=2, allow_nan=False))

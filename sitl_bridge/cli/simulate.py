@@ -12,10 +12,11 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.config.yaml_file import read
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.sensors.custom import not_sampled
 
 On = Literal["quick", "full"]
 
@@ -64,7 +65,7 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
     from sitl_bridge.flight.formation.scenario import load_formation
 
     plan = load_formation(file)
-    frame = load_airframe(airframe)
+    frame = _airframe(airframe, on, console)
     directory = RunDirectory(runs, file.stem)
     try:
         if on == "full":
@@ -86,6 +87,15 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
     return result.succeeded
 
 
+def _airframe(name: str, on: On, console: Console) -> Airframe:
+    """The airframe without users' own sensors, which are not sampled here."""
+    found = load_airframe(name)
+    notice = not_sampled(found.custom_sensors())
+    if on == "full" and notice:
+        console.print(f"note: {notice}", highlight=False)
+    return found.without_custom_sensors()
+
+
 def _avoidance(
     files: list[Path], on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
 ) -> bool:
@@ -98,7 +108,7 @@ def _avoidance(
     from sitl_bridge.flight.avoidance.scenario import Scenario, load_scenario
 
     loaded = [load_scenario(file) for file in files]
-    frame = load_airframe(airframe)
+    frame = _airframe(airframe, on, console)
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}
     known = identified_model(airframe, "builtin")

@@ -398,6 +398,11 @@ class Airframe(BaseModel):
         """The user's own sensors."""
         return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
 
+    def without_custom_sensors(self) -> Airframe:
+        """The vehicle with the built-in sensors alone."""
+        kept = tuple(s for s in self.sensors if not isinstance(s, CustomSpecification))
+        return self.model_copy(update={"sensors": kept})
+
 
 def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()

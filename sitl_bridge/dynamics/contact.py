@@ -25,6 +25,16 @@ MOST_CONTACT_STEPS = 64
 
 
 @compiled
+def contact_rate(vehicle: Any) -> float:
+    """Rate in 1/s of the fastest motion on the contact points' springs and dampers, at most."""
+    inverse = vehicle.inertia_inverse
+    radius = vehicle.contact_radius
+    turning = inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
+    mobility = 2.0 * (1.0 / vehicle.mass + radius * radius * turning)
+    return float(max(vehicle.contact_damping * mobility, math.sqrt(vehicle.contact_stiffness * mobility)))
+
+
+@compiled
 def contact_steps(vehicle: Any, seconds: float) -> int:
     """Number of integration steps near the ground within ``seconds``.
 
@@ -32,12 +42,7 @@ def contact_steps(vehicle: Any, seconds: float) -> int:
     imaginary axes (2.78 and 2.83, taken as 2): a point at the radius of all contact points moves with the
     inverse mass of 1/m + R^2 tr(J^-1) at most, and two of them act on the same rotation.
     """
-    inverse = vehicle.inertia_inverse
-    radius = vehicle.contact_radius
-    turning = inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
-    mobility = 2.0 * (1.0 / vehicle.mass + radius * radius * turning)
-    rate = max(vehicle.contact_damping * mobility, math.sqrt(vehicle.contact_stiffness * mobility))
-    steps = max(seconds / CONTACT_STEP, 0.5 * rate * seconds)
+    steps = max(seconds / CONTACT_STEP, 0.5 * contact_rate(vehicle) * seconds)
     # A multiple of CONTACT_STEP that is one but for rounding stays one.
     return int(min(max(math.ceil(steps - 1e-9), 1), MOST_CONTACT_STEPS))
 

@@ -41,6 +41,8 @@ fallen to 2 m/s there and is 3 s old: further on, the steady picture does not ho
 WAKE_EDGE = 3.0
 """Widths from the axis where 1 % of the speed on it is left, 1/(1 + 3^2)^2; beyond, the wake is left out."""
 
+NOW, BEFORE = 2, 1
+"""Marks of pairs that touch."""
 MOST_SPHERES = 1 + MAX_ROTORS
 REPORTS = 256
 """Collisions of which the particulars are kept; all are counted."""
@@ -52,6 +54,7 @@ PROXIMITY = np.dtype(
         ("damping_ratio", "f8"),  # of a collision
         ("breaking_speed", "f8"),  # m/s of closing speed above which a rotor that is hit stops; inf: never
         ("count", "i8"),  # collisions so far
+        ("touching", "i8"),  # pairs that touched in the step before, each counted twice
     ],
     align=True,
 )
@@ -331,8 +334,10 @@ def _collide(
             for k in range(3):
                 row.position[k] = work[5, k]
         proximity.count += 1
-    touching[i, j] = touch
-    touching[j, i] = touch
+    if touch == 1:
+        proximity.touching += 2
+        touching[i, j] = NOW
+        touching[j, i] = NOW
 
 
 @compiled
@@ -355,7 +360,7 @@ def interact(
     Args:
         proximity_array: (1,) PROXIMITY.
         hulls: (n,) HULL.
-        touching: (n, n) uint8, which pairs touched in the step before.
+        touching: (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last.
         collisions: (k,) COLLISION, written from the first on.
         vehicles: (n,) VEHICLE.
         states: (n,) STATE; ``neighbour_force``, ``neighbour_moment`` and ``neighbour_air`` are written.
@@ -365,6 +370,14 @@ def interact(
     """
     proximity = proximity_array[0]
     count = states.shape[0]
+    if proximity.touching > 0:
+        # Also those that have gone far since, which no pair below looks at.
+        proximity.touching = 0
+        for i in range(count):
+            for j in range(count):
+                if touching[i, j] > 0:
+                    touching[i, j] -= 1
+                    proximity.touching += touching[i, j]
     work = np.empty((6, 6))
     furthest = _prepare(hulls, vehicles, states, environment)
     widest = 0.0
@@ -396,9 +409,6 @@ def interact(
                     _collide(
                         proximity, hulls, touching, collisions, vehicles, states, i, j, time, seconds, work
                     )
-                else:
-                    touching[i, j] = 0
-                    touching[j, i] = 0
             if proximity.downwash != 0:
                 if hulls[i].jet_top > 0.0:
                     _blow(hulls[i], states[i], hulls[j], states[j])

@@ -34,6 +34,7 @@ from sitl_bridge.dynamics.forces import (
 )
 from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
+from sitl_bridge.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
 
 _MOTION = 13
@@ -204,7 +205,8 @@ def advance_vehicle(
 ) -> None:
     """Advance one vehicle by ``seconds`` with commands and wind held.
 
-    Near the ground the substeps are divided further, see ``contact_steps``.  The battery's voltage holds
+    The substeps are divided further near the ground, see ``contact_steps``, and where drag or a DC motor acts
+    faster than the integrator follows, see ``stable_steps``.  The battery's voltage holds
     for the whole step.  ``angular_acceleration`` is the one at the step's end, and so is ``specific_force``
     in the air, where the trapezoidal rule by which flight stacks integrate such samples is exact to second
     order.  In a step that touches the ground, the specific force is the mean over the step, as behind an
@@ -238,10 +240,12 @@ def advance_vehicle(
     fall = math.exp(-0.5 * h / vehicle.motor_tau_down)
     for _ in range(substeps):
         reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
-        if -state.position[2] > reach:
+        splits = stable_steps(decay_rate(vehicle, state, density), h)
+        if -state.position[2] <= reach:
+            splits = max(splits, contact_steps(vehicle, h))
+        if splits == 1:
             _integrate(vehicle, state, density, gradient, down, gravity, h, rise, fall)
         else:
-            splits = contact_steps(vehicle, h)
             part = 1.0 / splits
             for _ in range(splits):
                 _integrate(vehicle, state, density, gradient, down, gravity, h * part, rise**part, fall**part)

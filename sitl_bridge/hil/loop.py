@@ -37,6 +37,7 @@ LOG_FULL = 1
 LOST = 2  # a peer closed its connection
 STALLED = 3  # a peer's answer is overdue
 REQUEST = 4  # the request flag was raised
+DIVERGED = 5  # a vehicle's motion is no longer finite; nothing of that step was sent or logged
 
 LOOP = np.dtype(
     [
@@ -51,6 +52,7 @@ LOOP = np.dtype(
         ("silence", "i8"),  # ns to wait for a peer that has never answered or is stalled
         ("rows", "i8"),  # in the log block
         ("request", "i8"),  # raised from outside to make the loop return
+        ("diverged", "i8"),  # the vehicle, after DIVERGED
     ],
     align=True,
 )
@@ -412,7 +414,7 @@ def run(
             if now - loop.due > MAX_LAG:
                 loop.due = now
             loop.due += loop.pace
-        advance_fleet(
+        diverged = advance_fleet(
             vehicles,
             states,
             controls,
@@ -431,6 +433,9 @@ def run(
             loop.step,
             loop.substeps,
         )
+        if diverged >= 0:
+            loop.diverged = diverged
+            return DIVERGED
         loop.time += loop.step
         loop.steps += 1
         _send_step(loop, states, environment, sensors, memories, links, slots, payloads, raw, outs)

@@ -496,6 +496,8 @@ class LockstepServer:
             self._drop_lost()
         elif reason == kernel.STALLED:
             self._stall()
+        elif reason == kernel.DIVERGED:
+            raise self.simulation.divergence(int(self._loop[0]["diverged"]), self.simulation.time)
         self._look_at_readers()
         if reason == kernel.LOG_FULL:
             self._flush()

@@ -6,7 +6,7 @@ measures goes to a table of the run and, if it makes messages, to the flight sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
+from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.random_streams import stream
@@ -96,7 +97,7 @@ class CustomSpecification(BaseModel):
         found = load_class(self.file, self.class_name, CustomSensor, "custom sensor")
         try:
             sensor = found(**self.options)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
         return sensor
 
@@ -111,6 +112,28 @@ def _figures(sample: Any) -> Sample:
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
     return {str(name): float(value) for name, value in sample.items()}
+
+
+def _checked(messages: Any) -> tuple[Any, ...]:
+    """What a user's ``messages`` returned, each of which can be packed.
+
+    Raises:
+        TypeError: for anything but pymavlink messages.
+    """
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        raise TypeError(f"messages returned {messages!r} instead of a list of pymavlink messages")
+    encoder = mavlink.MAVLink(None)
+    for message in messages:
+        if not callable(getattr(message, "pack", None)):
+            raise TypeError(f"messages returned {message!r}, which is no pymavlink message")
+        message.pack(encoder)
+    return tuple(messages)
+
+
+def not_sampled(sensors: Iterable[CustomSpecification]) -> str:
+    """A notice for runs that leave users' own sensors out; empty without any."""
+    names = ", ".join(dict.fromkeys(sensor.name for sensor in sensors))
+    return f"custom sensors are sampled by fly and serve only, not here: {names}" if names else ""
 
 
 class CustomSensorHost:
@@ -176,7 +199,7 @@ class CustomSensorHost:
         )
         try:
             sample = _figures(self.sensor.sample(truth, self._random))
-            messages = self.sensor.messages(sample, time)
+            messages = _checked(self.sensor.messages(sample, time))
         except Exception as error:
             raise UserError(
                 f"{self.specification.file}: {self.specification.name} failed: {error!r}"

@@ -1,0 +1,139 @@
+"""How fast forces may decay a vehicle's motion for the integrator to follow, and what it cannot follow.
+
+The classical Runge-Kutta method of fourth order is stable on the negative real axis for rates up to 2.785/h
+(Hairer and Wanner, Solving Ordinary Differential Equations II, 2nd ed., section IV.2).  Steps are divided so
+that the fastest decay stays well below that; a vehicle that needs more than MOST_STEPS parts is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.compiled import compiled
+from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
+from sitl_bridge.dynamics.layout import MOTOR_DC
+from sitl_bridge.errors import UserError
+
+STABLE = 1.0
+"""Rate times length of a step, at most: a third of what is stable, where a step is 2 % off."""
+MOST_STEPS = 64
+"""Parts into which a step is divided at most."""
+AIRSPEED = 30.0
+"""m/s to which a vehicle must be computable."""
+TURN_RATE = math.radians(2000.0)
+"""rad/s to which a vehicle must be computable: the range of ordinary gyroscopes."""
+
+
+@compiled
+def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: float) -> tuple[float, float]:
+    """Rates in 1/s at which body drag decays velocity and turn: d(C v^2)/dv = 2 C v, over mass or inertia."""
+    ratio = 2.0 * density / vehicle.drag_density
+    force = 0.0
+    moment = 0.0
+    for i in range(3):
+        force = max(force, vehicle.drag_force[i] / vehicle.mass)
+        moment = max(moment, vehicle.drag_moment[i] * vehicle.inertia_inverse[i, i])
+    return force * ratio * airspeed, moment * ratio * turn_rate
+
+
+@compiled
+def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float) -> float:
+    """Rate in 1/s at which a rotor's in-plane drag and its thrust's loss with inflow decay motion.
+
+    A force f v at a lever r decays velocity with f/m and a turn with f r^2/J at most.
+    """
+    speed = abs(speed)
+    r2 = 0.0
+    turning = 0.0
+    for i in range(3):
+        r2 += vehicle.rotor_position[k, i] ** 2
+        turning += vehicle.inertia_inverse[i, i]
+    thrust = (vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k])) * speed
+    slope = vehicle.rotor_drag[k] * speed
+    slope += abs(vehicle.thrust_b1[k]) * speed + 2.0 * abs(vehicle.thrust_b2[k]) * inflow
+    slope += thrust / vehicle.inflow_loss_speed[k]
+    return slope * density / vehicle.rotor_density[k] * (1.0 / vehicle.mass + r2 * turning)
+
+
+@compiled
+def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
+    """Rate in 1/s at which a DC motor's speed follows: back voltage Psi^2/R and load dQ/dw, over J_M."""
+    load = vehicle.torque_thrust_ratio[k] * (2.0 * vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k]))
+    load = (load + abs(vehicle.torque_g1[k])) * density / vehicle.rotor_density[k]
+    back = vehicle.dc_flux * vehicle.dc_flux / vehicle.dc_resistance
+    return (back + load) / vehicle.dc_inertia
+
+
+@compiled
+def decay_rate(vehicle: Any, state: Any, density: float) -> float:
+    """Rate in 1/s of the fastest decay of a state, at most; contact is another matter."""
+    north = state.velocity[0] - state.wind[0]
+    east = state.velocity[1] - state.wind[1]
+    down = state.velocity[2] - state.wind[2]
+    airspeed = math.sqrt(north * north + east * east + down * down)
+    w = state.angular_velocity
+    turn_rate = math.sqrt(w[0] * w[0] + w[1] * w[1] + w[2] * w[2])
+    moving, turning = body_drag_rates(vehicle, airspeed, turn_rate, density)
+    rotors = 0.0
+    motors = 0.0
+    for k in range(vehicle.rotor_count):
+        speed = state.rotor_speed[k]
+        rotors += rotor_rate(vehicle, k, speed, airspeed, density)
+        if vehicle.motor_kind == MOTOR_DC:
+            motors = max(motors, motor_rate(vehicle, k, speed, density))
+    return max(max(moving, turning) + rotors, motors)
+
+
+@compiled
+def stable_steps(rate: float, seconds: float) -> int:
+    """Parts into which a step of ``seconds`` is divided for a decay of ``rate`` 1/s; 1 for no number."""
+    parts = rate * seconds / STABLE
+    if not parts > 1.0:
+        return 1
+    return int(min(math.ceil(parts), MOST_STEPS))
+
+
+def refuse_what_cannot_be_integrated(
+    vehicle: NDArray[np.void], density: float, step: float, speeds: NDArray[np.float64] | None = None
+) -> None:
+    """Refuse a vehicle whose motion decays faster than the integrator follows, up to AIRSPEED and TURN_RATE.
+
+    Args:
+        vehicle: () VEHICLE record.
+        density: kg/m^3 of the air.
+        step: s, of the integration.
+        speeds: (rotors,) rad/s of the rotors; those at the end of a motor's range by default.
+
+    Raises:
+        UserError: naming the figure, its rate and the limit.
+    """
+    n = int(vehicle["rotor_count"])
+    direct = vehicle["motor_kind"] == MOTOR_DC
+    if speeds is None:
+        top = float(vehicle["battery_nominal_voltage"]) / float(vehicle["dc_flux"]) if direct else 0.0
+        top = top or float(vehicle["motor_speed_idle"]) + float(vehicle["motor_speed_range"])
+        speeds = np.full(n, top)
+    moving, turning = body_drag_rates(vehicle, AIRSPEED, TURN_RATE, density)
+    rates = {
+        f"drag.force at {AIRSPEED:g} m/s": moving,
+        f"drag.moment at {TURN_RATE:.0f} rad/s": turning,
+        "rotor_model (drag, thrust_b1, thrust_b2, inflow_loss_speed)": sum(
+            rotor_rate(vehicle, k, float(speeds[k]), AIRSPEED, density) for k in range(n)
+        ),
+    }
+    if direct:
+        rates["motor.inertia"] = max(motor_rate(vehicle, k, float(speeds[k]), density) for k in range(n))
+    limits = dict.fromkeys(rates, MOST_STEPS * STABLE / step)
+    if int(vehicle["contact_count"]):
+        rates["contact (stiffness, damping)"] = contact_rate(vehicle)
+        limits["contact (stiffness, damping)"] = 2.0 * MOST_CONTACT_STEPS / step
+    for figure, rate in rates.items():
+        if not rate <= limits[figure]:
+            raise UserError(
+                f"{figure}: decays motion at {rate:.3g} 1/s; steps of {step * 1e3:g} ms in {MOST_STEPS} parts"
+                f" follow {limits[figure]:.3g} 1/s at most; is the figure in another unit?"
+            )
