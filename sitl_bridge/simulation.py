@@ -255,8 +255,8 @@ class Simulation:
         """What to raise where a vehicle's motion diverged in the step that began at a time in us."""
         seconds = (time - self.start) * 1e-6
         return UserError(
-            f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, and the"
-            " run ends there; look for a figure in another unit in the airframe, and at what pushed the vehicle"
+            f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, where"
+            " the run ends; look for a figure in another unit in its airframe and at what pushed it"
         )
 
     def advance(self, steps: int = 1) -> None:

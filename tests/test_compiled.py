@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sitl_bridge.compiled import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, compiled, remove_outdated
+from sitl_bridge import compiled as module
+from sitl_bridge.compiled import (
+    KEPT_AGE,
+    KEPT_ALWAYS,
+    KEPT_COUNT,
+    announced,
+    compiled,
+    kernel_sources,
+    remove_outdated,
+)
 
 DAY = 86400.0
 
@@ -96,3 +107,100 @@ def test_a_new_version_removes_outdated_ones_and_a_known_one_counts_as_used(tmp_
         assert list(root.iterdir()) == [directory]
         assert directory.stat().st_mtime > 1e9
         os.utime(directory, (0.0, 0.0))
+
+
+LAW = """
+from sitl_bridge.compiled import compiled
+from sitl_bridge.law import LIFT
+
+@compiled
+def thrust(speed: float) -> float:
+    return LIFT * speed
+"""
+FLIGHT = """
+from sitl_bridge.compiled import compiled
+from sitl_bridge.rotor import thrust
+
+@compiled
+def fly(speed: float) -> float:
+    return thrust(speed)
+"""
+USER = """
+import numba
+{first}
+from sitl_bridge.flight import fly
+
+@numba.njit(cache=True)
+def mine(x):
+    return x + 1.0
+
+print(fly(2.0), mine(1.0), numba.config.CACHE_DIR == "")
+"""
+
+
+def _small_package(root: Path, lift: float) -> None:
+    """The decorator alone, with a kernel, the one that it calls, and a constant of that one."""
+    package = root / "sitl_bridge"
+    package.mkdir(exist_ok=True)
+    for name in ("compiled.py", "compiler.py", "errors.py"):
+        shutil.copy(Path(module.__file__).parent / name, package)
+    (package / "__init__.py").touch()
+    (package / "law.py").write_text(f"LIFT = {lift}\n")
+    (package / "rotor.py").write_text(LAW)
+    (package / "flight.py").write_text(FLIGHT)
+
+
+def _fly(root: Path, first: str = "") -> str:
+    script = root / "user.py"
+    script.write_text(USER.format(first=first))
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment = kept | {"XDG_CACHE_HOME": str(root / "cache"), "PYTHONPATH": str(root)}
+    ran = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    assert _fly(tmp_path) == "4.0 2.0 True\n"
+    ours = tmp_path / "cache" / "sitl-bridge"
+    assert [path.name.split("-")[0] for path in ours.rglob("*.nbc")] == ["flight.fly"]
+    assert [path.name.split("-")[0] for path in (tmp_path / "__pycache__").glob("*.nbc")] == ["user.mine"]
+    (tmp_path / "sitl_bridge" / "law.py").write_text("LIFT = 3.0\n")
+    assert _fly(tmp_path) == "6.0 2.0 True\n"
+    rotor = tmp_path / "sitl_bridge" / "rotor.py"
+    rotor.write_text(LAW.replace("LIFT * speed", "LIFT * speed + 1.0"))
+    assert _fly(tmp_path) == "7.0 2.0 True\n"
+
+
+def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    (tmp_path / "sitl_bridge" / "compiler.py").write_text("raise ImportError\n")
+    assert _fly(tmp_path, 'numba.__version__ = "0.99.1"') == "4.0 2.0 True\n"
+    assert len(list((tmp_path / "cache" / "sitl-bridge").rglob("*.nbc"))) == 2
+
+
+def test_the_digest_covers_every_file_that_goes_into_kernels() -> None:
+    names = {path.name for path in kernel_sources()}
+    assert {"rotor.py", "forces.py", "atmosphere.py", "layout.py", "earth.py", "compiler.py"} <= names
+    assert not {"main.py", "plan.py", "yaml_file.py"} & names
+
+
+def test_only_a_compilation_is_announced() -> None:
+    told: list[str] = []
+    with announced(told.append, after=0.0):
+        _scaled(np.zeros(3), 1, 1.0)
+        time.sleep(0.05)
+    assert told == []
+
+    @compiled
+    def new(x: float) -> float:
+        return x * 3.0
+
+    with announced(told.append, after=0.0):
+        new(2.0)
+        new(3.0)
+        time.sleep(0.05)
+    assert told == ["compiling the simulation, once for this version"]

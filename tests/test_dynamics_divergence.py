@@ -88,8 +88,6 @@ def test_a_spin_decays_as_its_drag_says() -> None:
     airframe = load_airframe("hector")
     simulation = simulate(airframe)
     record = airframe.record
-    ratio = float(simulation.world.environment[0]["height"])  # not used beyond the density below
-    del ratio
     simulation.states[0]["angular_velocity"] = (0.0, 150.0, 0.0)
     simulation.advance(25)
     # dw/dt = -C w^2/J: 1/w grows by C t/J.

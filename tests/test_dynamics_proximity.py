@@ -223,3 +223,18 @@ def test_wind_carries_the_wake_away() -> None:
     s.states["wind"][:, 0] = 4.0
     interact(*s.neighbourhood, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
     assert s.states["neighbour_air"][2, 2] > 4 * s.states["neighbour_air"][1, 2]
+
+
+def test_a_pair_that_parts_in_one_step_collides_anew_when_it_meets_again() -> None:
+    # The third keeps the search for pairs from the south from ever reaching the one that is far away.
+    s = flock((0.0, 0.0, 0.0), (0.0, 0.3, 0.0), (20.0, 50.0, 0.0))
+    s.advance(1)
+    assert int(s.proximity[0]["count"]) == 1
+    place = s.states[1]["position"].copy()
+    s.states[1]["position"] = (500.0, 0.0, -50.0)
+    s.advance(2)
+    assert not s.touching.any()
+    s.states[1]["position"] = place
+    s.states["velocity"] = 0.0
+    s.advance(1)
+    assert int(s.proximity[0]["count"]) == 2

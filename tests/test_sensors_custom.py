@@ -13,6 +13,8 @@ import pytest
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
+from sitl_bridge.autopilot.fleet import Fleet, Member
+from sitl_bridge.cli.check import facts_of
 from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.dynamics.layout import STATE
 from sitl_bridge.errors import ConfigurationError, UserError
@@ -35,6 +37,15 @@ class Speaker(CustomSensor):
         return {"height": float(-truth.position[2])}
     def messages(self, sample, time):
         return [mavlink.MAVLink_raw_rpm_message(1, 1000.0 + sample["height"])]
+class Mute(Speaker):
+    def messages(self, sample, time):
+        return [sample]
+class Lone(Speaker):
+    def messages(self, sample, time):
+        return mavlink.MAVLink_raw_rpm_message(1, 1000.0)
+class Beyond(Speaker):
+    def messages(self, sample, time):
+        return [mavlink.MAVLink_raw_rpm_message(1000, "fast")]
 class Empty(CustomSensor):
     def sample(self, truth, random):
         return None
@@ -217,3 +228,44 @@ def test_a_sensor_that_measures_no_figures_is_stopped_by_name(
     host = CustomSensorHost(load_airframe(equipped(line)).custom_sensors()[0])
     with pytest.raises(UserError, match=f"{name}_0 failed: .*{told}"):
         host.run(np.zeros(1, STATE)[0], 1_000_100_000)
+
+
+@pytest.mark.parametrize("name", ["Mute", "Lone", "Beyond"])
+def test_a_return_value_that_is_no_message_names_file_and_class(
+    equipped: Callable[[str], Path], name: str
+) -> None:
+    airframe = load_airframe(
+        equipped(f"  - {{kind: custom, file: sensors/speaker.py, class: {name}, rate: 10}}\n")
+    )
+    host = CustomSensorHost(airframe.custom_sensors()[0])
+    with pytest.raises(UserError, match=rf"speaker.py: {name}_0 failed: "):
+        host.run(np.zeros(1, STATE)[0], host.due)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  - {kind: custom, file: sensors/none.py, class: WindSensor, rate: 20}\n", "no such Python file"),
+        (LINE.replace("deviation: 0.1", "diviation: 1"), "does not take its options"),
+        ("  - {kind: imu, rate: 250}\n", "is there already"),
+    ],
+)
+def test_check_tries_the_sensor_and_tells_its_line(
+    equipped: Callable[[str], Path], line: str, told: str
+) -> None:
+    path = equipped(line)
+    with pytest.raises(ConfigurationError, match=rf"equipped.yaml: line \d+: sensors\[\d\].*{told}"):
+        facts_of(str(path))
+
+
+def test_check_lists_the_programs_of_an_airframe(equipped: Callable[[str], Path]) -> None:
+    path = equipped(LINE)
+    assert facts_of(str(path))["runs_code_of"] == [str(path.parent / "sensors" / "wind_sensor.py")]
+    assert "runs_code_of" not in facts_of("iris")
+
+
+def test_a_fleet_says_that_it_samples_no_custom_sensors(equipped: Callable[[str], Path]) -> None:
+    airframe = load_airframe(equipped(LINE))
+    with pytest.warns(UserWarning, match="sampled by fly and serve only, not here: WindSensor_0"):
+        Fleet(World(), [Member(airframe)]).close()
+    assert airframe.without_custom_sensors().custom_sensors() == ()

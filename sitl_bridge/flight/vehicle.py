@@ -28,6 +28,7 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.flight.paused import paused
+from sitl_bridge.flight.stamp import stamp
 from sitl_bridge.flight.time_gate import in_real_time, time_gate
 
 SILENCE_LIMIT = 20.0
@@ -142,7 +143,7 @@ class Vehicle:
 
     def say(self, text: str) -> None:
         """Print a line of the mission's own log, stamped with the vehicle's time in s."""
-        print(f"{self.prefix}[{self.time:9.2f} s] {text}", flush=True)
+        print(f"{self.prefix}{stamp(self.time)} {text}", flush=True)
 
     async def changed(self) -> None:
         """Return at the next thing the vehicle says, or now and then while its simulation is paused.

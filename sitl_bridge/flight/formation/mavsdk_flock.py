@@ -33,6 +33,7 @@ from sitl_bridge.flight.formation.flock import Mask, Setpoints, States, Steered,
 from sitl_bridge.flight.formation.offboard_target import offboard_target
 from sitl_bridge.flight.formation.trajectory import minimum_jerk, move_time
 from sitl_bridge.flight.paused import paused
+from sitl_bridge.flight.stamp import stamp
 from sitl_bridge.flight.time_gate import time_gate
 from sitl_bridge.flight.vehicle import (
     SETPOINT_RATE,
@@ -128,7 +129,7 @@ class Member(Vehicle):
 
     def say(self, text: str) -> None:
         """Pass a line on, with the vehicle's number."""
-        self._say(f"[{self.time:9.2f} s] vehicle {self.number}: {text}")
+        self._say(f"{stamp(self.time)} vehicle {self.number}: {text}")
 
     async def quieten(self, rate: float) -> None:
         """Ask for what is read at ``rate`` Hz, for each of UNREAD once a second only.
@@ -581,7 +582,7 @@ class MavsdkFlock:
         await asyncio.gather(*(within(3.0, member.action.hold()) for member in up))
 
     def _tell(self, text: str) -> None:
-        self.say(f"[{self.time:9.2f} s] {text}")
+        self.say(f"{stamp(self.time)} {text}")
 
 
 @dataclass
