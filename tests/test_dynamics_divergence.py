@@ -72,11 +72,12 @@ def test_a_server_ends_without_serving_the_state_and_its_log_opens(
         simulation.states[0]["external_force"] = (math.nan, 0.0, 0.0)
 
     with TruthLog(path) as log:
-        with LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=log) as server:
-            server.at(0.4, upset)
-            with Peer(server.ports[0]) as peer:
-                wait_for(lambda: not server.running, "the end")
-                assert len(peer.times) == 100
+        server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=log)
+        server.prepare()
+        server.at(0.4, upset)
+        with server, Peer(server.ports[0]) as peer:
+            wait_for(lambda: not server.running, "the end")
+            assert len(peer.times) == 100
         assert isinstance(server.failure, UserError)
         assert "vehicle 0: its motion diverged at 0.400 s" in str(server.failure)
     rows = np.load(path)
