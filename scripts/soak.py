@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 BUSY = "while True: pass"
 STOP = 30.0
@@ -72,12 +72,10 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
         output = process.communicate(timeout=options.limit)[0]
     except subprocess.TimeoutExpired:
         reason = f"was not over after {options.limit:g} s"
-        process.send_signal(signal.SIGINT)
-        try:
-            output = process.communicate(timeout=STOP)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output = process.communicate()[0]
+        output = _stop(process)
+    except KeyboardInterrupt:
+        _stop(process)
+        raise
     made = [path for path in runs.iterdir() if path not in before and not path.is_symlink()]
     directory = made[0] if made else None
     if directory is not None:
@@ -88,6 +86,20 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
         reason = "; ".join(summary.get("problems", ())) or summary.get("reason") or last.strip()
     closest = (summary.get("closest") or {}).get("distance_m", float("inf"))
     return Flown(seed, reason, _pace(summary), closest, directory)
+
+
+def _stop(process: subprocess.Popen[str]) -> str:
+    """End a flight; returns what it has printed."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=STOP)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _summary(directory: Path | None) -> dict[str, Any]:
@@ -142,6 +154,8 @@ def main() -> int:
     runs = options.runs_dir or Path(tempfile.mkdtemp(prefix="sitl-bridge-soak-"))
     runs.mkdir(parents=True, exist_ok=True)
     flights: list[Flown] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         with load(options.load):
             for seed in range(options.seed, options.seed + options.times):
