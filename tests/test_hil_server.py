@@ -19,7 +19,7 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.faults import FAULTS, fault_words
-from sitl_bridge.hil.server import LockstepServer, OnStall
+from sitl_bridge.hil.server import LOST_REPORTS, NEXT_REPORTS, LockstepServer, OnStall
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.layout import START
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
@@ -791,6 +791,30 @@ def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
     assert limit.held_since == math.inf
     assert server._limit_now(400_000) == 400_000
     assert limit.held_since < math.inf
+    server.close()
+
+
+def test_a_mission_that_is_behind_for_want_of_lost_reports_gets_new_ones(
+    make_simulation: Make, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = [100.0]
+    monkeypatch.setattr("sitl_bridge.hil.server.time.monotonic", lambda: wall[0])
+    server = LockstepServer(make_simulation("iris"), ports=[free_port()])
+    limit = server.limit_time()
+    server._loop[0]["time"] = now = 23_000_000
+    limit.run_until(20_500_000)
+    assert server._limit_now(now) == 20_500_000, "more may be on their way"
+    wall[0] += 2 * LOST_REPORTS
+    assert server._limit_now(now) == now + NEXT_REPORTS
+    now = now + NEXT_REPORTS
+    assert server._limit_now(now) == now, "it waits for a new limit again"
+    wall[0] += 2 * LOST_REPORTS
+    assert server._limit_now(now) == now + NEXT_REPORTS
+    server._loop[0]["time"] = now
+    limit.run_until(now + 500_000)
+    wall[0] += 2 * LOST_REPORTS
+    now += 500_000
+    assert server._limit_now(now) == now, "and for one that has caught up it waits"
     server.close()
 
 

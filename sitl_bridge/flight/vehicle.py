@@ -515,17 +515,19 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
     keep_mavsdk_quiet()
     mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
     try:
-        try:
-            await mavsdk.add_any_connection(url)
-        except MavsdkConnectionError as error:
-            raise MissionFailedError(
-                f"cannot open {url}: {error}. It must be one of {URL_FORMS}, "
-                "and no other program may use its port"
-            ) from error
-        if system_id is None:
-            system = await mavsdk.first_autopilot(timeout_s=limit)
-        else:
-            system = await _find(mavsdk, system_id, limit)
+        # Reports of more than real time would pile up in MAVSDK before there is anybody to take them.
+        async with time_gate().request():
+            try:
+                await mavsdk.add_any_connection(url)
+            except MavsdkConnectionError as error:
+                raise MissionFailedError(
+                    f"cannot open {url}: {error}. It must be one of {URL_FORMS}, "
+                    "and no other program may use its port"
+                ) from error
+            if system_id is None:
+                system = await mavsdk.first_autopilot(timeout_s=limit)
+            else:
+                system = await _find(mavsdk, system_id, limit)
         if system is None:
             which = "an autopilot" if system_id is None else f"the autopilot with system id {system_id}"
             raise MissionFailedError(

@@ -50,6 +50,11 @@ FAULT_INTERVAL = 0.2
 PATIENCE_WITH_MISSION = 5.0
 """s of wall time without a new limit from a mission after which time goes on, at real time: far more than a
 busy machine takes from a program that works, well below the 20 s after which missions give a vehicle up."""
+LOST_REPORTS = 0.1
+"""s of wall time without a new limit from a mission whose limit is in the past: it has not received the last
+reports, and what is not on its way by now is lost."""
+NEXT_REPORTS = 100_000
+"""us that time goes on then, for the vehicles to report again."""
 OnStall = Literal["continue", "wait", "leave", "abort"]
 
 
@@ -136,6 +141,10 @@ class TimeLimit:
         self.until: int | None = None
         self.held_since = math.inf
         """s of the monotonic clock when time came to ``until``; inf before."""
+        self.behind = False
+        """It was in the past when it was given."""
+        self.given = 0.0
+        """s of the monotonic clock."""
         self.fastest = math.inf
         self.overdue = False
         """Its ``until`` was reached and not moved for PATIENCE_WITH_MISSION: time goes on at real time."""
@@ -393,6 +402,8 @@ class LockstepServer:
     def _set_limit(self, limit: TimeLimit, until: int | None) -> None:
         with self._lock:
             before, limit.until, limit.held_since = limit.until, until, math.inf
+            limit.behind = until is not None and until < int(self._loop[0]["time"])
+            limit.given = time.monotonic()
             was_overdue, limit.overdue = limit.overdue, False
         if was_overdue:
             self._set_pace()
@@ -530,9 +541,13 @@ class LockstepServer:
         """How far missions let time run; None without such a limit.  ``_lock`` is held."""
         wall = time.monotonic()
         for limit in self._limits:
-            if limit.until is not None and now >= limit.until:
-                limit.held_since = min(limit.held_since, wall)
-                limit.overdue = wall - limit.held_since > PATIENCE_WITH_MISSION
+            if limit.until is None or now < limit.until:
+                continue
+            if limit.behind and wall - limit.given > LOST_REPORTS:
+                limit.until, limit.given = now + NEXT_REPORTS, wall
+                continue
+            limit.held_since = min(limit.held_since, wall)
+            limit.overdue = wall - limit.held_since > PATIENCE_WITH_MISSION
         return min((x.until for x in self._limits if x.until is not None and not x.overdue), default=None)
 
     def _run(self, target: int) -> int:
