@@ -73,6 +73,10 @@ def own_tolerances() -> tuple[str, ...]:
 @pytest.mark.parametrize("case", QUADROTOR)
 def test_a_quadrotor_does_what_px4_expects(case: str, tmp_path: Path) -> None:
     outcome, table, _ = flown(case, tmp_path, "iris", *own_tolerances())
+    if case == "takeoff_and_hold" and version() < (1, 15) and not outcome.succeeded:
+        # A case of v1.16.  v1.14 ends a climb up to 0.8 m low, and moves decimetres as it begins to hold.
+        assert "height changed by" in outcome.reason
+        return
     assert outcome.succeeded, outcome.reason
     if case in ("offboard_takeoff_and_land", "offboard_position"):
         assert from_home(table) < (1.0 if version() < (1, 16) else 2.0)
