@@ -29,6 +29,16 @@ Wait = Callable[..., None]
 STEP = 4000
 
 
+class Counted(LockstepServer):
+    """Counts the turns of its loop, in each of which it takes the steps that it may take."""
+
+    turns = 0
+
+    def _turn(self) -> None:
+        super()._turn()
+        self.turns += 1
+
+
 class Rows:
     """A recorder that keeps rows in memory."""
 
@@ -57,7 +67,7 @@ def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Calla
         notes: list[str] | None = None,
     ) -> LockstepServer:
         simulation = make_simulation(*names, seed=seed)
-        server = LockstepServer(
+        server = Counted(
             simulation,
             ports=[free_port() for _ in range(len(simulation))],
             speed=speed,
@@ -75,6 +85,18 @@ def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Calla
     for server in servers:
         server.close()
         assert server.failure is None or isinstance(server.failure, UserError)
+
+
+def stands_still(server: LockstepServer, wait_for: Wait, turns: int = 10) -> int:
+    """See that no step is taken in so many whole turns of the loop; returns the steps so far."""
+    assert isinstance(server, Counted)
+    begin = server.turns
+    wait_for(lambda: server.turns > begin + 1, "the turn that is under way")
+    standing = server.status().steps
+    begin = server.turns
+    wait_for(lambda: server.turns > begin + turns, "turns of the loop")
+    assert server.status().steps == standing, "time stands still"
+    return standing
 
 
 def test_every_frame_is_answered_before_the_next_goes_out(
@@ -202,14 +224,11 @@ def test_a_paused_run_stands_still_takes_single_steps_and_goes_on(
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
         server.pause()
-        time.sleep(0.1)
-        standing = len(peer.times)
-        time.sleep(0.2)
-        assert len(peer.times) == standing
+        standing = stands_still(server, wait_for)
         server.step(3)
-        wait_for(lambda: len(peer.times) == standing + 3, "three single steps")
-        time.sleep(0.1)
-        assert len(peer.times) == standing + 3
+        wait_for(lambda: server.status().steps == standing + 3, "three single steps")
+        assert stands_still(server, wait_for) == standing + 3
+        wait_for(lambda: len(peer.times) == standing + 3, "their frames")
         server.resume()
         wait_for(lambda: len(peer.times) > standing + 200, "the run to go on")
         assert np.all(np.diff(peer.times) == STEP)
@@ -223,15 +242,11 @@ def test_single_steps_are_taken_however_slowly_they_are_answered(
         wait_for(lambda: len(peer.times) > 100, "the first steps")
         peer.delay = 0.05  # longer than the loop stays away from requests
         server.pause()
-        standing = -1
-        while standing != len(peer.times):
-            standing = len(peer.times)
-            time.sleep(4 * peer.delay)
+        standing = stands_still(server, wait_for)
         server.step(2)
         server.step()
-        wait_for(lambda: len(peer.times) >= standing + 3, "three single steps", seconds=5.0)
-        time.sleep(0.2)
-        assert len(peer.times) == standing + 3
+        wait_for(lambda: server.status().steps >= standing + 3, "three single steps")
+        assert stands_still(server, wait_for) == standing + 3
     with pytest.raises(ValueError, match="at least 1"):
         server.step(0)
 
@@ -244,10 +259,7 @@ def test_a_step_asked_of_a_running_simulation_pauses_it(
         wait_for(lambda: len(peer.times) > 100, "the first steps")
         server.step()
         wait_for(lambda: server.status().paused, "the pause")
-        time.sleep(0.1)
-        standing = len(peer.times)
-        time.sleep(0.1)
-        assert len(peer.times) == standing
+        stands_still(server, wait_for)
 
 
 def test_the_speed_is_set_in_flight(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
@@ -274,7 +286,7 @@ def test_time_begins_when_every_flight_stack_has_connected(
     server = serve("iris", "iris", notes=notes)
     with Peer(server.ports[1]) as second:
         wait_for(lambda: any(f"waiting for {server.ports[0]}" in note for note in notes), "the note")
-        time.sleep(0.1)
+        assert stands_still(server, wait_for) == 0
         assert not second.times
         with Peer(server.ports[0]) as first:
             wait_for(lambda: len(first.times) > 200 and len(second.times) > 200, "both to fly")
@@ -386,9 +398,7 @@ def test_a_frozen_flight_stack_is_waited_for(serve: Callable[..., LockstepServer
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.halt.set()
         wait_for(lambda: any("does not read" in note for note in notes), "the freeze to be told")
-        standing = server.status().steps
-        time.sleep(0.6)
-        assert server.status().steps == standing, "time stands still"
+        standing = stands_still(server, wait_for, 30)
         peer.halt.clear()
         wait_for(lambda: server.status().steps > standing + 200, "the run to go on")
         assert np.all(np.diff(peer.times) == STEP)
@@ -405,9 +415,7 @@ def test_a_stalled_flight_stack_that_then_freezes_is_waited_for_and_recovers(
         wait_for(lambda: server.status().links[0].stalled, "the stall")
         peer.halt.set()
         wait_for(lambda: server.status().links[0].held, "the freeze to be noticed")
-        standing = server.status().steps
-        time.sleep(0.5)
-        assert server.status().steps == standing, "time stands still"
+        standing = stands_still(server, wait_for, 25)
         peer.halt.clear()
         wait_for(lambda: server.status().steps > standing + 50, "real time to go on")
         peer.mute.clear()
@@ -450,9 +458,7 @@ def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
         peer.halt.set()
         wait_for(lambda: server.status().links[0].held, "the buffers to be full")
         assert server._links[0]["out_end"] > 0
-        standing = server.status().steps
-        time.sleep(0.5)
-        assert server.status().steps == standing
+        stands_still(server, wait_for, 25)
         peer.halt.clear()
         peer.mute.clear()
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
@@ -513,9 +519,7 @@ def test_where_waiting_was_asked_for_a_silent_flight_stack_stops_time(
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
         wait_for(lambda: any("does not answer" in note for note in notes), "the stall to be told")
-        standing = server.status().steps
-        time.sleep(0.6)
-        assert server.status().steps == standing
+        standing = stands_still(server, wait_for, 30)
         peer.mute.clear()
         peer.send_bytes(peer.answer_frame(peer.times[-1]))
         wait_for(lambda: server.status().steps > standing + 100, "the run to go on")
