@@ -192,7 +192,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
     faulty: dict[str, tuple[str, dict[str, Any], str]] = {
         "wind": ("sitl/run/command/wind", {"wind": {"steady": {"speed": -1.0}}}, "wind.steady.speed"),
         "file": ("sitl/run/command/wind", {"wind": {"series": {"file": "/etc/passwd"}}}, "--world"),
-        "pace": ("sitl/run/command/pace", {"speed": 0}, "greater than 0"),
+        "pace": ("sitl/run/command/pace", {"speed": 0}, "greater than or equal to 0.01"),
         "step": ("sitl/run/command/step", {"count": 1, "pace": 3}, "pace"),
         "kind": ("sitl/run/command/fly", {}, "there is wind, pace"),
         "who": ("sitl/run/vehicle/9/command/rotor", {"rotor": 0}, "no vehicle '9'"),

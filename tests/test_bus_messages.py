@@ -20,7 +20,7 @@ from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.desk import BATCH, BURST, RATE, Desk
 from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
 from sitl_bridge.bus.looking import look
-from sitl_bridge.bus.messages import Command, Reply
+from sitl_bridge.bus.messages import RUN_COMMANDS, Command, Reply
 from sitl_bridge.bus.schema import DIRECTORY, schemas
 from sitl_bridge.bus.source import FleetRun, Source
 from sitl_bridge.bus.steering import OnFormation
@@ -268,3 +268,33 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
         owner.join()
         assert run.status().steps == 7
         assert [health.connected for health in sampling.health(look(run))] == [True, True]
+
+
+@pytest.mark.parametrize("speed", [0, 1e-300, 1e-9, 1e7, 1e308])
+def test_a_pace_that_would_stop_or_overflow_time_is_refused(speed: float) -> None:
+    with pytest.raises(ValueError, match="than or equal to"):
+        RUN_COMMANDS["pace"].model_validate({"version": 1, "request_id": "a", "speed": speed})
+
+
+@pytest.mark.parametrize("steady", [{"speed": 1e308}, {"speed": 200}, {"speed": 5, "upward": -1e9}])
+def test_a_wind_that_never_blew_is_refused(steady: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="than or equal to"):
+        RUN_COMMANDS["wind"].model_validate({"version": 1, "request_id": "a", "wind": {"steady": steady}})
+
+
+def test_the_bounds_of_pace_and_wind_are_in_their_schemas() -> None:
+    assert '"minimum": 0.01' in schemas()["command_pace.json"]
+    assert '"maximum": 150.0' in schemas()["command_wind.json"]
+
+
+def test_a_speed_that_is_refused_leaves_the_one_that_is_reported(
+    make_simulation: Callable[..., Simulation], free_port: Callable[[], int]
+) -> None:
+    server = LockstepServer(make_simulation("iris"), ports=[free_port()], speed=3.0)
+    try:
+        for speed in (1e-300, 0.0, math.nan, 1e300):
+            with pytest.raises(ValueError, match=r"a speed factor is 0\.01 to 1e"):
+                server.set_speed(speed)
+        assert server.speed == 3.0
+    finally:
+        server.close()
