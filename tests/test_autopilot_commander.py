@@ -468,6 +468,12 @@ def test_offboard_is_accepted_right_after_its_first_setpoint() -> None:
     assert set_mode(point, 6) == ACCEPTED
 
 
+def test_position_mode_is_accepted_right_after_the_first_sticks() -> None:
+    point = Point().airborne()
+    point.commander.manual_control(0.0, 0.0, 0.5, 0.0, point.now)
+    assert set_mode(point, 3) == ACCEPTED
+
+
 def test_arming_in_offboard_is_accepted_right_after_its_first_setpoint() -> None:
     point = Point().ready()
     set_mode(point, 6)

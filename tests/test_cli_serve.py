@@ -16,6 +16,7 @@ import pytest
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
+from sitl_bridge.autopilot import process
 from sitl_bridge.cli.main import build
 from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.flight.monitor import PAYLOAD_PORT
@@ -107,3 +108,21 @@ def free_instance() -> int:
     """An instance of PX4 that nobody on this machine uses."""
     taken = {c.laddr.port for c in psutil.net_connections(kind="inet") if c.laddr}
     return next(i for i in range(100, 255) if not {FIRST_PORT + i, PAYLOAD_PORT + i} & taken)
+
+
+def test_the_built_in_stack_beside_a_server_explains_its_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        process.main(["--help"])
+    assert ended.value.code == 0
+    assert "--airframe NAME" in capsys.readouterr().out
+    made = process.configuration_of(["--airframe", "firefly", "--instance", "3"])
+    assert (made.airframe.name, made.instance, made.simulator) == ("firefly", 3, "127.0.0.1")
+    assert process.main([str(tmp_path / "none.json")]) == 1
+    assert process.main(["--airframe", "no_such"]) == 1
+    assert process.main([str(tmp_path / "some.json"), "--instance", "3"]) == 1
+    said = capsys.readouterr().err
+    assert "none.json" in said
+    assert "no_such" in said
+    assert "leave out --instance" in said

@@ -142,6 +142,17 @@ def hover(tmp_path: Path) -> FlightRecord:
     return read_flight(log.write(tmp_path / "hover.ulg"))
 
 
+@pytest.mark.parametrize(("name", "width"), [("a" * 200 + "/long.py", 80), ("b" * 30, 40), ("short.py", 80)])
+def test_the_headline_shows_its_verdict_however_long_the_name(name: str, width: int) -> None:
+    console = Console(width=width, file=io.StringIO())
+    show(console, Outcome(name, "iris", True), None, [])
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    title = file.getvalue().splitlines()[0]
+    assert ": succeeded" in title
+    assert title.startswith("╭─ " + name[:8])
+
+
 def test_a_flight_is_measured_from_takeoff_to_landing(hover: FlightRecord) -> None:
     assert hover.air_time == pytest.approx(80.0)
     assert hover.max_height == pytest.approx(5.0, abs=0.05)

@@ -578,7 +578,7 @@ class Commander:
     def _update_links(self) -> None:
         now, values, troubles = self._now, self._values, self._troubles
         sticks = self.sticks
-        lost = sticks.time < 0 or now - sticks.time > values["COM_RC_LOSS_T"] * 1e6
+        lost = self._sticks_lost()
         if lost != troubles.manual_lost and self._had_sticks:
             self.say(INFO, "Manual control lost" if lost else "Manual control regained")
         troubles.manual_lost = lost
@@ -621,8 +621,11 @@ class Commander:
             self.home is not None,
             self._mission_valid,
             self._offboard_available(),
-            not self._troubles.manual_lost,
+            not self._sticks_lost(),
         )
+
+    def _sticks_lost(self) -> bool:
+        return self.sticks.time < 0 or self._now - self.sticks.time > self._values["COM_RC_LOSS_T"] * 1e6
 
     def _tilted_for(self, angle: float, limit: float, before: float, dt: float) -> float:
         """Seconds an angle in rad has exceeded a limit in deg; acrobatics are allowed in Acro."""

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sitl_bridge.autopilot.control.user import user_controller
 from sitl_bridge.config.airframe import Airframe, find_airframe, load_airframe
@@ -195,7 +196,8 @@ def check(
     console = Console()
     parameters = facts.pop("px4_parameters", None)
     warnings = facts.pop("warnings")
-    table = Table(title=f"{file} is valid", show_header=False, title_justify="left")
+    console.print(Text(f"{file} is valid", "italic"), soft_wrap=True)
+    table = Table(show_header=False)
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), _words(value))
     console.print(table)

@@ -14,7 +14,7 @@ from rich.text import Text
 from sitl_bridge.flight.distances import OFF_THE_GROUND, nearest
 from sitl_bridge.flight.fleet import FleetOutcome, FleetProgress
 from sitl_bridge.flight.flown_by import BUILTIN
-from sitl_bridge.flight.summary import problems_of
+from sitl_bridge.flight.summary import headline, problems_of
 
 TOLD = 8
 """Collisions and vehicles' problems that are told; the rest is in the summaries."""
@@ -104,5 +104,5 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
             parts.append(Text(f"  {row['time'] * 1e-6:8.1f} s  {who} at {row['speed']:.1f} m/s", "red"))
     parts.append(Text("Logs", "bold"))
     parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
-    title = Text.assemble(f"{outcome.name}, {len(outcome.vehicles)} vehicles: ", verdict)
+    title = headline(f"{outcome.name}, {len(outcome.vehicles)} vehicles", verdict, console.width)
     console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))

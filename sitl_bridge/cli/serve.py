@@ -40,15 +40,15 @@ def status_line(status: Status, host: str) -> Text:
     line.append(f"{status.time:7.1f} s", "bold")
     line.append(f"  {status.real_time_factor:4.1f} x", "cyan")
     if not link.connected:
-        line.append(f"  waiting for PX4 on {host}:{link.port}", "yellow")
+        line.append(f"  waiting for a flight stack on {host}:{link.port}", "yellow")
         return line
     line.append("  armed" if link.armed else "  disarmed", "green")
     north, east, down = (float(value) for value in status.position[0])
     line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
     if link.held:
-        line.append("  PX4 does not read its link; time waits", "red")
+        line.append("  the flight stack does not read its link; time waits", "red")
     elif link.stalled:
-        line.append("  PX4 does not answer; real time", "red")
+        line.append("  the flight stack does not answer; real time", "red")
     return line
 
 
@@ -63,7 +63,7 @@ def serve(
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
     instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
     on_stall: Annotated[
-        str, typer.Option(help="when PX4 stops answering: continue, wait or abort")
+        str, typer.Option(help="when the flight stack stops answering: continue, wait or abort")
     ] = "continue",
     battery: Annotated[
         bool, typer.Option("--battery", help="send PX4 the simulated battery; only to a PX4 on this host")
@@ -71,7 +71,7 @@ def serve(
     bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
     runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
 ) -> None:
-    """Serve the simulator link to a PX4 in Docker, in a debugger or on another host.
+    """Serve the simulator link to a flight stack that is started elsewhere: in Docker, a debugger, on a host.
 
     PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  With
     --battery give both commands that option; without it PX4 makes up a battery of its own.
@@ -142,9 +142,9 @@ def _serve(settings: _Settings, console: Console) -> int:
         stack.callback(server.close)
         console.print(Text(f"run directory {directory.path}"))
         if not is_this_machine(host):
-            line = f"warning: whoever reaches {host}:{port} can take PX4's place; the link has no password"
+            line = f"warning: whoever reaches {host}:{port} can be the flight stack; the link has no password"
             console.print(Text(line, "yellow"), soft_wrap=True)
-        console.print(Text(f"waiting for PX4 instance {settings.instance} on {host}:{port}; Ctrl-C ends it"))
+        console.print(Text(f"waiting for flight stack {settings.instance} on {host}:{port}; Ctrl-C ends it"))
         if settings.battery:
             cells = frame.battery.cells
             monitor = Monitor(settings.instance, battery=lambda: battery_sample(server, cells))

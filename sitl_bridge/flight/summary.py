@@ -28,9 +28,12 @@ HARD_LANDING = 2.0
 """m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's
 landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
 
-EXPECTED_MESSAGES = ("arming warning",)
-"""Logged by PX4 at each arming: the name of a tune, not a warning."""
+EXPECTED_MESSAGES = ("arming warning", "request past EOF")
+"""Logged by PX4 at each arming, the name of a tune, and at the end of each file that a partner reads."""
 
+
+FRAME = 8
+"""Characters of a box's title line that are no title, with a margin."""
 
 WAITING = "Preflight Fail"
 """What PX4 repeats while it waits for its sensors after it started; the mission tells when that lasts."""
@@ -167,12 +170,21 @@ def _finite(value: Any) -> Any:
 # -------------------------------------------------------------------------- words
 
 
+def headline(what: str, verdict: Text, width: int) -> Text:
+    """Title of a box ``width`` characters wide: what was flown, cut in its middle, and the verdict."""
+    room = width - FRAME - len(": ") - len(verdict.plain)
+    if len(what) > room:
+        end = max(room // 2 - 1, 1)
+        what = f"{what[: max(room - end - 3, 1)]}...{what[-end:]}"
+    return Text.assemble(f"{what}: ", verdict)
+
+
 def show(
     console: Console, outcome: Outcome, record: FlightRecord | None, messages: Iterable[Message]
 ) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
-    title = Text.assemble(f"{outcome.mission} with {outcome.airframe}, {outcome.flown_by}: ", verdict)
+    title = headline(f"{outcome.mission} with {outcome.airframe}, {outcome.flown_by}", verdict, console.width)
     parts: list[Any] = [_figures(outcome, record)]
     problems = problems_of(outcome, record)
     warnings = warnings_of(record, messages)

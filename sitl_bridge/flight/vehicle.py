@@ -484,14 +484,21 @@ def reason(refusal: MavsdkError) -> str:
     return result.name.lower().replace("_", " ") if result is not None else str(refusal)
 
 
+UNHEEDED = ("MAVLink:", "Dropping subscription callbacks")
+"""Beginnings of MAVSDK's log lines that are dropped, status texts among them: Vehicle prints those itself."""
+
+
 def keep_mavsdk_quiet() -> None:
-    """Send MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the rest."""
+    """Send MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the rest.
+
+    A subscriber that falls behind gets the newest values only, which is all that is used here: MAVSDK's
+    complaint about it is dropped, too.
+    """
     last = ""
 
     def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
         nonlocal last
-        # PX4's status texts pass through this log as well; Vehicle prints them itself.
-        if level >= LogLevel.WARN and not message.startswith("MAVLink:") and message != last:
+        if level >= LogLevel.WARN and not message.startswith(UNHEEDED) and message != last:
             last = message
             print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
         return True
