@@ -16,6 +16,7 @@ import pytest
 
 from sitl_bridge.cli import doctor
 from sitl_bridge.cli.main import COMMANDS, main
+from sitl_bridge.compiled import cache_directory
 from sitl_bridge.record.layout import ROW
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.signals import SIGNALS
@@ -159,10 +160,12 @@ def test_the_doctor_counts_the_simulation_as_compiled_only_with_the_loop_that_se
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    (tmp_path / "tests_1").mkdir()
-    (tmp_path / "tests_1" / "test_world_wind._blow-1.py311.nbi").touch()
+    kernels = cache_directory() / "tests_1"
+    assert tmp_path in kernels.parents
+    kernels.mkdir(parents=True)
+    (kernels / "test_world_wind._blow-1.py311.nbi").touch()
     assert doctor._kernels().grade == "note"
-    (tmp_path / "tests_1" / "loop.run-343.py311.nbi").touch()
+    (kernels / "loop.run-343.py311.nbi").touch()
     assert doctor._kernels().grade == "ok"
 
 
