@@ -269,6 +269,9 @@ class FleetSession:
         self._open_monitors()
         self._write_members()
         self._prepare_mission()
+        # PX4's start script runs in wall time; simulated time must not run far ahead of it.
+        self._start_limit = self.server.limit_time()
+        self._start_limit.at_most(1.0)
         self.server.start()
         if fleet.bus is not None:
             self._start_bus(fleet.bus)
@@ -500,6 +503,7 @@ class FleetSession:
             if not started and not reason and self._parameters_read(progress):
                 self._report_parameters()
                 self._start_missions()
+                self._start_limit.release()
                 started = True
             if reason or (started and self._over()):
                 break

@@ -63,6 +63,10 @@ URL_FORMS = (
 )
 
 
+ARMING_INTERVAL = 5.0
+"""s of simulated time: more than the difference between two starts of PX4, and a quarter of a second of wall
+time at full speed."""
+
 TAKE_OFF_TOLERANCE = 1.0
 """m between the height asked for and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
 NAV_MC_ALT_RAD, 0.8 m by default, and hold the height they have then; the estimate adds a decimetre or two."""
@@ -395,6 +399,8 @@ class Vehicle:
         deadline = self.time + limit
         while True:
             await self.wait_until_armable(limit)
+            if self.gate.open:
+                await self._wait_for_round_time()
             self.ground = self.position[2]
             try:
                 await self.action.arm()
@@ -406,6 +412,12 @@ class Vehicle:
                 await self.sleep(0.5)
         await self.wait("the autopilot to report that it is armed", lambda: self.armed, limit)
         self.say("armed")
+
+    async def _wait_for_round_time(self) -> None:
+        """Let simulated flights begin at a multiple of ARMING_INTERVAL, so that one seed repeats closely."""
+        end = math.ceil(self.time / ARMING_INTERVAL) * ARMING_INTERVAL
+        limit = end - self.time + 1.0
+        await self.wait("a round time to arm at", lambda: self.time >= end, limit)
 
     async def take_off(self, height: float) -> None:
         """Take off to ``height`` m over the ground and wait until the vehicle holds there.
