@@ -18,9 +18,9 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 LAWS = ["hector_pid", "lee"]
 Floats = NDArray[np.float64]
-SIX, EIGHT = (
+THREE, SIX, EIGHT = (
     WorldSpecification(wind=WindSpecification(steady=SteadyWind(speed=speed, direction=30.0)))
-    for speed in (6.0, 8.0)
+    for speed in (3.0, 6.0, 8.0)
 )
 """m/s; the AirRobot's paper holds its position in up to 8 m/s."""
 
@@ -71,13 +71,20 @@ def test_every_airframe_recovers_from_an_upset_of_thirty_degrees(law: str) -> No
     assert bench.errors().max() < 0.1
 
 
+STEADY = [name for name in NAMES if name != "typhoon_h480"]
+"""All but the one whose rotors, by Gazebo's coefficient, drag with 28 N in 8 m/s: more than its weight."""
+
+
 @pytest.mark.parametrize("law", LAWS)
-def test_every_airframe_holds_its_place_in_eight_metres_a_second_of_wind(law: str) -> None:
-    bench = Bench(NAMES, law, EIGHT)
+@pytest.mark.parametrize(("names", "world"), [(STEADY, EIGHT), (["typhoon_h480"], THREE)], ids=["8", "3"])
+def test_every_airframe_holds_its_place_in_wind(
+    law: str, names: list[str], world: WorldSpecification
+) -> None:
+    bench = Bench(names, law, world)
     bench.take_off(seconds=25.0)
     log = bench.run(5.0)
     away = np.linalg.norm(log["position"] - bench.setpoints["position"], axis=2)
-    assert dict(zip(NAMES, away.max(axis=0) < 0.1, strict=True)) == dict.fromkeys(NAMES, True)
+    assert dict(zip(names, away.max(axis=0) < 0.1, strict=True)) == dict.fromkeys(names, True)
     assert bench.tilts().min() > math.radians(2.0)
 
 
@@ -264,8 +271,9 @@ def test_integrators_do_not_wind_up_while_the_vehicle_is_held(law: str) -> None:
     ("names", "world"),
     [
         # In 8 m/s hector leans by 27 deg; between its narrow feet it then falls over onto an arm.
-        ([name for name in NAMES if name != "hector"], EIGHT),
+        ([name for name in STEADY if name != "hector"], EIGHT),
         (["hector"], SIX),
+        (["typhoon_h480"], THREE),
     ],
 )
 def test_a_landing_in_wind_ends_upright_on_the_feet_with_the_thrust_gone(

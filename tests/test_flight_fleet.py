@@ -143,9 +143,12 @@ def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) 
         "vehicles:\n  - {airframe: iris, autopilot: builtin, controller: lie}\n"
         "  - {airframe: iris, autopilot: builtin, count: 3, mission: gone.plan}\n"
     )
+    with pytest.raises(ConfigurationError, match=r"line 3: .*gone.plan: no such mission file"):
+        load_scenario(file, Choices())
+    (tmp_path / "gone.plan").write_bytes((MISSIONS / "square.plan").read_bytes())
     with pytest.raises(ConfigurationError) as caught:
         load_scenario(file, Choices(instance=253, speed=-1.0)).check()
-    for words in ("there is no 'lie'", "gone.plan: no such mission", "255 is not within", "--speed"):
+    for words in ("there is no 'lie'", "255 is not within", "--speed"):
         assert words in str(caught.value)
 
 

@@ -61,7 +61,7 @@ class Pair:
     def end(self) -> list[tuple[str, float | int | None]]:
         """All calls, once the mission has closed its end."""
         self.mission._end()
-        assert self.simulation.ready.wait(10.0)
+        assert self.simulation.ended.wait(10.0)
         return self.limits.calls
 
 
@@ -184,8 +184,9 @@ def test_a_mission_that_does_not_use_the_gate_is_slow_until_its_vehicles_are_arm
 
     asyncio.run(mission())
     silent.start()
-    assert silent.ready.wait(10.0)
+    assert silent.ended.wait(10.0)
     silent.look(armed=False)
+    assert not silent.ready.is_set()
     assert limits.calls[-1] == RELEASE, "nor is one that has ended"
 
 

@@ -582,10 +582,9 @@ class FleetSession:
             return
         mission = self._mission = self._start_common_mission(self.fleet.mission)
         assert mission.gate is not None
-        while not mission.gate.ready.wait(TICK):
-            if mission.poll() is not None:
-                break
-        if mission.poll() is not None:
+        while not mission.gate.ready.wait(TICK) and mission.poll() is None:
+            pass
+        if not mission.gate.ready.is_set():
             raise UserError(mission.reason())
 
     def _look_for_lost(self) -> None:

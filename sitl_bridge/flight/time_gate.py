@@ -227,7 +227,8 @@ class MissionGate:
 
     Attributes:
         mission_end: file descriptor that the mission inherits.
-        ready: set once the mission has loaded and compiled what it needs, or has ended.
+        ready: set once the mission has loaded and compiled what it needs.
+        ended: set once the mission has closed its end.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -236,7 +237,7 @@ class MissionGate:
         self.mission_end = self._there.fileno()
         self.ready = threading.Event()
         self._announced = False
-        self._ended = False
+        self.ended = threading.Event()
         self._may_fly = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="time gate", daemon=True)
@@ -266,7 +267,7 @@ class MissionGate:
     def look(self, *, armed: bool) -> None:
         """Adapt the speed to whether all vehicles of the mission are armed."""
         with self._lock:
-            if not self._announced and not self._ended:
+            if not self._announced and not self.ended.is_set():
                 self._limits.at_most(math.inf if armed else UNANNOUNCED_SPEED)
 
     def _listen(self) -> None:
@@ -277,9 +278,8 @@ class MissionGate:
                     with contextlib.suppress(ValueError):  # nothing that could be followed
                         self._take(message.decode("ascii").split())
             with self._lock:
-                self._ended = True
+                self.ended.set()
                 self._limits.release()
-            self.ready.set()
 
     def _take(self, words: list[str]) -> None:
         match words:
