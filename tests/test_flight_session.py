@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,15 @@ def test_speeds_are_factors_or_max() -> None:
             parse_speed(text)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handling of Ctrl-C; a shell starts programs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_inside_an_unbroken_block_comes_after_it() -> None:
     done = []
 
