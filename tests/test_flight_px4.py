@@ -76,7 +76,7 @@ def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_two(directory: Path, parameters: dict[str, int | float]) -> Path:
-        lost = ("MPC_THR_HOVER", "CA_ROTOR1_PX")
+        lost = ("RTL_TIME_MARGIN", "CA_ROTOR1_PX")
         return write_startup_files(directory, {n: v for n, v in parameters.items() if n not in lost})
 
     monkeypatch.setattr("sitl_bridge.px4.process.write_startup_files", without_two)
@@ -85,8 +85,8 @@ def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_
     outcome, _ = session.conclude()
     assert "2 of 1" in outcome.reason
     assert "parameters did not reach PX4" in outcome.reason
+    assert "RTL_TIME_MARGIN is 100, not" in outcome.reason
     assert "CA_ROTOR1_PX is -0.1515, not" in outcome.reason
-    assert "MPC_XY_CRUISE is 5, not" in outcome.reason
     assert float(np.ptp(read_truth(session.directory.truth)["position_down"])) < 0.1, (
         "it stayed on the ground"
     )

@@ -33,6 +33,7 @@ def test_a_value_of_another_kind_or_size_is_named_with_both() -> None:
     reader = ReadBack({"MC_ROLL_P": 6.5, "CA_ROTOR_COUNT": 6})
     reader.requests(0.0)
     reader.take(answer("MC_ROLL_P", 4.0), 0.0)
+    assert reader.fault() == "", "not all have been compared"
     reader.take(answer("CA_ROTOR_COUNT", 4), 0.0)
     assert reader.fault() == (
         "2 of 2 parameters did not reach PX4: MC_ROLL_P is 4, not 6.5, CA_ROTOR_COUNT is 4, not 6"

@@ -107,7 +107,9 @@ class ReadBack:
             self.wrong[name] = has
 
     def fault(self) -> str:
-        """What did not arrive, in one sentence; empty where everything did."""
+        """What did not arrive, in one sentence; empty where all did, and until all has been compared."""
+        if not self.done:
+            return ""
         parts = []
         if self.wrong:
             found = [
