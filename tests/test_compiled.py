@@ -52,7 +52,7 @@ def test_a_kernel_answers_alike_to_python_and_to_kernels() -> None:
 def test_literal_arguments_make_no_further_specialisation() -> None:
     _sum_of_two(np.zeros(3), 2)
     dispatcher: Any = _scaled
-    assert len(dispatcher._part.signatures) == 1
+    assert len(dispatcher._part.signatures) <= 1, "none where it came from the cache"
 
 
 def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
@@ -188,12 +188,13 @@ def test_the_digest_covers_every_file_that_goes_into_kernels() -> None:
     assert not {"main.py", "plan.py", "yaml_file.py"} & names
 
 
-def test_only_a_compilation_is_announced() -> None:
+def test_only_a_compilation_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     with announced(told.append, after=0.0):
         _scaled(np.zeros(3), 1, 1.0)
         time.sleep(0.05)
     assert told == []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 
     @compiled
     def new(x: float) -> float:

@@ -103,7 +103,16 @@ def parameters_for(
     Raises:
         UserError: for an airframe that cannot hover.
     """
-    world = world or World()
+    try:
+        return _derived(airframe, world or World(), speed, battery_over_mavlink)
+    except (ArithmeticError, ValueError) as error:
+        raise UserError(
+            f"{airframe.name}: no PX4 parameters follow from its figures ({error}); compare thrust, torque,"
+            " motor and inertia with those of a similar airframe"
+        ) from error
+
+
+def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     result = performance(airframe.record, density, float(environment["gravity"]))
