@@ -219,7 +219,7 @@ class Aircraft:
 
     @property
     def parameters_pending(self) -> bool:
-        """Whether PX4 has not been asked for all parameters it was given."""
+        """Whether PX4 has not yet confirmed all parameters it was given."""
         read_back = self.monitor.read_back
         return read_back is not None and not read_back.done
 
