@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sitl_bridge.flight.fleet_script import Member, all_of, connected, fleet_command_line, run_fleet
-from sitl_bridge.flight.script import positive
-from sitl_bridge.flight.vehicle import MissionFailedError
+from sitl_bridge.offboard.fleet_script import Member, all_of, connected, fleet_command_line, run_fleet
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.offboard.mission_script import positive
 
 
 async def hover(member: Member, options: argparse.Namespace) -> None:

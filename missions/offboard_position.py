@@ -9,9 +9,9 @@ import sys
 
 from mavsdk.plugins.offboard import PositionNedYaw
 
-from sitl_bridge.flight.offboard import OffboardControl
-from sitl_bridge.flight.script import command_line, positive, run
-from sitl_bridge.flight.vehicle import Vehicle
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
+from sitl_bridge.offboard.mission_script import command_line, positive, run
+from sitl_bridge.offboard.setpoint_stream import OffboardControl
 
 # m north, m east, m up, deg yaw; relative to where the vehicle stands
 POINTS = [

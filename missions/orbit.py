@@ -10,8 +10,8 @@ import sys
 
 from mavsdk.plugins.action import OrbitYawBehavior
 
-from sitl_bridge.flight.script import command_line, positive, run
-from sitl_bridge.flight.vehicle import Vehicle
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
+from sitl_bridge.offboard.mission_script import command_line, positive, run
 
 
 async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:

@@ -26,18 +26,21 @@ from typing import Any
 import numpy as np
 import psutil
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.stack import TICK
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import NICENESS
 from sitl_bridge.bus.bus import Bus
-from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.avoidance.closed_loop import fly
-from sitl_bridge.flight.avoidance.scenario import load_scenario
-from sitl_bridge.flight.formation.quick import fly_quick
-from sitl_bridge.flight.formation.scenario import (
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.px4.airframe_parameters import parameters_for
+from sitl_bridge.px4.find import Px4Build, find_px4
+from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.swarm.avoidance.avoidance_specification import load_scenario
+from sitl_bridge.swarm.avoidance.closed_loop import fly
+from sitl_bridge.swarm.formation.formation_specification import (
     FormationSpecification,
     LimitsSpecification,
     MoveLimits,
@@ -47,11 +50,8 @@ from sitl_bridge.flight.formation.scenario import (
     Waypoint,
     plan_formation,
 )
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.find import Px4Build, find_px4
-from sitl_bridge.px4.parameters import parameters_for
-from sitl_bridge.px4.process import Px4Process
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.swarm.quick_simulation import fly_quick
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -408,7 +408,7 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 STARTER = """
 import time
 begin = time.time()
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World

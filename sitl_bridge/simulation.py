@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import MAX_ROTORS, STATE
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, hull, interact
+from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.errors import UserError
-from sitl_bridge.random_streams import stream
-from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.layout import START, WIND_STATE
+from sitl_bridge.world.records import START, WIND_STATE
 from sitl_bridge.world.wind import wind_velocity
 
 if TYPE_CHECKING:

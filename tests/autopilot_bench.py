@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.allocation import allocate, allocation_record, density_at
+from sitl_bridge.autopilot.control.allocation import allocate, allocation_record, density_at
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.compiled import compiled
-from sitl_bridge.config.airframe import Airframe, load_airframe
-from sitl_bridge.dynamics.layout import OCV_POINTS, STATE
+from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.dynamics.performance import hover
+from sitl_bridge.dynamics.records import OCV_POINTS, STATE
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 DT = 0.004

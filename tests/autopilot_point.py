@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.autopilot import layout
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
-from sitl_bridge.autopilot.mission import MissionItem
-from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 PERIOD = 50_000  # us
 LATITUDE, LONGITUDE, ALTITUDE = 47.397742, 8.545594, 488.0
 METRES_PER_DEGREE = 111_195.0  # sphere of 6,371 km
 ALL_VALID = (
-    layout.ATTITUDE | layout.HEADING | layout.HEIGHT | layout.VELOCITY | layout.POSITION | layout.GLOBAL
+    records.ATTITUDE | records.HEADING | records.HEIGHT | records.VELOCITY | records.POSITION | records.GLOBAL
 )
 GRAVITY = 9.80665
 HOVER = 0.5
@@ -43,8 +43,8 @@ class Point:
         self.roll = 0.0
         self.valid = ALL_VALID
         self.eph = 0.3
-        self.estimate: Any = np.zeros((), layout.ESTIMATE)[()]
-        self.setpoint: Any = np.zeros((), layout.SETPOINT)[()]
+        self.estimate: Any = np.zeros((), records.ESTIMATE)[()]
+        self.setpoint: Any = np.zeros((), records.SETPOINT)[()]
         self.thrust = 0.0
         self.station = True
         self.texts: list[str] = []
@@ -132,12 +132,12 @@ class Point:
         level = int(self.setpoint["level"])
         wanted = np.zeros(3)
         weight = 0.0
-        if level == layout.TRAJECTORY:
+        if level == records.TRAJECTORY:
             wanted, weight = self._followed()
-        elif level in (layout.LEVEL_ATTITUDE, layout.LEVEL_RATES):
+        elif level in (records.LEVEL_ATTITUDE, records.LEVEL_RATES):
             weight = float(self.setpoint["thrust"]) / HOVER
             wanted = self.velocity + np.array([0.0, 0.0, GRAVITY * (1.0 - weight) * LAG])
-        if level <= layout.IDLE:
+        if level <= records.IDLE:
             wanted = self.velocity + np.array([0.0, 0.0, GRAVITY * LAG])
         self.velocity += (wanted - self.velocity) * min(1.0, dt / LAG)
         self.position += self.velocity * dt
@@ -145,7 +145,7 @@ class Point:
             self.position[2] = 0.0
             self.velocity[:2] = 0.0
             self.velocity[2] = min(self.velocity[2], 0.0)
-            if level == layout.TRAJECTORY and weight < 1.0:
+            if level == records.TRAJECTORY and weight < 1.0:
                 self.velocity[2] = 0.0
         self.thrust = max(0.0, min(1.0, weight * HOVER))
 

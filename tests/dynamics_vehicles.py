@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import MOTOR_DC, STATE, VEHICLE
+from sitl_bridge.dynamics.records import MOTOR_DC, STATE, VEHICLE
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
-from sitl_bridge.world.layout import ENVIRONMENT
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.world.records import ENVIRONMENT
 
 Floats = NDArray[np.float64]
 Record = NDArray[np.void]

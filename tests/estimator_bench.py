@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.estimator import ESTIMATOR, estimator_record, update
-from sitl_bridge.autopilot.layout import ESTIMATE, MEASUREMENT
-from sitl_bridge.compiled import compiled
-from sitl_bridge.config.airframe import Airframe
-from sitl_bridge.dynamics.layout import STATE
-from sitl_bridge.random_streams import stream
-from sitl_bridge.sensors import layout as kinds
-from sitl_bridge.sensors.layout import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.autopilot.estimation.estimator import ESTIMATOR, estimator_record, update
+from sitl_bridge.autopilot.records import ESTIMATE, MEASUREMENT
+from sitl_bridge.dynamics.records import STATE
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.sensors import records as kinds
+from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import sample_sensors, start_sensor
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
 STEP = 4000

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
-from sitl_bridge.child_process import ChildProcess
-from sitl_bridge.config.airframe import Airframe, load_airframe
-from sitl_bridge.flight.formation.patterns import closest_pair
-from sitl_bridge.flight.formation.quick import Result
-from sitl_bridge.flight.formation.scenario import FormationPlan
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.parameters import parameters_for
-from sitl_bridge.px4.process import Px4Process
+from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan
+from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.quick_simulation import Result
+from sitl_bridge.system.child_process import ChildProcess
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.world import World
 
 Array: TypeAlias = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout, mission, modes
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import (
     ACCEPTED,
     DENIED,
@@ -30,9 +30,10 @@ from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
 from sitl_bridge.autopilot.mavlink.telemetry import Source
 from sitl_bridge.autopilot.mavlink.wire import Reader
-from sitl_bridge.autopilot.mission import MissionFault, MissionItem
-from sitl_bridge.autopilot.parameters import Parameters
-from sitl_bridge.autopilot.tasks.orbit import Circle
+from sitl_bridge.autopilot.modes import flight_modes, mission_items
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
+from sitl_bridge.autopilot.modes.tasks.orbit import Circle
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 ZURICH = (47.397742, 8.545594, 488.0)
 SENSORS = (
@@ -49,7 +50,7 @@ class ObedientCommander:
 
     def __init__(self) -> None:
         self.parameters = Parameters()
-        self.mode = self.intended = modes.AUTO_LOITER
+        self.mode = self.intended = flight_modes.AUTO_LOITER
         self.orbit = SimpleNamespace(circle=Circle(3.0, 4.0, -10.0, 20.0, -2.0))
         self.follow = SimpleNamespace(report=lambda _place, _velocity, _now: None)
         self.armed = False
@@ -63,7 +64,7 @@ class ObedientCommander:
         self.mission_current = 0
         self.texts: deque[tuple[int, str]] = deque()
         self.reached: deque[int] = deque()
-        self.mode_changes: deque[modes.Mode] = deque()
+        self.mode_changes: deque[flight_modes.Mode] = deque()
         self.commands: list[tuple[int, tuple[float, ...]]] = []
         self.targets: list[OffboardTarget] = []
         self.sticks: list[tuple[float, float, float, float]] = []
@@ -82,11 +83,11 @@ class ObedientCommander:
             self.armed = params[0] == 1
             return ACCEPTED
         if command == mavlink.MAV_CMD_DO_SET_MODE:
-            mode = modes.mode_of(int(params[1]), int(params[2]))
+            mode = flight_modes.mode_of(int(params[1]), int(params[2]))
             self.mode = mode or self.mode
             return ACCEPTED if mode else DENIED
         if command == mavlink.MAV_CMD_MISSION_START:
-            self.mode = modes.AUTO_MISSION
+            self.mode = flight_modes.AUTO_MISSION
             return ACCEPTED
         return UNSUPPORTED
 
@@ -106,16 +107,16 @@ class ObedientCommander:
         self.battery_state = BatteryState(voltage, current, remaining, now)
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("mission", mission.MISSION, items)
+        return self._set("mission", mission_items.MISSION, items)
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("fence", mission.FENCE, items)
+        return self._set("fence", mission_items.FENCE, items)
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("rally", mission.RALLY, items)
+        return self._set("rally", mission_items.RALLY, items)
 
     def _set(self, name: str, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
-        fault = mission.check_transfer(items, kind)
+        fault = mission_items.check_transfer(items, kind)
         if fault is None:
             setattr(self, name, tuple(items))
         else:
@@ -131,7 +132,7 @@ class ObedientCommander:
 
 def source(system_id: int = 1) -> Source:
     """A vehicle that hovers 10 m over Zurich, 3 m north and 4 m east of home."""
-    estimate = np.zeros((), layout.ESTIMATE)
+    estimate = np.zeros((), records.ESTIMATE)
     estimate["valid"] = (1 << 6) - 1
     estimate["attitude"] = (math.cos(0.25), 0.0, 0.0, math.sin(0.25))  # yaw 0.5 rad
     estimate["position"] = (3.0, 4.0, -10.0)
@@ -139,13 +140,13 @@ def source(system_id: int = 1) -> Source:
     estimate["origin"] = (math.radians(ZURICH[0]), math.radians(ZURICH[1]), ZURICH[2])
     estimate["position_deviation"] = (0.3, 0.4, 0.6)
     estimate["height_above_ground"] = math.nan
-    setpoint = np.zeros((), layout.SETPOINT)
-    setpoint["level"] = layout.TRAJECTORY
+    setpoint = np.zeros((), records.SETPOINT)
+    setpoint["level"] = records.TRAJECTORY
     setpoint["position"] = (3.0, 4.0, math.nan)
     setpoint["velocity"] = (math.nan, math.nan, 0.5)
     setpoint["acceleration"] = math.nan
     setpoint["yaw_rate"] = math.nan
-    measurement = np.zeros((), layout.MEASUREMENT)
+    measurement = np.zeros((), records.MEASUREMENT)
     measurement["accelerometer"] = (0.0, 0.0, -9.81)
     measurement["magnetometer"] = (21e-6, 1e-6, 43e-6)
     measurement["pressure"] = 95600.0

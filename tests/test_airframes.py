@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.config.airframe import figure_paths, load_airframe
 from sitl_bridge.dynamics.performance import performance
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import figure_paths, load_airframe
 from sitl_bridge.world.world import World
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))

@@ -20,11 +20,13 @@ from autopilot_point import (
     place,
 )
 
-from sitl_bridge.autopilot import checks, commands, layout, modes
+from sitl_bridge.autopilot import records, vehicle_commands
 from sitl_bridge.autopilot.commander import OffboardTarget
-from sitl_bridge.autopilot.geography import Projection
-from sitl_bridge.autopilot.parameters import BUILT_IN, Parameters
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.safety import arming_checks
+from sitl_bridge.autopilot.stack_parameters import BUILT_IN, Parameters
 from sitl_bridge.errors import UserError
+from sitl_bridge.world.geography import Projection
 
 ACCEPTED, REJECTED, DENIED, UNSUPPORTED = 0, 1, 2, 3  # MAV_RESULT
 TAKEOFF, LAND, RETURN, SET_MODE, ARM, REPOSITION, ORBIT = 22, 21, 20, 176, 400, 192, 34
@@ -40,7 +42,7 @@ def set_mode(point: Point, main: int, sub: int = 0) -> int:
 
 def test_an_estimate_that_is_not_there_keeps_it_from_arming_and_is_named() -> None:
     point = Point()
-    point.valid = layout.ATTITUDE | layout.HEIGHT
+    point.valid = records.ATTITUDE | records.HEIGHT
     point.run(1.0)
     assert point.do(ARM, 1.0) == REJECTED
     assert not point.commander.armed
@@ -55,13 +57,13 @@ def test_prearm_bit_follows_what_keeps_it_from_arming() -> None:
     point = Point()
     point.valid = 0
     point.run(0.5)
-    assert not point.commander.health_bits.healthy & checks.PREARM
+    assert not point.commander.health_bits.healthy & arming_checks.PREARM
     assert point.commander.system_status == 0  # MAV_STATE_UNINIT
-    point.valid = layout.ATTITUDE | layout.HEADING | layout.HEIGHT | 56
+    point.valid = records.ATTITUDE | records.HEADING | records.HEIGHT | 56
     point.run(0.5)
     bits = point.commander.health_bits
     assert bits.healthy == bits.present
-    assert bits.healthy & checks.PREARM
+    assert bits.healthy & arming_checks.PREARM
     assert point.commander.system_status == 3  # MAV_STATE_STANDBY
 
 
@@ -148,11 +150,11 @@ def test_disarming_in_the_air_is_refused_unless_forced() -> None:
     point = Point().airborne()
     assert point.do(ARM, 0.0) == REJECTED
     point.step()
-    assert point.setpoint["level"] == layout.TRAJECTORY
+    assert point.setpoint["level"] == records.TRAJECTORY
     assert point.do(ARM, 0.0, FORCE) == ACCEPTED
     point.step()
     assert not point.commander.armed
-    assert point.setpoint["level"] == layout.OFF
+    assert point.setpoint["level"] == records.OFF
     assert "Disarming denied: not landed" in point.texts
 
 
@@ -166,7 +168,7 @@ def test_flight_termination_stops_the_motors_for_good() -> None:
     point.airborne()
     assert point.do(185, 1.0) == ACCEPTED
     point.step()
-    assert point.setpoint["level"] == layout.OFF
+    assert point.setpoint["level"] == records.OFF
     assert point.commander.system_status == 8  # MAV_STATE_FLIGHT_TERMINATION
     assert set_mode(point, 4, 3) == REJECTED
     point.until(lambda: not point.commander.armed, 6.0)
@@ -179,25 +181,25 @@ def test_flight_termination_stops_the_motors_for_good() -> None:
     ("mode", "custom_mode"),
     [
         # px4_custom_mode.h: main mode in bits 16..23, sub mode in bits 24..31
-        (modes.MANUAL, 1 << 16),
-        (modes.ALTITUDE_CONTROL, 2 << 16),
-        (modes.POSITION_CONTROL, 3 << 16),
-        (modes.ORBIT, 3 << 16 | 1 << 24),
-        (modes.AUTO_TAKEOFF, 4 << 16 | 2 << 24),
-        (modes.AUTO_LOITER, 4 << 16 | 3 << 24),
-        (modes.AUTO_MISSION, 4 << 16 | 4 << 24),
-        (modes.AUTO_RTL, 4 << 16 | 5 << 24),
-        (modes.AUTO_LAND, 4 << 16 | 6 << 24),
-        (modes.DESCEND, 4 << 16 | 6 << 24),
-        (modes.ACRO, 5 << 16),
-        (modes.OFFBOARD, 6 << 16),
-        (modes.STABILIZED, 7 << 16),
+        (flight_modes.MANUAL, 1 << 16),
+        (flight_modes.ALTITUDE_CONTROL, 2 << 16),
+        (flight_modes.POSITION_CONTROL, 3 << 16),
+        (flight_modes.ORBIT, 3 << 16 | 1 << 24),
+        (flight_modes.AUTO_TAKEOFF, 4 << 16 | 2 << 24),
+        (flight_modes.AUTO_LOITER, 4 << 16 | 3 << 24),
+        (flight_modes.AUTO_MISSION, 4 << 16 | 4 << 24),
+        (flight_modes.AUTO_RTL, 4 << 16 | 5 << 24),
+        (flight_modes.AUTO_LAND, 4 << 16 | 6 << 24),
+        (flight_modes.DESCEND, 4 << 16 | 6 << 24),
+        (flight_modes.ACRO, 5 << 16),
+        (flight_modes.OFFBOARD, 6 << 16),
+        (flight_modes.STABILIZED, 7 << 16),
     ],
 )
-def test_modes_have_the_numbers_of_px4(mode: modes.Mode, custom_mode: int) -> None:
+def test_modes_have_the_numbers_of_px4(mode: flight_modes.Mode, custom_mode: int) -> None:
     assert mode.custom_mode == custom_mode
-    if mode not in (modes.ORBIT, modes.DESCEND):
-        assert modes.mode_of_custom_mode(custom_mode) is mode
+    if mode not in (flight_modes.ORBIT, flight_modes.DESCEND):
+        assert flight_modes.mode_of_custom_mode(custom_mode) is mode
 
 
 def test_unknown_modes_are_refused() -> None:
@@ -211,7 +213,7 @@ def test_a_mode_that_cannot_be_flown_is_refused_in_the_air() -> None:
     assert set_mode(point, 4, 4) == REJECTED  # there is no mission
     assert set_mode(point, 3) == REJECTED  # there are no sticks
     point.step()
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert "Switching to Mission is currently not available" in point.texts
 
 
@@ -228,12 +230,12 @@ def test_take_off_climbs_to_the_height_of_its_parameter_and_holds() -> None:
     assert point.do(TAKEOFF) == ACCEPTED
     assert point.do(ARM, 1.0) == ACCEPTED
     point.step()
-    assert point.commander.mode is modes.AUTO_TAKEOFF
+    assert point.commander.mode is flight_modes.AUTO_TAKEOFF
     climbs: list[float] = []
 
     def there() -> bool:
         climbs.append(-float(point.velocity[2]))
-        return point.commander.mode is modes.AUTO_LOITER
+        return point.commander.mode is flight_modes.AUTO_LOITER
 
     point.until(there, 30.0)
     point.run(5.0)
@@ -248,7 +250,7 @@ def test_take_off_goes_to_the_altitude_of_the_command() -> None:
     point.do(TAKEOFF, at={7: ALTITUDE + 6.0})
     point.do(ARM, 1.0)
     point.step()
-    point.until(lambda: point.commander.mode is modes.AUTO_LOITER, 30.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_LOITER, 30.0)
     point.run(5.0)
     assert point.height == pytest.approx(6.0, abs=0.1)
 
@@ -258,9 +260,9 @@ def test_motors_only_idle_until_they_have_spun_up() -> None:
     point.do(TAKEOFF)
     point.do(ARM, 1.0)
     point.step()
-    assert point.setpoint["level"] == layout.IDLE
+    assert point.setpoint["level"] == records.IDLE
     # COM_SPOOLUP_TIME
-    assert point.until(lambda: point.setpoint["level"] == layout.TRAJECTORY, 5.0) == pytest.approx(
+    assert point.until(lambda: point.setpoint["level"] == records.TRAJECTORY, 5.0) == pytest.approx(
         1.0, abs=0.15
     )
     # thrust is built up from nothing: at first the whole weight is to be felt
@@ -284,7 +286,7 @@ def test_landing_slows_down_near_the_ground_and_disarms() -> None:
     # COM_DISARM_LAND
     assert point.until(lambda: not point.commander.armed, 5.0) == pytest.approx(2.0, abs=0.15)
     assert point.texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
 
 
 def test_a_vehicle_that_hovers_never_counts_as_landed() -> None:
@@ -373,7 +375,7 @@ def test_goto_flies_to_a_place_and_looks_where_it_is_told() -> None:
     assert point.position == pytest.approx((20.0, -10.0, -12.0), abs=0.1)
     assert point.yaw == pytest.approx(1.0, abs=0.01)
     assert fastest == pytest.approx(2.0, abs=0.1)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
 
 
 def test_goto_without_the_mode_flag_is_not_supported() -> None:
@@ -451,7 +453,7 @@ def offboard(point: Point, target: OffboardTarget) -> Point:
     stream(point, target, 0.5)
     assert set_mode(point, 6) == ACCEPTED
     stream(point, target, 0.1)
-    assert point.commander.mode is modes.OFFBOARD
+    assert point.commander.mode is flight_modes.OFFBOARD
     return point
 
 
@@ -495,7 +497,7 @@ def test_offboard_takes_off_towards_a_position_above() -> None:
     offboard(point, ground)
     assert point.do(ARM, 1.0) == ACCEPTED
     stream(point, ground, 3.0)
-    assert point.setpoint["level"] == layout.IDLE
+    assert point.setpoint["level"] == records.IDLE
     stream(point, OffboardTarget(position=(3.0, -2.0, -5.0), yaw=0.5), 15.0)
     assert point.position == pytest.approx((3.0, -2.0, -5.0), abs=0.1)
 
@@ -525,7 +527,7 @@ def test_offboard_trajectories_reach_the_controller_as_they_are(
     target: OffboardTarget, fields: dict[str, object]
 ) -> None:
     point = offboard(Point().airborne(), target)
-    assert point.setpoint["level"] == layout.TRAJECTORY
+    assert point.setpoint["level"] == records.TRAJECTORY
     for name in ("position", "velocity", "acceleration", "yaw", "yaw_rate"):
         nothing = math.nan if name.startswith("yaw") else (math.nan,) * 3
         assert point.setpoint[name] == pytest.approx(fields.get(name, nothing), nan_ok=True)
@@ -543,11 +545,11 @@ def test_offboard_velocity_of_the_body_turns_with_the_heading() -> None:
 def test_offboard_attitude_and_rates_go_with_thrust() -> None:
     tilt = (math.cos(0.05), math.sin(0.05), 0.0, 0.0)
     point = offboard(Point().airborne(), OffboardTarget(attitude=tilt, thrust=0.5, yaw_rate=0.1))
-    assert point.setpoint["level"] == layout.LEVEL_ATTITUDE
+    assert point.setpoint["level"] == records.LEVEL_ATTITUDE
     assert point.setpoint["attitude"] == pytest.approx(tilt)
     assert point.setpoint["thrust"] == 0.5
     stream(point, OffboardTarget(angular_velocity=(0.1, 0.2, 0.3), thrust=0.4), 0.1)
-    assert point.setpoint["level"] == layout.LEVEL_RATES
+    assert point.setpoint["level"] == records.LEVEL_RATES
     assert point.setpoint["angular_velocity"] == pytest.approx((0.1, 0.2, 0.3))
     assert point.setpoint["thrust"] == 0.4
 
@@ -653,9 +655,9 @@ def test_yaw_stick_turns_the_heading() -> None:
 def test_sticks_take_over_from_automatic_flight() -> None:
     point = Point().airborne()
     fly_by_hand(point, 0.5)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     fly_by_hand(point, 0.2, pitch=0.5)  # more than COM_RC_STICK_OV
-    assert point.commander.mode is modes.POSITION_CONTROL
+    assert point.commander.mode is flight_modes.POSITION_CONTROL
     assert "Pilot took over using sticks" in point.texts
 
 
@@ -670,7 +672,7 @@ def test_injected_failures_are_listed_by_kind_and_instance() -> None:
     assert point.commander.failures["magnetometer"] == {1: "stuck"}
     point.run(0.2)
     assert "Gps failure" in point.commander.arming_problems
-    assert not point.commander.health_bits.healthy & checks.GPS
+    assert not point.commander.health_bits.healthy & arming_checks.GPS
     assert point.do(420, 4.0, 0.0, 0.0) == ACCEPTED  # GPS ok
     assert "gps" not in point.commander.failures
     assert point.do(420, 101.0, 1.0, 9.0) == DENIED  # a ninth motor
@@ -694,7 +696,7 @@ def test_parameters_refuse_what_they_cannot_take() -> None:
 
 
 def test_every_parameter_does_something() -> None:
-    sources = Path(modes.__file__).parent
+    sources = Path(flight_modes.__file__).parent
     text = "".join(path.read_text() for path in sources.rglob("*.py") if path.name != "parameters.py")
     assert [info.name for info in BUILT_IN if f'"{info.name}"' not in text] == []
 
@@ -750,7 +752,9 @@ def test_malformed_commands_are_answered_and_break_nothing() -> None:
     point = Point().airborne()
     point.commander.set_mission([item(0, 16, 20.0), item(1, 16, 20.0, 20.0)])
     for _ in range(1500):
-        command = int(random.choice(sorted({*commands.HANDLERS, 16, 999}))) if random.random() < 0.9 else -1
+        command = (
+            int(random.choice(sorted({*vehicle_commands.HANDLERS, 16, 999}))) if random.random() < 0.9 else -1
+        )
         params = [float(random.choice(strange)) for _ in range(7)]
         assert point.commander.command(command, params, point.now) in results
         point.step()
@@ -786,19 +790,19 @@ def test_a_mission_may_follow_a_take_off() -> None:
     point.commander.set_mission([item(0, 16, 20.0)])
     point.do(TAKEOFF)
     point.do(ARM, 1.0)
-    point.until(lambda: point.commander.mode is modes.AUTO_MISSION, 30.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_MISSION, 30.0)
 
 
 def test_home_is_set_in_the_air_where_that_is_allowed() -> None:
     for allowed in (0, 1):
         point = Point(COM_HOME_IN_AIR=allowed)
-        point.valid &= ~layout.GLOBAL
+        point.valid &= ~records.GLOBAL
         point.run(1.0)
         offboard(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0))
         assert point.do(ARM, 1.0) == ACCEPTED
         stream(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0), 8.0)
         assert point.commander.home is None
-        point.valid |= layout.GLOBAL
+        point.valid |= records.GLOBAL
         stream(point, OffboardTarget(velocity=(0.0, 0.0, 0.0), yaw=0.0), 1.0)
         assert (point.commander.home is not None) == bool(allowed)
 
@@ -806,5 +810,5 @@ def test_home_is_set_in_the_air_where_that_is_allowed() -> None:
 def test_sticks_are_ignored_where_they_are_turned_off() -> None:
     point = Point(COM_RC_IN_MODE=4).airborne()
     fly_by_hand(point, 0.5, pitch=1.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert set_mode(point, 3) == REJECTED

@@ -10,10 +10,11 @@ from autopilot_point import ALTITUDE, LATITUDE, LONGITUDE, Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitl_bridge.autopilot import commands, mission, modes
-from sitl_bridge.autopilot.facts import OffboardTarget
-from sitl_bridge.autopilot.mission import MissionItem
-from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot import vehicle_commands
+from sitl_bridge.autopilot.commander_data import OffboardTarget
+from sitl_bridge.autopilot.modes import flight_modes, mission_items
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.errors import UserError
 
 RESULTS = range(7)  # MAV_RESULT
@@ -30,7 +31,7 @@ vectors = st.tuples(numbers, numbers, numbers)
 
 orders = st.tuples(
     st.just("command"),
-    st.one_of(st.sampled_from(sorted(commands.HANDLERS)), st.integers(0, 65535)),
+    st.one_of(st.sampled_from(sorted(vehicle_commands.HANDLERS)), st.integers(0, 65535)),
     st.tuples(numbers, numbers, numbers, numbers, latitudes, longitudes, heights),
 )
 items = st.builds(
@@ -38,7 +39,7 @@ items = st.builds(
     seq=st.just(0),
     frame=st.sampled_from([0, 2, 3, 5, 6, 6, 6, 1, 255]),
     command=st.one_of(
-        st.sampled_from(sorted(mission.IN_POSITION_FRAME | mission.IN_MISSION_FRAME)),
+        st.sampled_from(sorted(mission_items.IN_POSITION_FRAME | mission_items.IN_MISSION_FRAME)),
         st.sampled_from([5000, 5001, 5002, 5003, 5004, 5100]),
         st.integers(0, 65535),
     ),
@@ -83,7 +84,9 @@ changes = st.tuples(st.just("parameter"), st.sampled_from(NAMES), numbers)
 mode_orders = st.tuples(
     st.just("command"),
     st.just(176),
-    st.sampled_from(modes.MODES).map(lambda mode: (1.0, float(mode.main), float(mode.sub), *(math.nan,) * 4)),
+    st.sampled_from(flight_modes.MODES).map(
+        lambda mode: (1.0, float(mode.main), float(mode.sub), *(math.nan,) * 4)
+    ),
 )
 script = st.lists(st.one_of(orders, plans, targets, sticks, changes, mode_orders), max_size=25)
 

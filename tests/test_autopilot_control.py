@@ -10,9 +10,9 @@ from autopilot_bench import DT, NAMES, Bench, ideally_fed
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.autopilot.layout import IDLE, LEVEL_ATTITUDE, LEVEL_RATES, OFF, TRAJECTORY
-from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.autopilot.records import IDLE, LEVEL_ATTITUDE, LEVEL_RATES, OFF, TRAJECTORY
 from sitl_bridge.errors import UserError
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from autopilot_bench import DT, Bench
 
-from sitl_bridge.autopilot.allocation import allocate
+from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.autopilot.control.layout import HECTOR_PID, LEE, USER
-from sitl_bridge.autopilot.control.user import ControllerHost, user_controller
-from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.config.airframe import Airframe, load_airframe
+from sitl_bridge.autopilot.control.records import HECTOR_PID, LEE, USER
+from sitl_bridge.autopilot.control.user_controller import ControllerHost, user_controller
+from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.world import World
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 LQR = f"{AIRFRAMES / 'controllers' / 'lqr.py'}:Lqr"
 MINE = """
-from sitl_bridge.autopilot.control.user import Controller, Wrench
+from sitl_bridge.autopilot.control.user_controller import Controller, Wrench
 class Pusher(Controller):
     def __init__(self, vehicle, share=1.0):
         super().__init__(vehicle)

@@ -12,7 +12,7 @@ from estimator_bench import Bench, Path, fly_path, rotation
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from sitl_bridge.autopilot.layout import (
+from sitl_bridge.autopilot.records import (
     ABOVE_GROUND,
     ATTITUDE,
     BARO_HEIGHT,
@@ -27,9 +27,9 @@ from sitl_bridge.autopilot.layout import (
     RANGE_HEIGHT,
     VELOCITY,
 )
-from sitl_bridge.config.airframe import Airframe, load_airframe
-from sitl_bridge.sensors import layout as kinds
-from sitl_bridge.sensors.layout import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.sensors import records as kinds
+from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 REST = 5.0

@@ -11,16 +11,16 @@ import pytest
 from estimator_bench import STEP, Bench, fly_path, product, rotation, rotation_vector
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.estimation import sources
+from sitl_bridge.autopilot.estimation import sensor_models
 from sitl_bridge.autopilot.estimation.inertial import recall, spread
-from sitl_bridge.autopilot.estimation.layout import STATES
-from sitl_bridge.autopilot.layout import (
+from sitl_bridge.autopilot.estimation.records import STATES
+from sitl_bridge.autopilot.records import (
     BARO_HEIGHT,
     FLOW_VELOCITY,
     MAGNETIC_HEADING,
     RANGE_HEIGHT,
 )
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.vehicle.airframe import load_airframe
 
 AGE = 0.12
 SIZES = np.array([1e-3] * 3 + [1e-2] * 3 + [1e-1] * 3 + [1e-3] * 3 + [1e-2] * 3 + [1e-1] * 6)
@@ -157,9 +157,9 @@ def test_a_late_fix_depends_on_the_present_errors_as_said(index: int) -> None:
         e["past_drop"][axis] += lever[3 + axis] - nominal[6 + axis] - nominal[15 + axis]
         e["past_force"][axis] -= lever[axis] - nominal[3 + axis] - nominal[18 + axis]
     for axis in range(3):
-        sources.gps_velocity_terms(e, axis)
+        sensor_models.gps_velocity_terms(e, axis)
         velocity = row(e) @ error
-        sources.gps_position_terms(e, axis)
+        sensor_models.gps_position_terms(e, axis)
         position = row(e) @ error
         # The gyroscope's bias turns the attitude within the age, which is left out, as is its lever arm.
         left_out = 0.55 * SIZES[index] if 9 <= index < 12 else 0.0
@@ -176,10 +176,10 @@ def test_a_late_fix_depends_on_the_present_errors_as_said(index: int) -> None:
 @pytest.mark.parametrize(
     ("source", "take"),
     [
-        (BARO_HEIGHT, sources.take_pressure),
-        (MAGNETIC_HEADING, sources.take_field),
-        (RANGE_HEIGHT, sources.take_range),
-        (FLOW_VELOCITY, sources.take_flow),
+        (BARO_HEIGHT, sensor_models.take_pressure),
+        (MAGNETIC_HEADING, sensor_models.take_field),
+        (RANGE_HEIGHT, sensor_models.take_range),
+        (FLOW_VELOCITY, sensor_models.take_flow),
     ],
 )
 def test_a_measurement_depends_on_the_errors_as_said(source: int, take: Any, index: int) -> None:
@@ -210,11 +210,11 @@ def test_a_measurement_depends_on_the_errors_as_said(source: int, take: Any, ind
 def _flow_rows(bench: Bench, m: Any) -> NDArray[np.float64]:
     """(2, STATES) of the flow's two axes; taking the flow leaves those of the second behind."""
     e, x = bench.estimators[0], bench.estimates[0]
-    sources.take_flow(e, x, m, FLOW_VELOCITY, 0.0)
+    sensor_models.take_flow(e, x, m, FLOW_VELOCITY, 0.0)
     second = row(e)
     matrix = rotation(e["past_attitude"])
     arm = matrix @ e["flow_position"]
     around = matrix @ np.cross(e["past_rate"], e["flow_position"])
     distance = float((e["nominal"][25] - e["past_position"][2] - arm[2]) / matrix[2, 2])
-    sources.flow_terms(e, 0, 1.0, distance, tuple(float(v) for v in np.concatenate([arm, around])))
+    sensor_models.flow_terms(e, 0, 1.0, distance, tuple(float(v) for v in np.concatenate([arm, around])))
     return np.array([row(e), second])

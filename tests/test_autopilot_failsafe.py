@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from autopilot_point import ALL_VALID, ALTITUDE, PERIOD, Point, act, item, place
 
-from sitl_bridge.autopilot import layout, modes
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import OffboardTarget
+from sitl_bridge.autopilot.modes import flight_modes
 
 SET_MODE, ARM, REPOSITION, RETURN = 176, 400, 192, 20
 VERTEX_IN, VERTEX_OUT, CIRCLE_IN, CIRCLE_OUT = 5001, 5002, 5003, 5004
@@ -40,7 +41,7 @@ def streaming(point: Point) -> Point:
         if k == 10:
             assert point.do(SET_MODE, 1.0, 6.0, 0.0) == 0
         point.step()
-    assert point.commander.mode is modes.OFFBOARD
+    assert point.commander.mode is flight_modes.OFFBOARD
     return point
 
 
@@ -55,7 +56,7 @@ def test_a_lost_ground_station_changes_nothing_by_default() -> None:
     point.station = False
     point.run(15.0)
     assert point.commander.failsafe is None
-    assert point.commander.mode in (modes.AUTO_MISSION, modes.AUTO_LOITER)
+    assert point.commander.mode in (flight_modes.AUTO_MISSION, flight_modes.AUTO_LOITER)
     assert "Connection to ground control station lost" in point.texts
 
 
@@ -64,9 +65,11 @@ def test_a_lost_ground_station_returns_where_it_is_told_to() -> None:
     point.station = False
     # COM_DL_LOSS_T 10 s, then COM_FAIL_ACT_T 5 s of hold
     assert point.until(lambda: point.commander.failsafe is not None, 20.0) == pytest.approx(10.0, abs=1.1)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert point.commander.failsafe == "GCS connection loss"
-    assert point.until(lambda: point.commander.mode is modes.AUTO_RTL, 20.0) == pytest.approx(5.0, abs=0.2)
+    assert point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 20.0) == pytest.approx(
+        5.0, abs=0.2
+    )
     assert "GCS connection loss: switching to RTL in 5 seconds" in point.texts
     point.until(lambda: not point.commander.armed, 120.0)
     assert math.hypot(*point.position[:2]) < 0.2
@@ -86,7 +89,9 @@ def test_manual_control_that_was_there_and_is_lost_returns() -> None:
     point.do(ARM, 1.0)
     sticks(point, 20.0)
     # COM_RC_LOSS_T 0.5 s and COM_FAIL_ACT_T 5 s
-    assert point.until(lambda: point.commander.mode is modes.AUTO_RTL, 10.0) == pytest.approx(5.5, abs=0.3)
+    assert point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 10.0) == pytest.approx(
+        5.5, abs=0.3
+    )
     assert point.commander.failsafe == "Manual control loss"
 
 
@@ -109,26 +114,26 @@ def test_manual_control_loss_can_be_excepted() -> None:
 def test_a_pilot_takes_over_from_a_failsafe_by_a_mode() -> None:
     point = at(Point(NAV_DLL_ACT=2).airborne(), 30.0, 0.0)
     point.station = False
-    point.until(lambda: point.commander.mode is modes.AUTO_RTL, 30.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 30.0)
     assert point.do(SET_MODE, 1.0, 4.0, 3.0) == 0
     point.run(5.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
 
 
 @pytest.mark.parametrize(
     ("action", "mode"),
     [
-        (3, modes.AUTO_RTL),
-        (4, modes.AUTO_LAND),
-        (5, modes.AUTO_LOITER),
-        (6, modes.TERMINATION),
-        (0, modes.POSITION_CONTROL),
+        (3, flight_modes.AUTO_RTL),
+        (4, flight_modes.AUTO_LAND),
+        (5, flight_modes.AUTO_LOITER),
+        (6, flight_modes.TERMINATION),
+        (0, flight_modes.POSITION_CONTROL),
     ],
 )
-def test_lost_offboard_setpoints_are_answered_as_told(action: int, mode: modes.Mode) -> None:
+def test_lost_offboard_setpoints_are_answered_as_told(action: int, mode: flight_modes.Mode) -> None:
     point = streaming(Point(COM_OBL_RC_ACT=action).airborne())
     # COM_OF_LOSS_T
-    assert point.until(lambda: point.commander.mode is not modes.OFFBOARD, 5.0) == pytest.approx(
+    assert point.until(lambda: point.commander.mode is not flight_modes.OFFBOARD, 5.0) == pytest.approx(
         1.0, abs=0.15
     )
     assert point.commander.mode is mode
@@ -147,10 +152,10 @@ def test_lost_offboard_setpoints_hold_the_place_in_position_mode() -> None:
 def test_offboard_goes_on_when_the_setpoints_come_back() -> None:
     point = streaming(Point(COM_OBL_RC_ACT=5).airborne())
     point.run(2.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     point.commander.offboard(OffboardTarget(velocity=(0.0, 0.0, 0.0)), point.now)
     point.run(0.1)
-    assert point.commander.mode is modes.OFFBOARD
+    assert point.commander.mode is flight_modes.OFFBOARD
 
 
 # ---------------------------------------------------------------------- battery
@@ -160,13 +165,15 @@ def test_the_battery_is_warned_of_then_returned_for_then_landed_for() -> None:
     point = at(Point().airborne(), 30.0, 0.0)  # COM_LOW_BAT_ACT 3
     point.commander.battery(14.0, 10.0, 0.14, point.now)
     point.run(8.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert "Low battery level, return advised" in point.texts
     point.commander.battery(13.5, 10.0, 0.069, point.now)
-    assert point.until(lambda: point.commander.mode is modes.AUTO_RTL, 10.0) == pytest.approx(5.0, abs=0.2)
+    assert point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 10.0) == pytest.approx(
+        5.0, abs=0.2
+    )
     assert point.commander.failsafe == "Critical battery level"
     point.commander.battery(13.0, 10.0, 0.049, point.now)
-    point.until(lambda: point.commander.mode is modes.AUTO_LAND, 10.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_LAND, 10.0)
     point.until(lambda: not point.commander.armed, 60.0)
 
 
@@ -176,14 +183,14 @@ def test_a_battery_does_not_recover_in_flight() -> None:
     point.run(6.0)
     point.commander.battery(15.5, 1.0, 0.5, point.now)
     point.run(2.0)
-    assert point.commander.mode is modes.AUTO_RTL
+    assert point.commander.mode is flight_modes.AUTO_RTL
 
 
 def test_the_battery_may_only_warn() -> None:
     point = Point(COM_LOW_BAT_ACT=0).airborne()
     point.commander.battery(13.0, 10.0, 0.04, point.now)
     point.run(10.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert "Emergency battery level, land immediately" in point.texts
 
 
@@ -192,9 +199,9 @@ def test_the_battery_may_only_warn() -> None:
 
 def test_a_lost_position_lands_while_the_velocity_is_known() -> None:
     point = at(Point().airborne(), 20.0, 0.0)
-    point.valid = ALL_VALID & ~(layout.POSITION | layout.GLOBAL)
+    point.valid = ALL_VALID & ~(records.POSITION | records.GLOBAL)
     point.run(0.2)
-    assert point.commander.mode is modes.AUTO_LAND
+    assert point.commander.mode is flight_modes.AUTO_LAND
     assert np.isnan(point.setpoint["position"]).all()
     assert point.setpoint["velocity"][:2] == pytest.approx((0.0, 0.0))
     point.until(lambda: not point.commander.armed, 60.0)
@@ -203,9 +210,9 @@ def test_a_lost_position_lands_while_the_velocity_is_known() -> None:
 
 def test_a_lost_velocity_descends_level() -> None:
     point = at(Point().airborne(), 20.0, 0.0)
-    point.valid = layout.ATTITUDE | layout.HEADING | layout.HEIGHT
+    point.valid = records.ATTITUDE | records.HEADING | records.HEIGHT
     point.run(0.2)
-    assert point.commander.mode is modes.DESCEND
+    assert point.commander.mode is flight_modes.DESCEND
     assert point.setpoint["acceleration"][:2] == pytest.approx((0.0, 0.0))
     assert point.setpoint["velocity"][2] == pytest.approx(0.7)  # MPC_LAND_SPEED
     point.until(lambda: not point.commander.armed, 60.0)
@@ -213,9 +220,9 @@ def test_a_lost_velocity_descends_level() -> None:
 
 def test_a_lost_height_as_well_sinks_gently() -> None:
     point = Point().airborne()
-    point.valid = layout.ATTITUDE | layout.HEADING
+    point.valid = records.ATTITUDE | records.HEADING
     point.run(0.2)
-    assert point.commander.mode is modes.DESCEND
+    assert point.commander.mode is flight_modes.DESCEND
     assert np.isnan(point.setpoint["velocity"]).all()
     assert point.setpoint["acceleration"] == pytest.approx((0.0, 0.0, 0.3))
 
@@ -223,7 +230,7 @@ def test_a_lost_height_as_well_sinks_gently() -> None:
 @pytest.mark.parametrize("height", [2.5, 30.0])
 def test_a_blind_descent_ends_on_the_ground_with_the_motors_off(height: float) -> None:
     point = Point().airborne(height)
-    point.valid = layout.ATTITUDE | layout.HEADING
+    point.valid = records.ATTITUDE | records.HEADING
     # Falling at 0.3 m/s^2, and sinking at MPC_LAND_SPEED, 0.7 m/s.
     due = math.sqrt(2.0 * height / 0.3) + height / 0.7
     point.run(due - 0.5)
@@ -238,8 +245,8 @@ def test_without_an_attitude_it_terminates() -> None:
     point = Point().airborne()
     point.valid = 0
     point.run(0.2)
-    assert point.commander.mode is modes.TERMINATION
-    assert point.setpoint["level"] == layout.OFF
+    assert point.commander.mode is flight_modes.TERMINATION
+    assert point.setpoint["level"] == records.OFF
 
 
 def test_a_position_that_comes_back_lets_the_mission_go_on() -> None:
@@ -247,12 +254,12 @@ def test_a_position_that_comes_back_lets_the_mission_go_on() -> None:
     point.commander.set_mission([item(0, 16, 60.0)])
     point.do(300, 0.0)
     point.run(3.0)
-    point.valid = ALL_VALID & ~(layout.POSITION | layout.GLOBAL)
+    point.valid = ALL_VALID & ~(records.POSITION | records.GLOBAL)
     point.run(1.0)
-    assert point.commander.mode is modes.AUTO_LAND
+    assert point.commander.mode is flight_modes.AUTO_LAND
     point.valid = ALL_VALID
     point.run(0.2)
-    assert point.commander.mode is modes.AUTO_MISSION
+    assert point.commander.mode is flight_modes.AUTO_MISSION
 
 
 def test_a_lost_position_in_position_mode_falls_back_to_altitude_mode() -> None:
@@ -260,12 +267,12 @@ def test_a_lost_position_in_position_mode_falls_back_to_altitude_mode() -> None:
     sticks(point, 0.2)
     assert point.do(SET_MODE, 1.0, 3.0, 0.0) == 0
     sticks(point, 0.2)
-    point.valid = layout.ATTITUDE | layout.HEADING | layout.HEIGHT
+    point.valid = records.ATTITUDE | records.HEADING | records.HEIGHT
     sticks(point, 0.2)
-    assert point.commander.mode is modes.ALTITUDE_CONTROL
-    point.valid = layout.ATTITUDE | layout.HEADING
+    assert point.commander.mode is flight_modes.ALTITUDE_CONTROL
+    point.valid = records.ATTITUDE | records.HEADING
     sticks(point, 0.2)
-    assert point.commander.mode is modes.STABILIZED
+    assert point.commander.mode is flight_modes.STABILIZED
 
 
 def test_a_jump_of_the_estimate_does_not_make_the_vehicle_jump() -> None:
@@ -298,19 +305,19 @@ def test_an_attitude_failure_terminates_where_the_circuit_breaker_is_off() -> No
     point = Point(CBRK_FLIGHTTERM=0).airborne()
     point.roll = math.radians(70.0)
     point.run(1.0)
-    assert point.commander.mode is modes.TERMINATION
+    assert point.commander.mode is flight_modes.TERMINATION
 
 
 def test_a_failed_motor_is_answered_as_told() -> None:
     point = Point(COM_ACT_FAIL_ACT=2).airborne()
     assert point.do(420, 101.0, 1.0, 2.0) == 0
     assert point.commander.failures == {"motor": {2: "off"}}
-    point.until(lambda: point.commander.mode is modes.AUTO_LAND, 10.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_LAND, 10.0)
 
 
 def test_the_longest_flight_time_returns() -> None:
     point = Point(COM_FLT_TIME_MAX=40).airborne()
-    point.until(lambda: point.commander.mode is modes.AUTO_RTL, 60.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
     assert point.commander.flight_time == pytest.approx(45.0, abs=0.3)
 
 
@@ -343,15 +350,15 @@ def leave(point: Point) -> None:
 @pytest.mark.parametrize(
     ("action", "mode"),
     [
-        (0, modes.OFFBOARD),
-        (1, modes.OFFBOARD),
-        (2, modes.AUTO_LOITER),
-        (3, modes.AUTO_RTL),
-        (4, modes.TERMINATION),
-        (5, modes.AUTO_LAND),
+        (0, flight_modes.OFFBOARD),
+        (1, flight_modes.OFFBOARD),
+        (2, flight_modes.AUTO_LOITER),
+        (3, flight_modes.AUTO_RTL),
+        (4, flight_modes.TERMINATION),
+        (5, flight_modes.AUTO_LAND),
     ],
 )
-def test_a_broken_fence_is_answered_as_told(action: int, mode: modes.Mode) -> None:
+def test_a_broken_fence_is_answered_as_told(action: int, mode: flight_modes.Mode) -> None:
     point = fenced(action, CIRCLE)
     leave(point)
     assert point.commander.mode is mode
@@ -382,14 +389,14 @@ def test_distances_from_home_count(name: str, words: str) -> None:
         point.step()
         if k == 10:
             point.do(SET_MODE, 1.0, 6.0, 0.0)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert any(f"exceeding maximum {words}" in text for text in point.texts)
 
 
 def test_a_pilot_can_fly_back_over_the_fence() -> None:
     point = fenced(2, CIRCLE)
     leave(point)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert point.do(RETURN) == 0
     point.until(lambda: not point.commander.armed, 150.0)
     assert math.hypot(*point.position[:2]) < 0.3
@@ -525,7 +532,7 @@ def test_return_by_the_missions_landing_follows_it() -> None:
     point.run(0.1)
     point.do(RETURN)
     point.run(0.2)
-    assert point.commander.mode is modes.AUTO_RTL
+    assert point.commander.mode is flight_modes.AUTO_RTL
     point.until(lambda: not point.commander.armed, 150.0)
     assert point.position == pytest.approx((20.0, 40.0, 0.0), abs=0.2)
     trace = np.array(point.trace)
@@ -538,5 +545,5 @@ def test_a_failsafe_does_not_begin_a_return_anew() -> None:
     point.run(3.0)
     point.commander.battery(13.5, 10.0, 0.069, point.now)
     point.run(1.0)
-    assert point.commander.mode is modes.AUTO_RTL
+    assert point.commander.mode is flight_modes.AUTO_RTL
     assert point.velocity[0] < -3.0

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.pilot import Pilot
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 ARM, TAKE_OFF, TERMINATE, FAIL = 400, 22, 185, 420

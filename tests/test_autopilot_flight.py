@@ -12,17 +12,17 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
 from sitl_bridge.autopilot.pilot import Pilot
-from sitl_bridge.autopilot.process import LinkedStack, connect
 from sitl_bridge.autopilot.stack import TICK
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_main import LinkedStack, connect
 from sitl_bridge.autopilot.stack_process import Configuration
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.session import FlightSession, FlightSettings
 from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"

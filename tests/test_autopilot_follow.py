@@ -7,7 +7,7 @@ import math
 import pytest
 from autopilot_point import ALTITUDE, Point, place
 
-from sitl_bridge.autopilot import modes
+from sitl_bridge.autopilot.modes import flight_modes
 
 SET_MODE = 176
 FOLLOW = (1.0, 4.0, 8.0)
@@ -30,7 +30,7 @@ def test_it_stays_while_nothing_is_heard_of_a_target() -> None:
     point = Point().airborne()
     assert point.do(SET_MODE, *FOLLOW) == 0
     point.run(5.0)
-    assert point.commander.mode is modes.AUTO_FOLLOW
+    assert point.commander.mode is flight_modes.AUTO_FOLLOW
     assert point.position == pytest.approx((0.0, 0.0, -10.0), abs=0.3)
 
 

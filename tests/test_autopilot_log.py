@@ -16,9 +16,9 @@ import pytest
 from pyulog import ULog
 from pyulog.px4 import PX4ULog
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
-from sitl_bridge.autopilot.log import formats, topics
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.autopilot.flight_log import formats, topics
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 NAN = math.nan

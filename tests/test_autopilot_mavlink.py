@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout, modes
-from sitl_bridge.autopilot.geography import Projection
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, Streams
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.world.geography import Projection
 
 NAN = math.nan
 SECOND = 1_000_000
@@ -140,7 +141,7 @@ def test_the_modes_that_there_are_can_be_listed_and_asked_for_one_by_one(station
 
 
 def test_the_circle_that_is_flown_is_told(station: Station) -> None:
-    station.commander.mode = modes.ORBIT
+    station.commander.mode = flight_modes.ORBIT
     circle = station.ask(command(512, 360), "ORBIT_EXECUTION_STATUS")
     assert circle.radius == -20.0  # to the left
     assert circle.x - ZURICH[0] * 1e7 == pytest.approx(270, abs=1)
@@ -148,7 +149,7 @@ def test_the_circle_that_is_flown_is_told(station: Station) -> None:
 
 
 def test_what_the_estimator_does_not_know_is_not_sent(station: Station) -> None:
-    station.services.source.estimate["valid"] = layout.ATTITUDE | layout.HEIGHT
+    station.services.source.estimate["valid"] = records.ATTITUDE | records.HEIGHT
     for number, name in [(32, "LOCAL_POSITION_NED"), (33, "GLOBAL_POSITION_INT"), (49, "GPS_GLOBAL_ORIGIN")]:
         assert station.ask(command(512, number), name) is None
         assert station.of("COMMAND_ACK")[0].result == mavlink.MAV_RESULT_DENIED
@@ -287,7 +288,7 @@ def test_legacy_requests_and_set_mode_are_understood(station: Station) -> None:
     assert station.ask(command(410), "HOME_POSITION") is not None
     assert station.ask(command(519, 1), "PROTOCOL_VERSION").max_version == 200
     station.send(mavlink.MAVLink_set_mode_message(1, 1, 4 << 16 | 5 << 24), 0, 0)
-    assert station.commander.mode is modes.AUTO_RTL
+    assert station.commander.mode is flight_modes.AUTO_RTL
 
 
 def test_an_unknown_message_is_refused_as_unsupported(station: Station) -> None:
@@ -345,7 +346,7 @@ def test_global_setpoints_become_local_ones(station: Station) -> None:
 
     assert send(6, 10.0) == pytest.approx((3.0, 4.0, -10.0), abs=0.02)
     assert send(5, 498.0) == pytest.approx((3.0, 4.0, -10.0), abs=0.02)
-    station.services.source.estimate["valid"] = layout.ATTITUDE
+    station.services.source.estimate["valid"] = records.ATTITUDE
     sent = len(station.commander.targets)
     station.send(
         mavlink.MAVLink_set_position_target_global_int_message(0, 1, 1, 5, 0xDF8, 1, 1, 1, *(0.0,) * 8), 0, 0

@@ -9,11 +9,12 @@ import pytest
 from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import checks, layout
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.safety import arming_checks
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 STEP = 50_000
 SECOND = 1_000_000
@@ -75,7 +76,7 @@ def test_a_vehicle_that_knows_where_it_is_can_arm_and_disarm(station: CommandedS
 
 
 def test_without_an_estimate_arming_is_denied_with_its_reasons_in_words(station: CommandedStation) -> None:
-    station.vehicle_source.estimate["valid"] = layout.ATTITUDE | layout.HEIGHT
+    station.vehicle_source.estimate["valid"] = records.ATTITUDE | records.HEIGHT
     station.run(6.0)
     assert station.result(400, 1.0) in (
         mavlink.MAV_RESULT_TEMPORARILY_REJECTED,
@@ -112,9 +113,9 @@ def test_unknown_commands_are_unsupported_and_unknown_modes_refused(station: Com
 
 
 def test_every_need_of_a_mode_has_words_in_the_events_catalogue() -> None:
-    for _, words in checks.WORDS:
+    for _, words in arming_checks.WORDS:
         assert metadata.problem_number(words) > 0, words
-    for kind in checks.SENSOR_BITS:
+    for kind in arming_checks.SENSOR_BITS:
         assert metadata.problem_number(f"{kind.replace('_', ' ').capitalize()} failure") > 0, kind
 
 

@@ -14,11 +14,11 @@ import pytest
 from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import modes
 from sitl_bridge.autopilot.mavlink import metadata, wire
 from sitl_bridge.autopilot.mavlink.file_protocol import DATA, HEADER
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.flight.events import ArmingReport, EventCatalogue
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.run.px4_events import ArmingReport, EventCatalogue
 
 SECOND = 1_000_000
 ACK, NAK = 128, 129
@@ -60,7 +60,9 @@ def test_problems_are_reported_in_the_form_this_projects_monitor_reads_of_px4(
     commander.arming_problems = ("Home position not set", "Geofence violation: 3 m outside", "Something new")
     poll(station, 0)
     got = report(station, catalogue)
-    hold, takeoff = (catalogue.mode_bit(mode.custom_mode) for mode in (modes.AUTO_LOITER, modes.AUTO_TAKEOFF))
+    hold, takeoff = (
+        catalogue.mode_bit(mode.custom_mode) for mode in (flight_modes.AUTO_LOITER, flight_modes.AUTO_TAKEOFF)
+    )
     assert got.reasons(hold) == [
         "Home position not set",
         "Geofence violation",

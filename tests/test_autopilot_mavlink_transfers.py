@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
 from sitl_bridge.autopilot.mavlink.mission_protocol import item_of, message_of
 from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.mission import MissionItem
-from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 STEP = 50_000
 SECOND = 1_000_000

@@ -19,11 +19,11 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint, port_pairs
 from sitl_bridge.autopilot.mavlink.services import Link, Services
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.events import EventCatalogue
-from sitl_bridge.flight.fly_plan import upload
-from sitl_bridge.flight.monitor import BatterySample, Monitor
-from sitl_bridge.flight.plan import load_plan
-from sitl_bridge.flight.vehicle import Vehicle, connect
+from sitl_bridge.files.plan import load_plan
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, connect
+from sitl_bridge.offboard.plan_runner import upload
+from sitl_bridge.run.monitor import BatterySample, Monitor
+from sitl_bridge.run.px4_events import EventCatalogue
 
 INSTANCE = 91
 SECOND = 1_000_000

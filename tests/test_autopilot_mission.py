@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from autopilot_point import ALTITUDE, Point, act, item, place
 
-from sitl_bridge.autopilot import modes
-from sitl_bridge.autopilot.mission import MissionItem
-from sitl_bridge.flight import fly_plan
-from sitl_bridge.flight.plan import load_plan
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.files.plan import load_plan
+from sitl_bridge.offboard import plan_runner
 
 UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID = 2, 3, 4, 5  # MAV_MISSION_RESULT
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
@@ -28,7 +28,7 @@ def start(*items: MissionItem, **parameters: float) -> Point:
     assert point.commander.set_mission(items) is None
     assert point.do(300, 0.0) == 0
     point.step()
-    assert point.commander.mode is modes.AUTO_MISSION
+    assert point.commander.mode is flight_modes.AUTO_MISSION
     return point
 
 
@@ -183,7 +183,7 @@ def test_a_square_is_flown_corner_by_corner_and_ends_in_hold() -> None:
     finish(point)
     point.run(10.0)
     assert point.reached == [0, 1, 2, 3, 4]
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert point.commander.mission_current == 4
     for corner in corners:
         assert passed(point, *corner) <= 2.0  # NAV_ACC_RAD
@@ -231,7 +231,7 @@ def test_loiter_time_stays_and_loiter_unlimited_stays_for_good() -> None:
     point.until(lambda: math.hypot(point.position[0] - 20.0, point.position[1]) < 2.0, 60.0)
     assert point.until(lambda: point.commander.mission_current == 2, 20.0) == pytest.approx(8.0, abs=0.3)
     point.run(60.0)
-    assert point.commander.mode is modes.AUTO_MISSION
+    assert point.commander.mode is flight_modes.AUTO_MISSION
     assert not point.commander.mission_finished
     assert point.position == pytest.approx((0.0, 0.0, -10.0), abs=0.1)
 
@@ -288,7 +288,7 @@ def test_jumps_are_made_as_often_as_they_say() -> None:
 
 def test_jumps_in_circles_end_in_a_return() -> None:
     point = start(item(0, TAKEOFF), act(1, JUMP, 2.0, -1.0), act(2, JUMP, 1.0, -1.0))
-    point.until(lambda: point.commander.mode is modes.AUTO_RTL, 60.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
     assert any("jumps lead in circles" in text for text in point.texts)
 
 
@@ -354,7 +354,7 @@ def test_landing_is_flown_to_at_height_and_disarms() -> None:
 
 def test_a_mission_ends_in_a_return_where_it_asks_for_one() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 30.0), act(2, RETURN))
-    point.until(lambda: point.commander.mode is modes.AUTO_RTL, 60.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
     point.until(lambda: not point.commander.armed, 120.0)
     assert point.position == pytest.approx((0.0, 0.0, 0.0), abs=0.1)
     assert point.reached == [0, 1, 2]
@@ -406,7 +406,7 @@ def test_a_paused_mission_is_taken_up_where_it_was_left() -> None:
     assert np.allclose(point.position, held, atol=0.1)
     assert point.commander.mission_current == 2
     assert point.do(176, 1.0, 4.0, 4.0) == 0
-    point.until(lambda: point.commander.mode is modes.AUTO_RTL, 60.0)
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
     assert point.reached == [0, 1, 2, 3, 4]
 
 
@@ -415,10 +415,10 @@ def test_pause_and_continue_by_command() -> None:
     point.run(15.0)
     assert point.do(193, 0.0) == 0
     point.step()
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
     assert point.do(193, 1.0) == 0
     point.step()
-    assert point.commander.mode is modes.AUTO_MISSION
+    assert point.commander.mode is flight_modes.AUTO_MISSION
     assert point.do(193, 2.0) == 2
 
 
@@ -447,7 +447,7 @@ def test_clearing_a_mission_in_flight_holds() -> None:
     point.run(15.0)
     assert point.commander.set_mission([]) is None
     point.run(0.2)
-    assert point.commander.mode is modes.AUTO_LOITER
+    assert point.commander.mode is flight_modes.AUTO_LOITER
 
 
 def test_a_new_mission_in_flight_is_begun() -> None:
@@ -489,9 +489,9 @@ def test_shipped_plans_fly_to_the_end(name: str) -> None:
     plan = load_plan(MISSIONS / name)
     point = Point().ready()
     point.run(1.0)
-    assert point.commander.set_fence(converted(fly_plan.fence_items(plan))) is None
-    assert point.commander.set_rally(converted(fly_plan.rally_items(plan))) is None
-    assert point.commander.set_mission(converted(fly_plan.mission_items(plan))) is None
+    assert point.commander.set_fence(converted(plan_runner.fence_items(plan))) is None
+    assert point.commander.set_rally(converted(plan_runner.rally_items(plan))) is None
+    assert point.commander.set_mission(converted(plan_runner.mission_items(plan))) is None
     assert point.do(400, 1.0) == 0
     assert point.do(176, 1.0, 4.0, 4.0) == 0
     point.until(lambda: not point.commander.armed, 300.0)

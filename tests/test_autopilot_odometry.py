@@ -12,9 +12,9 @@ from estimator_bench import product, rotation_vector
 from matplotlib.image import imsave
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.layout import ATTITUDE, ESTIMATE, GLOBAL, POSITION, VELOCITY
-from sitl_bridge.autopilot.odometry import ROTORS_NOISE, OdometrySettings, ideal_odometry
-from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.autopilot.estimation.odometry import ROTORS_NOISE, OdometrySettings, ideal_odometry
+from sitl_bridge.autopilot.records import ATTITUDE, ESTIMATE, GLOBAL, POSITION, VELOCITY
+from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import UserError
 from sitl_bridge.world.world import World
 

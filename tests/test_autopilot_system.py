@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
-from sitl_bridge.autopilot.geography import Projection
-from sitl_bridge.autopilot.mission import MissionItem
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.world.geography import Projection
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 

@@ -5,15 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.flight.avoidance.agent import Command
-from sitl_bridge.flight.avoidance.closed_loop import Flight, fly
-from sitl_bridge.flight.avoidance.comparison import compare, succeeded, table
-from sitl_bridge.flight.avoidance.figures import save_figures
-from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
-from sitl_bridge.flight.avoidance.identification import Identified, identified_model, identify
-from sitl_bridge.flight.avoidance.scenario import Circle, Noise, Scenario, VehiclePlan, load_scenario
-from sitl_bridge.flight.avoidance.solver import Status
+from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
+from sitl_bridge.report.plot_avoidance import save_figures
+from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    Circle,
+    Noise,
+    Scenario,
+    VehiclePlan,
+    load_scenario,
+)
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
+from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
+from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
+from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.vehicle.airframe import load_airframe
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 

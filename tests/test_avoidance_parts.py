@@ -10,13 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
-from sitl_bridge.config.airframe import find_airframe
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.avoidance.agent import Agent, OwnState
-from sitl_bridge.flight.avoidance.classics import METHODS
-from sitl_bridge.flight.avoidance.comparison import compare
-from sitl_bridge.flight.avoidance.full_dynamics import quaternion
-from sitl_bridge.flight.avoidance.identification import (
+from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.report.attitude_identification import (
     IdentifiedFile,
     fit_axis,
     fit_drag,
@@ -26,21 +22,25 @@ from sitl_bridge.flight.avoidance.identification import (
     respond,
     save,
 )
-from sitl_bridge.flight.avoidance.model import GRAVITY
-from sitl_bridge.flight.avoidance.neighbours import (
+from sitl_bridge.report.recorded_flight import read_flight
+from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
+from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, check_scenario, load_scenario
+from sitl_bridge.swarm.avoidance.classical_methods import METHODS
+from sitl_bridge.swarm.avoidance.comparison import compare
+from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Limits
+from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
+from sitl_bridge.swarm.avoidance.full_dynamics import quaternion
+from sitl_bridge.swarm.avoidance.neighbours import (
     Broadcast,
     Neighbourhood,
     check_graph,
     full_graph,
     priority_graph,
 )
-from sitl_bridge.flight.avoidance.observer import Observer
-from sitl_bridge.flight.avoidance.recorded import read_flight
-from sitl_bridge.flight.avoidance.references import Route, Table
-from sitl_bridge.flight.avoidance.scenario import Scenario, check_scenario, load_scenario
-from sitl_bridge.flight.avoidance.settings import ControllerSettings, Limits
-from sitl_bridge.flight.avoidance.solver import Status
-from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+from sitl_bridge.swarm.avoidance.references import Route, Table
+from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.vehicle.airframe import find_airframe
 
 FLOWN_TOPICS = [
     "vehicle_attitude",

@@ -10,26 +10,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
-from sitl_bridge.config.airframe import load_airframe
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.flight.avoidance.agent import Command
-from sitl_bridge.flight.avoidance.closed_loop import Flight
-from sitl_bridge.flight.avoidance.comparison import succeeded
-from sitl_bridge.flight.avoidance.fly import GRACE, End, fly_scenario, summary, write
-from sitl_bridge.flight.avoidance.identification import identified_model
-from sitl_bridge.flight.avoidance.launch import check_launch, lasting_deviation
-from sitl_bridge.flight.avoidance.scenario import Scenario, VehiclePlan, is_avoidance, load_scenario
-from sitl_bridge.flight.avoidance.scenario import goal as goal_of
-from sitl_bridge.flight.avoidance.solver import Status
-from sitl_bridge.flight.avoidance.swarm import Swarm, commanded_acceleration, rehearse
-from sitl_bridge.flight.fleet import FleetSession
-from sitl_bridge.flight.formation.built_in import BuiltInFlock
-from sitl_bridge.flight.formation.flock import States, fly
-from sitl_bridge.flight.formation.patterns import closest_pair
-from sitl_bridge.flight.scenario import Choices
-from sitl_bridge.flight.scenario import load_scenario as load_fleet
-from sitl_bridge.flight.vehicle import MissionFailedError
+from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.report.attitude_identification import identified_model
+from sitl_bridge.run.scenario import Choices
+from sitl_bridge.run.scenario import load_scenario as load_fleet
+from sitl_bridge.run.session import FleetSession
+from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    Scenario,
+    VehiclePlan,
+    is_avoidance,
+    load_scenario,
+)
+from sitl_bridge.swarm.avoidance.avoidance_specification import goal as goal_of
+from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceleration, rehearse
+from sitl_bridge.swarm.avoidance.closed_loop import Flight
+from sitl_bridge.swarm.avoidance.comparison import succeeded
+from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
+from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.in_process import BuiltInFlock
+from sitl_bridge.swarm.interface import States, fly
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 MISSIONS = Path(__file__).parents[1] / "missions"

@@ -26,9 +26,9 @@ from peer import Peer
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
-from sitl_bridge.bus.desk import BURST
+from sitl_bridge.bus.command_queue import BURST
 from sitl_bridge.bus.messages import PUBLISHED, Command
-from sitl_bridge.bus.steering import OnFormation
+from sitl_bridge.bus.simulation_commands import OnFormation
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
 

@@ -19,7 +19,7 @@ from bus_client import Client
 
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.messages import PUBLISHED
-from sitl_bridge.flight.vehicle import SILENCE_LIMIT
+from sitl_bridge.offboard.mavsdk_vehicle import SILENCE_LIMIT
 
 # Flights wait for whoever else uses the machine.
 pytestmark = pytest.mark.timeout(1200)

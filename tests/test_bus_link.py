@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.bus import Bus
-from sitl_bridge.bus.desk import Counts, Order, Result
-from sitl_bridge.bus.link import (
+from sitl_bridge.bus.client_link import (
     Ask,
     Connected,
     Happened,
@@ -32,6 +31,7 @@ from sitl_bridge.bus.link import (
     decode,
     encode,
 )
+from sitl_bridge.bus.command_queue import Counts, Order, Result
 from sitl_bridge.bus.messages import Event, SetWind
 from sitl_bridge.bus.topics import Address
 from sitl_bridge.hil.server import LockstepServer

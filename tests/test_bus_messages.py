@@ -14,22 +14,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.autopilot.fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
-from sitl_bridge.bus.desk import BATCH, BURST, RATE, Desk
+from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, Desk
 from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
-from sitl_bridge.bus.looking import look
 from sitl_bridge.bus.messages import RUN_COMMANDS, Command, Reply
+from sitl_bridge.bus.run_source import FleetRun, Source
 from sitl_bridge.bus.schema import DIRECTORY, schemas
-from sitl_bridge.bus.source import FleetRun, Source
-from sitl_bridge.bus.steering import OnFormation
+from sitl_bridge.bus.simulation_commands import OnFormation
+from sitl_bridge.bus.snapshot import look
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.cli.options import parse_bus
-from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
 PAUSE = b'{"version": 1, "request_id": "%s"}'

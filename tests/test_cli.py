@@ -16,10 +16,10 @@ import pytest
 
 from sitl_bridge.cli import doctor
 from sitl_bridge.cli.main import COMMANDS, main
-from sitl_bridge.compiled import cache_directory
-from sitl_bridge.record.layout import ROW
+from sitl_bridge.kernels.compiled import cache_directory
+from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.signals import SIGNALS
+from sitl_bridge.system.signals import SIGNALS
 
 ROOT = Path(__file__).parent.parent
 

@@ -16,13 +16,13 @@ import pytest
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import process
+from sitl_bridge.autopilot import stack_main
 from sitl_bridge.cli.main import build
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.flight.monitor import PAYLOAD_PORT
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.monitor import PAYLOAD_PORT
+from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
@@ -114,14 +114,14 @@ def test_the_built_in_stack_beside_a_server_explains_its_command_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        process.main(["--help"])
+        stack_main.main(["--help"])
     assert ended.value.code == 0
     assert "--airframe NAME" in capsys.readouterr().out
-    made = process.configuration_of(["--airframe", "firefly", "--instance", "3"])
+    made = stack_main.configuration_of(["--airframe", "firefly", "--instance", "3"])
     assert (made.airframe.name, made.instance, made.simulator) == ("firefly", 3, "127.0.0.1")
-    assert process.main([str(tmp_path / "none.json")]) == 1
-    assert process.main(["--airframe", "no_such"]) == 1
-    assert process.main([str(tmp_path / "some.json"), "--instance", "3"]) == 1
+    assert stack_main.main([str(tmp_path / "none.json")]) == 1
+    assert stack_main.main(["--airframe", "no_such"]) == 1
+    assert stack_main.main([str(tmp_path / "some.json"), "--instance", "3"]) == 1
     said = capsys.readouterr().err
     assert "none.json" in said
     assert "no_such" in said

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge import compiled as module
-from sitl_bridge.compiled import (
+from sitl_bridge.kernels import compiled as module
+from sitl_bridge.kernels.compiled import (
     KEPT_AGE,
     KEPT_ALWAYS,
     KEPT_COUNT,
@@ -99,7 +99,11 @@ def test_a_new_version_removes_outdated_ones_and_a_known_one_counts_as_used(tmp_
     os.utime(old, (0.0, 0.0))
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment["XDG_CACHE_HOME"] = str(tmp_path)
-    command = [sys.executable, "-c", "from sitl_bridge.compiled import cache_directory as c; print(c())"]
+    command = [
+        sys.executable,
+        "-c",
+        "from sitl_bridge.kernels.compiled import cache_directory as c; print(c())",
+    ]
     for _ in range(2):
         told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         directory = Path(told.strip())
@@ -110,7 +114,7 @@ def test_a_new_version_removes_outdated_ones_and_a_known_one_counts_as_used(tmp_
 
 
 LAW = """
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.law import LIFT
 
 @compiled
@@ -118,7 +122,7 @@ def thrust(speed: float) -> float:
     return LIFT * speed
 """
 FLIGHT = """
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.rotor import thrust
 
 @compiled
@@ -141,10 +145,14 @@ print(fly(2.0), mine(1.0), numba.config.CACHE_DIR == "")
 def _small_package(root: Path, lift: float) -> None:
     """The decorator alone, with a kernel, the one that it calls, and a constant of that one."""
     package = root / "sitl_bridge"
-    package.mkdir(exist_ok=True)
-    for name in ("compiled.py", "compiler.py", "errors.py"):
-        shutil.copy(Path(module.__file__).parent / name, package)
-    (package / "__init__.py").touch()
+    kernels = package / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    source = Path(module.__file__).parent
+    for name in ("compiled.py", "compiler.py"):
+        shutil.copy(source / name, kernels)
+    shutil.copy(source.parent / "errors.py", package)
+    for directory in (package, kernels):
+        (directory / "__init__.py").touch()
     (package / "law.py").write_text(f"LIFT = {lift}\n")
     (package / "rotor.py").write_text(LAW)
     (package / "flight.py").write_text(FLIGHT)
@@ -177,14 +185,14 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
 
 def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:
     _small_package(tmp_path, 2.0)
-    (tmp_path / "sitl_bridge" / "compiler.py").write_text("raise ImportError\n")
+    (tmp_path / "sitl_bridge" / "kernels" / "compiler.py").write_text("raise ImportError\n")
     assert _fly(tmp_path, 'numba.__version__ = "0.99.1"') == "4.0 2.0 True\n"
     assert len(list((tmp_path / "cache" / "sitl-bridge").rglob("*.nbc"))) == 2
 
 
 def test_the_digest_covers_every_file_that_goes_into_kernels() -> None:
     names = {path.name for path in kernel_sources()}
-    assert {"rotor.py", "forces.py", "atmosphere.py", "layout.py", "earth.py", "compiler.py"} <= names
+    assert {"rotor.py", "forces.py", "atmosphere.py", "records.py", "earth.py", "compiler.py"} <= names
     assert not {"main.py", "plan.py", "yaml_file.py"} & names
 
 

@@ -18,17 +18,17 @@ import pytest
 from matplotlib.figure import Figure
 from pyulog import ULog
 
-from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.aircraft import Aircraft, VehicleSettings
-from sitl_bridge.flight.flown_by import FlownBy
-from sitl_bridge.flight.summary import Outcome, problems_of
-from sitl_bridge.record.files import LineLog, write_arrays, write_figure, write_whole
-from sitl_bridge.record.layout import ROW
+from sitl_bridge.output_file import LineLog, write_arrays, write_figure, write_whole
+from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.report.summary import Outcome, problems_of
+from sitl_bridge.run.autopilot_choice import FlownBy
+from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings
+from sitl_bridge.vehicle.airframe import load_airframe
 
 REPOSITORY = Path(__file__).parent.parent
 FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}

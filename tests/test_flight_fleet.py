@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.distances import nearest
-from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
-from sitl_bridge.flight.fleet_script import read_members
-from sitl_bridge.flight.scenario import Choices, load_scenario
 from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.offboard.fleet_script import read_members
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.report.vehicle_distances import nearest
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.session import FleetProgress, FleetSession, FleetSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 70
@@ -100,7 +100,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
 
 PREPARING = """
 import asyncio
-from sitl_bridge.flight.time_gate import time_gate
+from sitl_bridge.mission_link.time_gate import time_gate
 asyncio.run(time_gate().ready())
 """
 

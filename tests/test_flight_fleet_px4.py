@@ -8,9 +8,9 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.flight.fleet import FleetSession
-from sitl_bridge.flight.scenario import Choices, load_scenario
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.session import FleetSession
 
 pytestmark = pytest.mark.px4
 
@@ -65,7 +65,7 @@ def test_instances_from_ten_on_are_heard_on_a_port_each(tmp_path: Path) -> None:
     script = tmp_path / "look.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from sitl_bridge.flight.fleet_script import connected, fleet_command_line, run_fleet\n"
+        "from sitl_bridge.offboard.fleet_script import connected, fleet_command_line, run_fleet\n"
         "async def look(members, options):\n"
         "    for member in members:\n"
         "        async with connected(member, 60.0) as vehicle:\n"

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.interpreter import check_interpreter, find_interpreter
-from sitl_bridge.flight.mission_process import MissionProcess
-from sitl_bridge.flight.scenario import Choices, load_scenario
+from sitl_bridge.run.mission_process import MissionProcess
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.system.interpreter import check_interpreter, find_interpreter
 
 
 def program(path: Path, text: str) -> Path:

@@ -16,8 +16,8 @@ from pymavlink.dialects.v20 import common as mavlink
 from pymavlink.mavutil import x25crc
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.events import EventCatalogue
-from sitl_bridge.flight.monitor import BatterySample, Monitor, battery_message, mode_name
+from sitl_bridge.run.monitor import BatterySample, Monitor, battery_message, mode_name
+from sitl_bridge.run.px4_events import EventCatalogue
 
 INSTANCE = 97
 HOLD_MODE = 4 << 16 | 3 << 24

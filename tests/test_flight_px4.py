@@ -16,12 +16,12 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.flight.session import FlightSession, FlightSettings
-from sitl_bridge.flight.summary import Outcome
-from sitl_bridge.flight.ulog import FlightRecord
 from sitl_bridge.px4.startup import write_startup_files
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.report.summary import Outcome
+from sitl_bridge.report.ulog_analysis import FlightRecord
+from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.vehicle.airframe import load_airframe
 
 pytestmark = pytest.mark.px4
 
@@ -79,7 +79,7 @@ def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_
         lost = ("RTL_TIME_MARGIN", "CA_ROTOR1_PX")
         return write_startup_files(directory, {n: v for n, v in parameters.items() if n not in lost})
 
-    monkeypatch.setattr("sitl_bridge.px4.process.write_startup_files", without_two)
+    monkeypatch.setattr("sitl_bridge.px4.px4_process.write_startup_files", without_two)
     with FlightSession(settings(MISSIONS / "square.plan", tmp_path, airframe="hector")) as session:
         assert not session.fly().succeeded
     outcome, _ = session.conclude()
@@ -168,7 +168,7 @@ def test_px4_is_ready_to_arm_within_15_s_of_its_start(speed: float, tmp_path: Pa
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys\n"
-        "from sitl_bridge.flight.script import command_line, run\n"
+        "from sitl_bridge.offboard.mission_script import command_line, run\n"
         "async def wait(vehicle, options):\n"
         "    await vehicle.wait_until_armable(limit=40.0)\n"
         "    vehicle.say('armable')\n"

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.config.airframe import Airframe, Payload
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.flight import schedule
-from sitl_bridge.flight.scenario import Choices, load_scenario
-from sitl_bridge.sensors.faults import find_sensor
+from sitl_bridge.run import scheduled_events
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import Airframe, Payload
 from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
@@ -130,10 +130,12 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
     s = simulation_of(iris, iris)
     said: list[str] = []
     events = (
-        schedule.MotorEvent(kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0),
-        schedule.SensorEvent(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
+        scheduled_events.MotorEvent(
+            kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0
+        ),
+        scheduled_events.SensorEvent(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
     )
-    found = schedule.actions(events, s, [iris, iris], said.append, lambda _i: None)
+    found = scheduled_events.actions(events, s, [iris, iris], said.append, lambda _i: None)
     assert [at for at, _ in found] == [1.0, 3.0, 2.0]
     found[0][1]()
     assert s.states["rotor_health"][1, 1] == 0.25
@@ -156,9 +158,9 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     state["angular_velocity"] = (0.0, 0.0, 2.0)
     state["velocity"] = (3.0, 0.0, 0.0)
     hub = state["position"] + np.array(loaded.rotors[0].position)
-    event = schedule.PayloadEvent(kind="payload_drop", at=0.0)
+    event = scheduled_events.PayloadEvent(kind="payload_drop", at=0.0)
     assert event.problem(loaded) == ""
-    schedule.actions((event,), s, [loaded], lambda _line: None, lambda _i: None)[0][1]()
+    scheduled_events.actions((event,), s, [loaded], lambda _line: None, lambda _i: None)[0][1]()
     assert s.vehicles[0]["mass"] == pytest.approx(iris.mass)
     assert np.allclose(s.vehicles[0]["inertia"], iris.inertia.matrix())
     # It stands nearly level: the hub, as any point of the body, stays where it is.
@@ -168,7 +170,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
 
 
 def test_gusts_become_part_of_the_wind() -> None:
-    gust = schedule.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
-    wind = schedule.with_gusts(WorldSpecification().wind, (gust,))
+    gust = scheduled_events.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
+    wind = scheduled_events.with_gusts(WorldSpecification().wind, (gust,))
     assert len(wind.gusts) == 1
     assert wind.gusts[0].start == 12.0

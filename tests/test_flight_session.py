@@ -19,15 +19,15 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState
 
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
-from sitl_bridge.config.airframe import Airframe
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight import vehicle as vehicle_module
-from sitl_bridge.flight.monitor import Status as VehicleStatus
-from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
-from sitl_bridge.flight.vehicle import MissionFailedError, Vehicle
 from sitl_bridge.hil.server import LinkStatus
 from sitl_bridge.hil.server import Status as ServerStatus
-from sitl_bridge.unbroken import unbroken
+from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
+from sitl_bridge.run.monitor import Status as VehicleStatus
+from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
+from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import Origin, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
@@ -299,7 +299,7 @@ def test_a_wrong_url_or_number_is_told_in_words() -> None:
 def test_a_faulty_plan_is_refused_before_a_vehicle_is_looked_for(tmp_path: Path) -> None:
     plan = tmp_path / "bad.plan"
     plan.write_text("{}")
-    command = [sys.executable, "-m", "sitl_bridge.flight.fly_plan", str(plan)]
+    command = [sys.executable, "-m", "sitl_bridge.offboard.plan_runner", str(plan)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "bad.plan" in done.stderr

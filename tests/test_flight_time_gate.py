@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sitl_bridge.flight.mission_process import MissionProcess
-from sitl_bridge.flight.time_gate import (
+from sitl_bridge.mission_link.time_gate import (
     REQUEST_SPEED,
     STALE,
     UNANNOUNCED_SPEED,
@@ -20,7 +19,8 @@ from sitl_bridge.flight.time_gate import (
     TimeGate,
     in_real_time,
 )
-from sitl_bridge.flight.vehicle import Vehicle
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
+from sitl_bridge.run.mission_process import MissionProcess
 
 Wait = Callable[..., None]
 
@@ -75,7 +75,7 @@ def pair() -> Iterator[Pair]:
 UNANNOUNCED, FREE, RELEASE = ("speed", UNANNOUNCED_SPEED), ("speed", math.inf), ("release", None)
 
 MISSION = """
-from sitl_bridge.flight.time_gate import time_gate
+from sitl_bridge.mission_link.time_gate import time_gate
 gate = time_gate()
 assert gate.open
 gate.allow("vehicle", 150_000)

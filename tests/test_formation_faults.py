@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.flight.fleet import FleetOutcome, FleetSession
-from sitl_bridge.flight.scenario import Choices, load_scenario
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.session import FleetOutcome, FleetSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

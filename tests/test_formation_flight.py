@@ -13,14 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.formation.choreography import Choreography
-from sitl_bridge.flight.formation.flock import Setpoints, States, fly, fly_async
-from sitl_bridge.flight.formation.formation import Conduct, Formation
-from sitl_bridge.flight.formation.graph import BEACON, Radio, Topology, algebraic_connectivity, hops
-from sitl_bridge.flight.formation.offboard_target import offboard_target
-from sitl_bridge.flight.formation.patterns import closest_pair, pattern
-from sitl_bridge.flight.formation.point_mass import PointMass, PointMassFlock
-from sitl_bridge.flight.formation.roles import (
+from sitl_bridge.offboard.setpoint import offboard_target
+from sitl_bridge.swarm.formation.choreography import Choreography
+from sitl_bridge.swarm.formation.formation import Conduct, Formation
+from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
+from sitl_bridge.swarm.formation.roles import (
     SCHEMES,
     AgreeingFollower,
     FlownLeader,
@@ -31,7 +28,10 @@ from sitl_bridge.flight.formation.roles import (
     carried,
     reference,
 )
-from sitl_bridge.flight.formation.trajectory import Limits, Trajectory, still, through
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
+from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
+from sitl_bridge.swarm.neighbour_graph import BEACON, Radio, Topology, algebraic_connectivity, hops
+from sitl_bridge.swarm.point_mass import PointMass, PointMassFlock
 
 Array = NDArray[np.float64]
 Hook = Callable[["Flight", States], None]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.autopilot.geography import Projection
-from sitl_bridge.flight.formation.flock import Setpoints
-from sitl_bridge.flight.formation.mavsdk_flock import MavsdkFlock, Member
-from sitl_bridge.flight.vehicle import MissionFailedError
+from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Member
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.swarm.interface import Setpoints
+from sitl_bridge.world.geography import Projection
 
 PLACES = np.array([[0.0, 0.0, -8.0], [3.0, 0.0, -8.0], [0.0, 3.0, -8.0]])
 COMMON = (47.397742, 8.545594, 488.0)

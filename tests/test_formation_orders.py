@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.formation import order_line
-from sitl_bridge.flight.formation.flock import Setpoints, States, fly
-from sitl_bridge.flight.formation.orders import redirect, require_free_way
-from sitl_bridge.flight.formation.patterns import closest_pair, pattern
-from sitl_bridge.flight.formation.point_mass import PointMassFlock
-from sitl_bridge.flight.formation.scenario import (
+from sitl_bridge.mission_link import orders_pipe
+from sitl_bridge.swarm.formation.formation_specification import (
     FormationPlan,
     FormationSpecification,
     LimitsSpecification,
@@ -29,6 +25,10 @@ from sitl_bridge.flight.formation.scenario import (
     Waypoint,
     plan_formation,
 )
+from sitl_bridge.swarm.formation.live_orders import redirect, require_free_way
+from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
+from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.point_mass import PointMassFlock
 
 Array = NDArray[np.float64]
 
@@ -154,14 +154,14 @@ def test_an_order_says_one_thing(values: dict[str, object]) -> None:
 class Heard:
     """The other end of a line, on a thread with a loop of its own."""
 
-    def __init__(self, line: order_line.OrderLine) -> None:
+    def __init__(self, line: orders_pipe.OrderLine) -> None:
         self.orders: list[tuple[Command, int | None]] = []
         self._other = os.dup(line.other.fileno())
         self._thread = threading.Thread(target=lambda: asyncio.run(self._hear()))
         self._thread.start()
 
     async def _hear(self) -> None:
-        await order_line.hear_orders(self._other, self._take)
+        await orders_pipe.hear_orders(self._other, self._take)
 
     def _take(self, order: Command, vehicle: int | None) -> None:
         if isinstance(order, Land):
@@ -173,8 +173,8 @@ class Heard:
 
 
 @pytest.fixture
-def line() -> Iterator[order_line.OrderLine]:
-    made = order_line.OrderLine()
+def line() -> Iterator[orders_pipe.OrderLine]:
+    made = orders_pipe.OrderLine()
     yield made
     made.close()
     made.close()
@@ -184,7 +184,7 @@ def _land(**values: object) -> Land:
     return Land.model_validate({"version": 1, "request_id": "l"} | values)
 
 
-def test_orders_are_answered_and_refused_over_the_line(line: order_line.OrderLine) -> None:
+def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrderLine) -> None:
     with pytest.raises(UserError, match="not started"):
         line.ask(_land(), "land", None)
     heard = Heard(line)
@@ -199,9 +199,9 @@ def test_orders_are_answered_and_refused_over_the_line(line: order_line.OrderLin
 
 
 def test_an_order_that_is_taken_too_late_is_not_carried_out(
-    line: order_line.OrderLine, monkeypatch: pytest.MonkeyPatch
+    line: orders_pipe.OrderLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order_line, "PATIENCE", -1.0)
+    monkeypatch.setattr(orders_pipe, "PATIENCE", -1.0)
     heard = Heard(line)
     line.begin()
     with pytest.raises(UserError, match="did not take it"):
@@ -212,7 +212,7 @@ def test_an_order_that_is_taken_too_late_is_not_carried_out(
 
 
 def test_orders_to_a_formation_that_ends_are_refused(
-    line: order_line.OrderLine, wait_for: Callable[..., None]
+    line: orders_pipe.OrderLine, wait_for: Callable[..., None]
 ) -> None:
     line.begin()  # nobody has the other end
     answers: list[Future[None]] = []

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.formation.assignment import CROSSING, assign, assign_wide, closest_approach
-from sitl_bridge.flight.formation.choreography import Choreography, in_world
-from sitl_bridge.flight.formation.patterns import (
+from sitl_bridge.swarm.formation.assignment import CROSSING, assign, assign_wide, closest_approach
+from sitl_bridge.swarm.formation.choreography import Choreography, in_world
+from sitl_bridge.swarm.formation.patterns import (
     NAMES,
     SHAPES,
     XTDRONE,
@@ -25,7 +25,7 @@ from sitl_bridge.flight.formation.patterns import (
     pattern,
     rotation,
 )
-from sitl_bridge.flight.formation.trajectory import (
+from sitl_bridge.swarm.formation.trajectory import (
     COLUMNS,
     Limits,
     Trajectory,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.flight.fleet import FleetSession
-from sitl_bridge.flight.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.session import FleetSession
 
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.formation.flock import Setpoints, States, fly
-from sitl_bridge.flight.formation.picture import draw
-from sitl_bridge.flight.formation.point_mass import PointMassFlock
-from sitl_bridge.flight.formation.quick import fly_quick
-from sitl_bridge.flight.formation.scenario import load_formation
-from sitl_bridge.flight.formation.show import load_show
-from sitl_bridge.flight.formation.trajectory import Limits, UnsafeShowError, read_csv, through, write_csv
+from sitl_bridge.report.plot_formation import draw
+from sitl_bridge.swarm.formation.formation_specification import load_formation
+from sitl_bridge.swarm.formation.trajectory import Limits, UnsafeShowError, read_csv, through, write_csv
+from sitl_bridge.swarm.formation.trajectory_show import load_show
+from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.point_mass import PointMassFlock
+from sitl_bridge.swarm.quick_simulation import fly_quick
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 
@@ -108,7 +108,7 @@ def test_the_leaders_path_comes_from_a_csv_file_or_a_plan(tmp_path: Path) -> Non
 def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("forward,right,down\n0,0,0\n3,0,0\n-3,0,0\n0,4,0\n")
     (tmp_path / "mine.py").write_text(
-        "from sitl_bridge.flight.formation.roles import Follower\n"
+        "from sitl_bridge.swarm.formation.roles import Follower\n"
         "class Lower(Follower):\n"
         "    def __init__(self, depth):\n"
         "        self.depth = depth\n"

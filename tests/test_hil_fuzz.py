@@ -16,7 +16,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from test_hil_frames import TIME, Decoder
 
 from sitl_bridge.hil import frames
-from sitl_bridge.hil.faults import FAULTS
+from sitl_bridge.hil.link_errors import FAULTS
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
 
@@ -113,8 +113,8 @@ def test_the_decoder_takes_only_what_is_valid_many_times(data: bytes, piece: int
 @pytest.fixture(scope="module")
 def server() -> Iterator[LockstepServer]:
     """One vehicle at full speed, whose flight stacks come and go."""
-    from sitl_bridge.config.airframe import load_airframe
     from sitl_bridge.simulation import VehicleSetup
+    from sitl_bridge.vehicle.airframe import load_airframe
     from sitl_bridge.world.world import World
 
     iris = load_airframe("iris")

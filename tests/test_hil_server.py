@@ -18,10 +18,10 @@ from peer import SILENT_FRAMES, Peer
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.faults import FAULTS, fault_words
+from sitl_bridge.hil.link_errors import FAULTS, fault_words
 from sitl_bridge.hil.server import LOST_REPORTS, NEXT_REPORTS, LockstepServer, OnStall
 from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.layout import START
+from sitl_bridge.world.records import START
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 
 Make = Callable[..., Simulation]

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.config.world import load_world
-from sitl_bridge.config.yaml_file import read
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.flight.avoidance.scenario import load_scenario as load_avoidance
-from sitl_bridge.flight.formation.patterns import load_offsets
-from sitl_bridge.flight.formation.scenario import load_formation
-from sitl_bridge.flight.formation.trajectory import read_csv
-from sitl_bridge.flight.mission_process import check_mission
-from sitl_bridge.flight.plan import load_plan
-from sitl_bridge.flight.scenario import Choices, load_scenario
+from sitl_bridge.files.plan import load_plan
+from sitl_bridge.files.world_file import load_world
+from sitl_bridge.files.yaml_file import read
+from sitl_bridge.run.mission_process import check_mission
+from sitl_bridge.run.scenario import Choices, load_scenario
 from sitl_bridge.sensors.custom import CustomSensor
+from sitl_bridge.swarm.avoidance.avoidance_specification import load_scenario as load_avoidance
+from sitl_bridge.swarm.formation.formation_specification import load_formation
+from sitl_bridge.swarm.formation.patterns import load_offsets
+from sitl_bridge.swarm.formation.trajectory import read_csv
 from sitl_bridge.user_file import load_class
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind
 from sitl_bridge.world.world import Origin
 
@@ -230,7 +230,7 @@ def test_a_wind_that_never_blew_is_refused(text: str) -> None:
 
 
 SCRIPT = """
-from sitl_bridge.autopilot.control.user import Controller, Wrench
+from sitl_bridge.autopilot.control.user_controller import Controller, Wrench
 from sitl_bridge.user_file import load_class
 
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.px4.hold import (
+from sitl_bridge.px4.airframe_parameters import parameters_for
+from sitl_bridge.px4.position_hold import (
     COVERED,
     DERIVATIVE,
     GRAVITY,
@@ -24,7 +24,7 @@ from sitl_bridge.px4.hold import (
     noise_of,
     position_gains,
 )
-from sitl_bridge.px4.parameters import parameters_for
+from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def predicted(name: str, factor: float = 1.0, **told: float) -> float:

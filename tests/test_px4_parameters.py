@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.config.airframe import Airframe, Px4Section, load_airframe
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.allocation import (
+from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
+from sitl_bridge.px4.find import find_px4
+from sitl_bridge.px4.rate_loop import GAINS, PHASE_MARGIN, crossover, gain_for, phase_margin, reference
+from sitl_bridge.vehicle.airframe import Airframe, Px4Section, load_airframe
+from sitl_bridge.vehicle.control_effectiveness import (
     Response,
     allocation_matrix,
     effectiveness,
@@ -21,9 +24,6 @@ from sitl_bridge.px4.allocation import (
     response,
     thrust_curve_factor,
 )
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.parameters import Parameters, build_parameters, parameters_for
-from sitl_bridge.px4.rate_loop import GAINS, PHASE_MARGIN, crossover, gain_for, phase_margin, reference
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 

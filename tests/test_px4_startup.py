@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.ulog import TOPICS
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.px4.startup import (
     LEANER,
@@ -18,6 +17,7 @@ from sitl_bridge.px4.startup import (
     write_log_topics,
     write_startup_files,
 )
+from sitl_bridge.report.ulog_analysis import TOPICS
 
 
 def sourced(directory: Path) -> list[str]:

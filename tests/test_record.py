@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.record.layout import ROW, flat
+from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 
@@ -21,7 +21,7 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from sitl_bridge.record.layout import ROW
+from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
 log = TruthLog(Path(sys.argv[1]))
 rows = np.zeros(100, ROW)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sensor_bench import STEP, Bench
 
-from sitl_bridge.config.airframe import load_airframe
-from sitl_bridge.sensors import layout
+from sitl_bridge.sensors import records
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
-from sitl_bridge.sensors.layout import FAULT_OFF, FAULT_STUCK
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
 from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
+from sitl_bridge.sensors.records import FAULT_OFF, FAULT_STUCK
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 NONE = ErrorSpecification()
@@ -318,7 +318,7 @@ def test_a_sensor_that_is_off_is_silent_and_one_that_is_stuck_repeats_itself(lat
 
 def test_no_two_samples_are_ever_equal(make_simulation: Make) -> None:
     simulation = make_simulation("iris")
-    kinds = {layout.IMU: 6, layout.MAGNETOMETER: 3, layout.BAROMETER: 1}
+    kinds = {records.IMU: 6, records.MAGNETOMETER: 3, records.BAROMETER: 1}
     seen: dict[int, list[NDArray[np.float64]]] = {kind: [] for kind in kinds}
     for _ in range(1000):
         simulation.advance()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge import signals
+from sitl_bridge.system import signals
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +42,7 @@ FLY = ("fly", "missions/hover.py", "--headless", "--autopilot", "builtin", "--sp
         ("typer", signal.SIGINT, "Ctrl-C"),
         ("rich.console", signal.SIGTERM, "SIGTERM"),
         ("numba", signal.SIGINT, "Ctrl-C"),
-        ("sitl_bridge.flight.fleet", signal.SIGHUP, "SIGHUP"),
+        ("sitl_bridge.run.session", signal.SIGHUP, "SIGHUP"),
     ],
 )
 def test_a_signal_while_modules_load_is_one_sentence(module: str, number: signal.Signals, name: str) -> None:

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import welch
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import STATE
+from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import UserError
-from sitl_bridge.random_streams import stream
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.layout import WIND_STATE
+from sitl_bridge.world.records import WIND_STATE
 from sitl_bridge.world.wind import (
     Gust,
     LogProfile,

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sitl_bridge.autopilot import checks, commands, failsafe, feasibility, layout, mission, modes
-from sitl_bridge.autopilot.facts import (
+from sitl_bridge.autopilot import records, vehicle_commands
+from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
     CRITICAL,
     DENIED,
@@ -27,20 +27,27 @@ from sitl_bridge.autopilot.facts import (
     OffboardTarget,
     VehicleFacts,
 )
-from sitl_bridge.autopilot.geofence import Area, Geofence, read_areas
-from sitl_bridge.autopilot.landing import LandDetector
-from sitl_bridge.autopilot.mission import MissionFault, MissionItem
-from sitl_bridge.autopilot.modes import Mode
-from sitl_bridge.autopilot.navigator import Navigator
-from sitl_bridge.autopilot.output import Output
-from sitl_bridge.autopilot.parameters import Parameters
-from sitl_bridge.autopilot.state import VehicleState
-from sitl_bridge.autopilot.takeoff import RAMP_UP, Takeoff
-from sitl_bridge.autopilot.tasks.automatic import AutomaticTask
-from sitl_bridge.autopilot.tasks.follow import FollowTask
-from sitl_bridge.autopilot.tasks.offboard import BlindDescent, descend, follow_offboard, is_meaningful
-from sitl_bridge.autopilot.tasks.orbit import OrbitTask
-from sitl_bridge.autopilot.tasks.sticks import Sticks, StickTask
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes import flight_modes, mission_items
+from sitl_bridge.autopilot.modes.flight_modes import Mode
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
+from sitl_bridge.autopilot.modes.navigator import Navigator
+from sitl_bridge.autopilot.modes.takeoff import RAMP_UP, Takeoff
+from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
+from sitl_bridge.autopilot.modes.tasks.follow import FollowTask
+from sitl_bridge.autopilot.modes.tasks.offboard_setpoints import (
+    BlindDescent,
+    descend,
+    follow_offboard,
+    is_meaningful,
+)
+from sitl_bridge.autopilot.modes.tasks.orbit import OrbitTask
+from sitl_bridge.autopilot.modes.tasks.sticks import Sticks, StickTask
+from sitl_bridge.autopilot.safety import arming_checks, failsafe, mission_feasibility
+from sitl_bridge.autopilot.safety.geofence import Area, Geofence, read_areas
+from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 __all__ = [
     "ACCEPTED",
@@ -73,7 +80,7 @@ BATTERY_TEXTS = {
     3: (EMERGENCY, "Emergency battery level, land immediately"),
 }
 
-OWN_TASKS = frozenset({modes.ORBIT, modes.DESCEND, modes.AUTO_FOLLOW})
+OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AUTO_FOLLOW})
 """Automatic modes without a target of the navigator."""
 
 # --- MAV_LANDED_STATE
@@ -125,9 +132,9 @@ class Commander:
         self.texts: deque[tuple[int, str]] = deque()
         self.log_text: Callable[[int, str], None] | None = None
         self.mode_changes: deque[Mode] = deque()
-        self.mode: Mode = modes.AUTO_LOITER
-        self.intended: Mode = modes.AUTO_LOITER
-        self._after_disarming: Mode = modes.AUTO_LOITER
+        self.mode: Mode = flight_modes.AUTO_LOITER
+        self.intended: Mode = flight_modes.AUTO_LOITER
+        self._after_disarming: Mode = flight_modes.AUTO_LOITER
         self.armed = False
         self.home: tuple[float, float, float] | None = None
         self.arming_problems: tuple[str, ...] = ("Waiting for estimator to initialize",)
@@ -154,7 +161,7 @@ class Commander:
         self.follow = FollowTask(values, self.state, self._output, self._automatic)
         self._geofence = Geofence(values)
         self._failsafe = failsafe.Failsafe(values, self.say)
-        self._accuracy = checks.Accuracy()
+        self._accuracy = arming_checks.Accuracy()
         self._troubles = failsafe.Troubles()
 
         self._now = -1
@@ -208,7 +215,7 @@ class Commander:
     @property
     def system_status(self) -> int:
         """MAV_STATE."""
-        if self.mode is modes.TERMINATION:
+        if self.mode is flight_modes.TERMINATION:
             return TERMINATED
         if self.armed:
             return CRITICAL_STATE if self._failsafe.active else ACTIVE
@@ -230,7 +237,7 @@ class Commander:
             params: seven; nan where not set. Of COMMAND_INT, the fifth and sixth are degrees.
             now: us of simulated time.
         """
-        handler = commands.HANDLERS.get(command)
+        handler = vehicle_commands.HANDLERS.get(command)
         return UNSUPPORTED if handler is None else handler(self, params, now)
 
     def manual_control(self, x: float, y: float, z: float, r: float, now: int) -> None:
@@ -285,9 +292,9 @@ class Commander:
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the mission, unless it is faulty; then it stays and the first fault is returned."""
-        fault = mission.check_transfer(items, mission.MISSION)
+        fault = mission_items.check_transfer(items, mission_items.MISSION)
         if fault is None and items:
-            verdict = feasibility.check_mission(
+            verdict = mission_feasibility.check_mission(
                 items, self.home, self.land.landed, self._geofence, self._values
             )
             fault = verdict.fault
@@ -298,8 +305,8 @@ class Commander:
             return fault
         self.navigator.flight.set_items(tuple(items), max(self._now, 0))
         self._check_mission()
-        if not items and self.mode is modes.AUTO_MISSION and self.armed:
-            self.change_mode(modes.AUTO_LOITER)
+        if not items and self.mode is flight_modes.AUTO_MISSION and self.armed:
+            self.change_mode(flight_modes.AUTO_LOITER)
         return None
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
@@ -320,7 +327,7 @@ class Commander:
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the rally points; see :meth:`set_mission`."""
-        fault = mission.check_transfer(items, mission.RALLY)
+        fault = mission_items.check_transfer(items, mission_items.RALLY)
         if fault is not None:
             self.say(CRITICAL, fault.reason)
             return fault
@@ -347,14 +354,14 @@ class Commander:
     def _check_mission(self) -> None:
         """Whether the present mission can be flown from here, with the present home and fence."""
         self._mission_valid = False
-        self._missing |= modes.MISSION
+        self._missing |= flight_modes.MISSION
         self.mission_problem = None
         if not self.mission:
             return
         if self.home is None:
             self.mission_problem = "Not yet ready for mission, no position lock"
             return
-        verdict = feasibility.check_mission(
+        verdict = mission_feasibility.check_mission(
             self.mission, self.home, self.land.landed, self._geofence, self._values
         )
         if verdict.fault is not None:
@@ -362,7 +369,7 @@ class Commander:
             self.say(CRITICAL, verdict.fault.reason)
         else:
             self._mission_valid = True
-            self._missing &= ~modes.MISSION
+            self._missing &= ~flight_modes.MISSION
 
     # ------------------------------------------------------------------ modes and arming
 
@@ -371,11 +378,11 @@ class Commander:
         self._asked = True
         self._update_needs()
         allowed = (
-            force or not self.armed or not mode.needs & ~modes.NO_ARMING & self._missing
-        ) and self.mode is not modes.TERMINATION
+            force or not self.armed or not mode.needs & ~flight_modes.NO_ARMING & self._missing
+        ) and self.mode is not flight_modes.TERMINATION
         if allowed:
             self.intended = mode
-            if not mode.needs & modes.NO_ARMING or mode is modes.TERMINATION:
+            if not mode.needs & flight_modes.NO_ARMING or mode is flight_modes.TERMINATION:
                 self._after_disarming = mode
         return allowed
 
@@ -416,7 +423,7 @@ class Commander:
         """
         self.follow_intention()
         self._switch_task(self.mode)
-        if self.mode is modes.AUTO_LOITER:
+        if self.mode is flight_modes.AUTO_LOITER:
             self.navigator.reposition(latitude, longitude, altitude, yaw, speed)
 
     def arm(self, reason: str) -> bool:
@@ -443,10 +450,10 @@ class Commander:
         return True
 
     def _stick_problem(self) -> str | None:
-        if not self.mode.manual or self._missing & modes.MANUAL_CONTROL:
+        if not self.mode.manual or self._missing & flight_modes.MANUAL_CONTROL:
             return None
         dead = 0.5 * self._values["MPC_HOLD_DZ"]
-        if self.mode in (modes.ALTITUDE_CONTROL, modes.POSITION_CONTROL):
+        if self.mode in (flight_modes.ALTITUDE_CONTROL, flight_modes.POSITION_CONTROL):
             return "throttle above center" if self.sticks.throttle > 0.5 + dead else None
         return "high throttle" if self.sticks.throttle > dead else None
 
@@ -472,7 +479,7 @@ class Commander:
         state = self.state
         if self._manual_home and not forced:
             return False
-        if self._missing & modes.GLOBAL_POSITION or state.projection is None:
+        if self._missing & flight_modes.GLOBAL_POSITION or state.projection is None:
             return False
         self._manual_home = False
         self._set_home((*state.projection.point(state.x, state.y), state.projection.altitude(state.z)))
@@ -527,7 +534,7 @@ class Commander:
         """
         dt = (now - self._now) * 1e-6 if self._now >= 0 else 0.0
         self._now = now
-        self.state.read(estimate, layout.GLOBAL)
+        self.state.read(estimate, records.GLOBAL)
         self._update_landed(thrust, dt)
         self._update_links()
         self._update_home()
@@ -547,22 +554,22 @@ class Commander:
         if not self.armed:
             land.disarmed()
         else:
-            if output.level <= layout.IDLE:
+            if output.level <= records.IDLE:
                 thrust = 0.0
-            elif output.level != layout.TRAJECTORY:
+            elif output.level != records.TRAJECTORY:
                 thrust = output.thrust
             elif math.isnan(thrust):
                 thrust = 1.0
-            land.update(self.state, output, thrust, output.level <= layout.TRAJECTORY, dt)
+            land.update(self.state, output, thrust, output.level <= records.TRAJECTORY, dt)
             if was_landed and not land.landed:
                 self._took_off()
             elif land.landed and not was_landed:
                 self.say(INFO, "Landing detected")
         if land.landed:
             self.landed_state = ON_GROUND
-        elif self._takeoff.state == RAMP_UP or self.mode is modes.AUTO_TAKEOFF:
+        elif self._takeoff.state == RAMP_UP or self.mode is flight_modes.AUTO_TAKEOFF:
             self.landed_state = TAKING_OFF
-        elif self.mode in (modes.AUTO_LAND, modes.DESCEND):
+        elif self.mode in (flight_modes.AUTO_LAND, flight_modes.DESCEND):
             self.landed_state = LANDING
         else:
             self.landed_state = IN_AIR
@@ -615,7 +622,7 @@ class Commander:
 
     def _update_needs(self) -> None:
         """Find the needs of modes that are not met, with all setpoints and plans that have come so far."""
-        self._missing = self._troubles.missing = checks.missing_needs(
+        self._missing = self._troubles.missing = arming_checks.missing_needs(
             self.state,
             self._accuracy,
             self.home is not None,
@@ -629,13 +636,13 @@ class Commander:
 
     def _tilted_for(self, angle: float, limit: float, before: float, dt: float) -> float:
         """Seconds an angle in rad has exceeded a limit in deg; acrobatics are allowed in Acro."""
-        if limit <= 0.0 or abs(angle) <= math.radians(limit) or self.mode is modes.ACRO:
+        if limit <= 0.0 or abs(angle) <= math.radians(limit) or self.mode is flight_modes.ACRO:
             return 0.0
         return before + dt
 
     def _fence_breach(self) -> str | None:
         projection = self.state.projection
-        if not self._geofence.active or projection is None or self._missing & modes.GLOBAL_POSITION:
+        if not self._geofence.active or projection is None or self._missing & flight_modes.GLOBAL_POSITION:
             return None
         here = projection.point(self.state.x, self.state.y)
         breach = self._geofence.breach(*here, projection.altitude(self.state.z), self.home)
@@ -661,20 +668,20 @@ class Commander:
         values, landed = self._values, self.land.landed
         self._armed_for += dt
         self._landed_for = self._landed_for + dt if landed else 0.0
-        amid_mission = self.mode is modes.AUTO_MISSION and not self.mission_finished
+        amid_mission = self.mode is flight_modes.AUTO_MISSION and not self.mission_finished
         if self._has_flown:
             after = values["COM_DISARM_LAND"]
             if 0.0 < after <= self._landed_for and not amid_mission:
                 self.disarm("auto disarm land")
         elif 0.0 < values["COM_DISARM_PRFLT"] <= self._armed_for - values["COM_SPOOLUP_TIME"]:
             self.disarm("auto disarm preflight")
-        self._terminated_for = self._terminated_for + dt if self.mode is modes.TERMINATION else 0.0
+        self._terminated_for = self._terminated_for + dt if self.mode is flight_modes.TERMINATION else 0.0
         if self._terminated_for >= KILL_DISARM:
             self.disarm("lockdown", forced=True)
 
     def _update_checks(self) -> None:
         battery = self.battery_state
-        self.arming_problems = checks.arming_problems(
+        self.arming_problems = arming_checks.arming_problems(
             self.mode,
             self._missing,
             self.state,
@@ -685,7 +692,7 @@ class Commander:
             self._geofence.needs_home,
             self._troubles.station_lost,
         )
-        checks.health(
+        arming_checks.health(
             self.facts,
             self._missing,
             self.sticks.time >= 0,
@@ -705,7 +712,7 @@ class Commander:
         moved = self._sticks_moved and self._override_allowed()
         self._sticks_moved = False
         if moved and not self._failsafe.active:
-            self.change_mode(modes.POSITION_CONTROL)
+            self.change_mode(flight_modes.POSITION_CONTROL)
             self.say(INFO, "Pilot took over using sticks")
         self.intended = self._failsafe.update(
             self.intended, self._asked, moved, self.armed, self.mission_finished, self._troubles, dt
@@ -720,20 +727,24 @@ class Commander:
     def _grant(self, wish: Mode) -> None:
         """What follows by itself: hold after a take-off or mission, a return that a mission asks for."""
         asked = self._asked
-        if wish is modes.AUTO_RTL:
+        if wish is flight_modes.AUTO_RTL:
             if self.change_mode(wish):
                 self.say(INFO, "Returning to launch")
-        elif self.mode is modes.AUTO_TAKEOFF and self._values["COM_TAKEOFF_ACT"] == 1 and self._mission_valid:
-            self.change_mode(modes.AUTO_MISSION)
+        elif (
+            self.mode is flight_modes.AUTO_TAKEOFF
+            and self._values["COM_TAKEOFF_ACT"] == 1
+            and self._mission_valid
+        ):
+            self.change_mode(flight_modes.AUTO_MISSION)
         else:
             self.change_mode(wish)
         self._asked = asked
 
     def _override_allowed(self) -> bool:
         enabled = int(self._values["COM_RC_OVERRIDE"])
-        if not self.armed or self._missing & modes.MANUAL_CONTROL:
+        if not self.armed or self._missing & flight_modes.MANUAL_CONTROL:
             return False
-        if self.mode is modes.OFFBOARD:
+        if self.mode is flight_modes.OFFBOARD:
             return bool(enabled & 2)
         return self.mode.automatic and bool(enabled & 1)
 
@@ -744,24 +755,24 @@ class Commander:
         mode, output = self.mode, self._output
         self._set_limits()
         self._switch_task(mode)
-        if not self.armed or mode is modes.TERMINATION:
+        if not self.armed or mode is flight_modes.TERMINATION:
             self._takeoff.update(False, True, False, dt)
-            output.clear(layout.OFF)
+            output.clear(records.OFF)
             return
         self._takeoff.update(True, self.land.landed, self._wants_takeoff, dt)
         ramping = self._takeoff.state == RAMP_UP
-        if mode is modes.OFFBOARD:
+        if mode is flight_modes.OFFBOARD:
             target = self._offboard
             self._wants_takeoff = target is not None and follow_offboard(
                 target, self.state, self.land, output
             )
-        elif mode is modes.DESCEND:
+        elif mode is flight_modes.DESCEND:
             self._wants_takeoff = False
             descend(self._values, self.state, self.land, self._blind, output)
-        elif mode is modes.ORBIT:
+        elif mode is flight_modes.ORBIT:
             self._wants_takeoff = False
             self.orbit.update(dt)
-        elif mode is modes.AUTO_FOLLOW:
+        elif mode is flight_modes.AUTO_FOLLOW:
             self._wants_takeoff = False
             home = self._home_local()
             self.follow.update(self.state.z if home is None else home[2], self._now, dt)
@@ -769,14 +780,14 @@ class Commander:
             self._fly_automatic(ramping, dt)
         else:
             self._fly_by_sticks(mode, ramping, dt)
-        if output.level == layout.TRAJECTORY:
+        if output.level == records.TRAJECTORY:
             if self.land.held_up:
                 output.stay_level()
             self._takeoff.shape(output)
         elif self._takeoff.on_ground and not self._has_thrust(output):
-            output.clear(layout.IDLE)
-        if self.land.maybe_landed and output.level == layout.TRAJECTORY and not ramping:
-            output.clear(layout.IDLE)
+            output.clear(records.IDLE)
+        if self.land.maybe_landed and output.level == records.TRAJECTORY and not ramping:
+            output.clear(records.IDLE)
 
     def _has_thrust(self, output: Output) -> bool:
         """Whether a setpoint without climb control may lift the vehicle: after spooling up, by its thrust."""
@@ -793,11 +804,11 @@ class Commander:
 
     def _fly_by_sticks(self, mode: Mode, ramping: bool, dt: float) -> None:
         task = self._stick_task
-        if mode is modes.POSITION_CONTROL:
+        if mode is flight_modes.POSITION_CONTROL:
             task.position(ramping, dt)
-        elif mode is modes.ALTITUDE_CONTROL:
+        elif mode is flight_modes.ALTITUDE_CONTROL:
             task.altitude(ramping, dt)
-        elif mode is modes.ACRO:
+        elif mode is flight_modes.ACRO:
             task.rates()
         else:
             task.attitude(dt)
@@ -809,10 +820,10 @@ class Commander:
         if flown is self._flown:
             return
         automatic = flown is not None and flown.automatic and flown not in OWN_TASKS
-        if self._flown is modes.OFFBOARD:
+        if self._flown is flight_modes.OFFBOARD:
             # What somebody else commanded is not taken over, as in PX4 (FlightModeManager::switchTask): its
             # acceleration would carry the vehicle away for as long as the jerk limit takes to end it.
-            self._output.clear(layout.IDLE)
+            self._output.clear(records.IDLE)
         self._flown = flown
         self.navigator.enter(flown if automatic else None, self._now)
         self._wants_takeoff = False

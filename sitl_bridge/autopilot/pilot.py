@@ -12,28 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge import __version__
-from sitl_bridge.autopilot import measure
-from sitl_bridge.autopilot.allocation import allocate
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
-from sitl_bridge.autopilot.control.user import user_controller
-from sitl_bridge.autopilot.log import LogSources, StackLog
+from sitl_bridge.autopilot.control.allocation import allocate
+from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.autopilot.estimation import measurement
+from sitl_bridge.autopilot.flight_log import LogSources, StackLog
 from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION, vehicle_type
-from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
-from sitl_bridge.config.airframe import Airframe
+from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.sensors.layout import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 
 _SENSOR_FAILURES = {
-    "gyroscope": measure.GYROSCOPE_FAILURE,
-    "accelerometer": measure.ACCELEROMETER_FAILURE,
-    "magnetometer": measure.MAGNETOMETER_FAILURE,
-    "barometer": measure.BAROMETER_FAILURE,
-    "gps": measure.GPS_FAILURE,
-    "range_finder": measure.RANGE_FAILURE,
-    "optical_flow": measure.FLOW_FAILURE,
+    "gyroscope": measurement.GYROSCOPE_FAILURE,
+    "accelerometer": measurement.ACCELEROMETER_FAILURE,
+    "magnetometer": measurement.MAGNETOMETER_FAILURE,
+    "barometer": measurement.BAROMETER_FAILURE,
+    "gps": measurement.GPS_FAILURE,
+    "range_finder": measurement.RANGE_FAILURE,
+    "optical_flow": measurement.FLOW_FAILURE,
 }
 _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
 

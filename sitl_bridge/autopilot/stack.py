@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.allocation import allocate, allocation_record
+from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.autopilot.estimator import estimator_record, update
-from sitl_bridge.autopilot.layout import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.autopilot.measure import READER, STEP, done, fail_sensors, frame_size, read_frame
-from sitl_bridge.compiled import compiled
+from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
+from sitl_bridge.autopilot.estimation.measurement import (
+    READER,
+    STEP,
+    done,
+    fail_sensors,
+    frame_size,
+    read_frame,
+)
+from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.kernels.compiled import compiled
 
 if TYPE_CHECKING:
-    from sitl_bridge.config.airframe import Airframe
+    from sitl_bridge.vehicle.airframe import Airframe
     from sitl_bridge.world.world import World
 
 TICK = 48_000

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sitl_bridge.child_process import ChildProcess
-from sitl_bridge.config.airframe import Airframe
-from sitl_bridge.record.files import write_whole
+from sitl_bridge.output_file import write_whole
+from sitl_bridge.system.child_process import ChildProcess
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
 LOG_ENDED = "log ended: "

@@ -13,9 +13,9 @@ import socket
 import sys
 from pathlib import Path
 
-from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.errors import UserError
-from sitl_bridge.port_holder import holder_of
+from sitl_bridge.system.child_process import ChildProcess
+from sitl_bridge.system.port_holder import holder_of
 
 HOST = "127.0.0.1"
 NICENESS = 10

@@ -18,9 +18,7 @@ from typing import Self
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import free_port, require_free
-from sitl_bridge.bus.desk import Counts
-from sitl_bridge.bus.execution import Execution
-from sitl_bridge.bus.link import (
+from sitl_bridge.bus.client_link import (
     FROM_CLIENT,
     Ask,
     Connected,
@@ -34,14 +32,16 @@ from sitl_bridge.bus.link import (
     Settings,
     Stop,
 )
-from sitl_bridge.bus.looking import look
+from sitl_bridge.bus.command_queue import Counts
+from sitl_bridge.bus.execution import Execution
 from sitl_bridge.bus.messages import Event
-from sitl_bridge.bus.source import Source
-from sitl_bridge.bus.steering import OnFormation
+from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.simulation_commands import OnFormation
+from sitl_bridge.bus.snapshot import look
 from sitl_bridge.bus.topics import Topics
-from sitl_bridge.child_process import ChildProcess
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
+from sitl_bridge.system.child_process import ChildProcess
 
 TURN = 0.01
 """s of wall time between looks at what orders have come to, while any are under way."""

@@ -25,8 +25,7 @@ import aiomqtt
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD
 from sitl_bridge.bus.broker import be_nice, start_broker
-from sitl_bridge.bus.desk import Desk, Order
-from sitl_bridge.bus.link import (
+from sitl_bridge.bus.client_link import (
     FROM_BRIDGE,
     Ask,
     Connected,
@@ -41,9 +40,10 @@ from sitl_bridge.bus.link import (
     Settings,
     Stop,
 )
+from sitl_bridge.bus.command_queue import Desk, Order
 from sitl_bridge.bus.messages import Event, Message, Reply, Status, VehicleHealth, WorldState
 from sitl_bridge.bus.topics import Topics
-from sitl_bridge.child_process import ChildProcess
+from sitl_bridge.system.child_process import ChildProcess
 
 TURN = 0.02
 """s of wall time between looks at commands, answers and events."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from sitl_bridge.bus.desk import Order, Result
+from sitl_bridge.bus.command_queue import Order, Result
 from sitl_bridge.bus.messages import FormationCommand
-from sitl_bridge.bus.source import Source
-from sitl_bridge.bus.steering import OnFormation, steer_run, steer_vehicle
+from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.simulation_commands import OnFormation, steer_run, steer_vehicle
 from sitl_bridge.errors import UserError
 
 PATIENCE = 5.0

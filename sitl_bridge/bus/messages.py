@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sitl_bridge.quantities import Pace
-from sitl_bridge.sensors.layout import KIND_NAMES
+from sitl_bridge.sensors.records import KIND_NAMES
 from sitl_bridge.world.wind import WindSpecification
 
 Version = Literal[1]

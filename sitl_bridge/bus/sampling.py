@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pymap3d
 
-from sitl_bridge.bus.link import Look
+from sitl_bridge.bus.client_link import Look
 from sitl_bridge.bus.messages import (
     Clock,
     Event,

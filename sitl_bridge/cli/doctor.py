@@ -14,12 +14,12 @@ import typer
 from packaging.requirements import Requirement
 from rich.console import Console
 
-from sitl_bridge.compiled import cache_directory
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.flown_by import BUILTIN, who_flies
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.port_holder import holder_of
-from sitl_bridge.px4.process import stale_processes
+from sitl_bridge.kernels.compiled import cache_directory
+from sitl_bridge.px4.px4_process import stale_processes
+from sitl_bridge.run.autopilot_choice import BUILTIN, who_flies
+from sitl_bridge.system.port_holder import holder_of
 
 Grade = Literal["ok", "note", "missing"]
 UDP_PORTS = {

@@ -1,6 +1,6 @@
 """``sitl-bridge fly``: options in, one live line while it flies, a summary at the end.
 
-Everything that happens is in ``flight/session.py``.
+Everything that happens is in ``run/single_vehicle.py``.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge import signals
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
-from sitl_bridge.config.airframe import load_airframe
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.fleet import FleetProgress, FleetSession, FleetSettings
-from sitl_bridge.flight.flown_by import Choice
-from sitl_bridge.flight.interpreter import find_interpreter
-from sitl_bridge.flight.session import FlightSession, FlightSettings, Progress
-from sitl_bridge.flight.summary import show
+from sitl_bridge.report.summary import show
+from sitl_bridge.run.autopilot_choice import Choice
+from sitl_bridge.run.session import FleetProgress, FleetSession, FleetSettings
+from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
+from sitl_bridge.system import signals
+from sitl_bridge.system.interpreter import find_interpreter
+from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def live_line(progress: Progress) -> Text:
@@ -143,7 +143,7 @@ def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> Flee
     Raises:
         UserError: for a faulty file, or an option that says what the file says for each vehicle.
     """
-    from sitl_bridge.flight.scenario import Choices, load_scenario  # loads what only formations need
+    from sitl_bridge.run.scenario import Choices, load_scenario  # loads what only formations need
 
     given = [name for name, value in theirs.items() if value is not None]
     if given:

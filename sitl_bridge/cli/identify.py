@@ -23,15 +23,15 @@ def identify(
     Any flight of commanded attitudes will do that tilts to and fro, by real PX4 or the built-in stack;
     `sitl-bridge fly missions/offboard_attitude.py` is made for it.
     """
-    from sitl_bridge.flight.avoidance import identification
-    from sitl_bridge.flight.avoidance.recorded import read_flight
+    from sitl_bridge.report import attitude_identification
+    from sitl_bridge.report.recorded_flight import read_flight
 
     log = flight_log(flight)
     name = airframe or airframe_of(flight)
-    file = identification.models_file(name)
+    file = attitude_identification.models_file(name)
     recorded = read_flight(log)
     seconds = recorded.time[-1] - recorded.time[0]
-    found = identification.identify(
+    found = attitude_identification.identify(
         recorded.time,
         recorded.truth,
         recorded.commands,
@@ -48,7 +48,7 @@ def identify(
         typer.echo(f"{axis}: gain {gain:.3f}, time constant {time:.3f} s; explains {fit:.0%} of the angle")
     typer.echo(f"drag: {model.drag:.4f} s/m")
     if keep:
-        identification.save(found, file)
+        attitude_identification.save(found, file)
         typer.echo(f"kept in {file}")
 
 

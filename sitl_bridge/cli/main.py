@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from sitl_bridge import signals
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
+from sitl_bridge.system import signals
 
 if TYPE_CHECKING:
     import typer

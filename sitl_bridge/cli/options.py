@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from sitl_bridge.bus.address import PASSWORD, BusAddress
-from sitl_bridge.config.world import load_world
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.world_file import load_world
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification

@@ -13,20 +13,20 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge import signals
 from sitl_bridge.bus.address import BusAddress, is_this_machine
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
-from sitl_bridge.compiled import announced
-from sitl_bridge.config.airframe import Airframe, load_airframe
 from sitl_bridge.errors import UserError
-from sitl_bridge.flight.battery_feed import battery_sample
-from sitl_bridge.flight.monitor import Monitor
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer, OnStall, Status
+from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.run.battery_feed import battery_sample
+from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.system import signals
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 TICK = 0.1

@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from sitl_bridge.config.airframe import Airframe, load_airframe
-from sitl_bridge.config.yaml_file import read
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.yaml_file import read
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.sensors.custom import not_sampled
+from sitl_bridge.vehicle.airframe import Airframe, load_airframe
 
 On = Literal["quick", "full"]
 
@@ -59,10 +59,10 @@ def simulate(
 
 
 def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console: Console) -> bool:
-    from sitl_bridge.flight.formation.built_in import fly_built_in
-    from sitl_bridge.flight.formation.picture import draw
-    from sitl_bridge.flight.formation.quick import fly_quick
-    from sitl_bridge.flight.formation.scenario import load_formation
+    from sitl_bridge.report.plot_formation import draw
+    from sitl_bridge.swarm.formation.formation_specification import load_formation
+    from sitl_bridge.swarm.in_process import fly_built_in
+    from sitl_bridge.swarm.quick_simulation import fly_quick
 
     plan = load_formation(file)
     frame = _airframe(airframe, on, console)
@@ -99,13 +99,13 @@ def _airframe(name: str, on: On, console: Console) -> Airframe:
 def _avoidance(
     files: list[Path], on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
 ) -> bool:
-    from sitl_bridge.flight.avoidance.classics import METHODS
-    from sitl_bridge.flight.avoidance.closed_loop import Plant, fly
-    from sitl_bridge.flight.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
-    from sitl_bridge.flight.avoidance.figures import save_figures
-    from sitl_bridge.flight.avoidance.full_dynamics import DynamicsPlant
-    from sitl_bridge.flight.avoidance.identification import identified_model
-    from sitl_bridge.flight.avoidance.scenario import Scenario, load_scenario
+    from sitl_bridge.report.attitude_identification import identified_model
+    from sitl_bridge.report.plot_avoidance import save_figures
+    from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, load_scenario
+    from sitl_bridge.swarm.avoidance.classical_methods import METHODS
+    from sitl_bridge.swarm.avoidance.closed_loop import Plant, fly
+    from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
+    from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 
     loaded = [load_scenario(file) for file in files]
     frame = _airframe(airframe, on, console)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 
 GROUND_EFFECT_LEAST_HEIGHT = 0.5
 """Rotor radii above the ground below which the ground effect no longer grows.  The image model behind it

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import OCV_POINTS
 from sitl_bridge.dynamics.motor import current_and_slope
+from sitl_bridge.dynamics.records import OCV_POINTS
+from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.errors import UserError
+from sitl_bridge.kernels.compiled import compiled
 
 _STEEPEST = 0.5
 """Sine of the greatest tilt at which a vehicle is taken to stand rather than to have fallen over."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.aerodynamics import (
     GROUND_EFFECT_REACH,
     ground_effect_factor,
     induced_velocity,
 )
 from sitl_bridge.dynamics.contact import contact_force
-from sitl_bridge.dynamics.layout import MOTOR_DC
 from sitl_bridge.dynamics.motor import dc_acceleration
+from sitl_bridge.dynamics.records import MOTOR_DC
 from sitl_bridge.dynamics.rotor import polynomial_thrust_and_torque, table_thrust_and_torque
+from sitl_bridge.kernels.compiled import compiled
 
 # Rows of the state's ``rotor_work``, a value a rotor each, so that the loops over the rotors become vector
 # instructions: motion and loads, what the airframe says, the flow at the hub, the effect on the body.

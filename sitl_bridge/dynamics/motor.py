@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.dynamics.layout import MOTOR_DC
+from sitl_bridge.dynamics.records import MOTOR_DC
+from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled

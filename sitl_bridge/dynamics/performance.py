@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sitl_bridge.dynamics.battery import open_circuit_voltage
-from sitl_bridge.dynamics.layout import MOTOR_DC
 from sitl_bridge.dynamics.motor import dc_current, first_order_target
+from sitl_bridge.dynamics.records import MOTOR_DC
 from sitl_bridge.dynamics.rotor import thrust_and_torque
 from sitl_bridge.errors import UserError
 

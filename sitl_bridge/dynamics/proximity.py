@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.contact import rotated_down, rotated_east, rotated_north
-from sitl_bridge.dynamics.layout import MAX_ROTORS
+from sitl_bridge.dynamics.records import MAX_ROTORS
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import air
 
 CONTACT_RATE = 125.0

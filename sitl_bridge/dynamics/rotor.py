@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 
 _TURN = 2.0 * math.pi
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.dynamics.layout import MOTOR_DC
+from sitl_bridge.dynamics.records import MOTOR_DC
 from sitl_bridge.errors import UserError
+from sitl_bridge.kernels.compiled import compiled
 
 STABLE = 1.0
 """Rate times length of a step, at most: a third of what is stable, where a step is 2 % off."""

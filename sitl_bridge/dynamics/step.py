@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.dynamics.battery import settle
 from sitl_bridge.dynamics.contact import (
     contact_steps,
@@ -32,9 +31,10 @@ from sitl_bridge.dynamics.forces import (
     derivative,
     prepare_rotors,
 )
-from sitl_bridge.dynamics.layout import MOTOR_DC, STATE
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
+from sitl_bridge.dynamics.records import MOTOR_DC, STATE
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
 
 _MOTION = 13

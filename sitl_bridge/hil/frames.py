@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
-from sitl_bridge.sensors.frames import to_world
-from sitl_bridge.sensors.layout import (
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.sensors.axes import to_world
+from sitl_bridge.sensors.records import (
     AIRSPEED,
     BAROMETER,
     GPS,

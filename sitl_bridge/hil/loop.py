@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.hil.frames import parse, write_step
 from sitl_bridge.hil.system_calls import (
     CLOCK_MONOTONIC,
@@ -25,6 +24,7 @@ from sitl_bridge.hil.system_calls import (
     recv,
     send,
 )
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors.sample import draw_ahead
 from sitl_bridge.simulation import advance_fleet
 

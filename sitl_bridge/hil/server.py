@@ -27,15 +27,15 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil import loop as kernel
-from sitl_bridge.hil.faults import FaultCounts
 from sitl_bridge.hil.frames import COMPONENT_ID, LINK, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID, sensor_slots
+from sitl_bridge.hil.link_errors import FaultCounts
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
-from sitl_bridge.port_holder import holder_of
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
-from sitl_bridge.record.layout import ROW
+from sitl_bridge.record.records import ROW
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.system.port_holder import holder_of
 
 LOG_BLOCK = 1024
 """Rows, of which the loop hands over about half at a time: 0.1 s at 20 times real time."""
@@ -780,7 +780,7 @@ class LockstepServer:
                 self.recorder.write(self._log[:rows])
 
     def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
-        """(16,) last sample of a vehicle's sensor (see sensors/layout.py); None where it has none."""
+        """(16,) last sample of a vehicle's sensor (see sensors/records.py); None where it has none."""
         sensors: Any = self.simulation.sensors[vehicle]
         for i, sensor in enumerate(sensors):
             if sensor["kind"] == kind and sensor["instance"] == instance:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from sitl_bridge.px4.allocation import Response
+from sitl_bridge.vehicle.control_effectiveness import Response
 
 GYRO_CUTOFF = 40.0
 """Hz, IMU_GYRO_CUTOFF, second-order Butterworth (LowPassFilter2p)."""

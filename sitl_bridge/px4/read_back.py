@@ -1,6 +1,6 @@
 """Reading back over MAVLink the parameters that PX4 was given, so that none is missing without notice.
 
-Here is what to ask for and what the answers mean; the socket belongs to flight/monitor.py.  PX4 answers a
+Here is what to ask for and what the answers mean; the socket belongs to run/monitor.py.  PX4 answers a
 PARAM_REQUEST_READ at once, whatever the rate of the link (mavlink_parameters.cpp).
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from sitl_bridge.px4.allocation import Parameters
+    from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 
 BATCH = 40

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FURTHER_OFFBOARD_PORT
-from sitl_bridge.px4.allocation import Parameters
 from sitl_bridge.px4.versions import renamed
+from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 AIRFRAME = 10016
 """PX4's none_iris, the generic quadcopter for an external simulator; parameters make it any multirotor."""

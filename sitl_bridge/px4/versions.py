@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from sitl_bridge.px4.allocation import Parameters
+from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 FLOWN = ("v1.14.4", "v1.15.4", "main of February 2025", "v1.16.0", "main of March 2026")
 """PX4 versions that the tests with real PX4 have flown."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.record.files import LineLog, write_whole
+from sitl_bridge.output_file import LineLog, write_whole
 
 
 def _without_password(word: str) -> str:

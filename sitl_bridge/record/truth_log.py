@@ -12,8 +12,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.record.files import append_whole
-from sitl_bridge.record.layout import ROW, flat
+from sitl_bridge.output_file import append_whole
+from sitl_bridge.record.records import ROW, flat
 
 
 class TruthLog:

@@ -17,11 +17,11 @@ from pydantic import BaseModel, Field
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.random_streams import stream
-from sitl_bridge.record.files import LineLog
+from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.output_file import LineLog
 from sitl_bridge.sensors.error_model import SLOWEST, STRICT
 from sitl_bridge.user_file import load_class
-from sitl_bridge.world.layout import START
+from sitl_bridge.world.records import START
 
 Sample = dict[str, float]
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import NonNegative, Positive, Vector
-from sitl_bridge.random_streams import normal_pair
-from sitl_bridge.sensors.layout import DELAY_SLOTS, SENSOR
+from sitl_bridge.sensors.records import DELAY_SLOTS, SENSOR
 
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import Positive
-from sitl_bridge.random_streams import normal_pair
+from sitl_bridge.sensors.axes import point_position, point_velocity
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.sensors.frames import point_position, point_velocity
-from sitl_bridge.sensors.layout import GPS
+from sitl_bridge.sensors.records import GPS
 from sitl_bridge.world.earth import geodetic
 
 JAMMING = 4

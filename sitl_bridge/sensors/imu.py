@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import Positive
+from sitl_bridge.sensors.axes import to_sensor
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.sensors.frames import to_sensor
-from sitl_bridge.sensors.layout import IMU
+from sitl_bridge.sensors.records import IMU
 from sitl_bridge.world.atmosphere import air
 
 ZERO_CELSIUS = 273.15

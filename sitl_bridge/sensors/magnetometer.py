@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import Positive, Vector
+from sitl_bridge.sensors.axes import to_body, to_sensor
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.sensors.frames import to_body, to_sensor
-from sitl_bridge.sensors.layout import MAGNETOMETER
+from sitl_bridge.sensors.records import MAGNETOMETER
 
 
 class MagnetometerSpecification(SensorSpecification):

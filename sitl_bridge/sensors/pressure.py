@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import Positive, Vector
+from sitl_bridge.sensors.axes import point_position, point_velocity, to_body, to_sensor
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor
 from sitl_bridge.sensors.imu import ZERO_CELSIUS
-from sitl_bridge.sensors.layout import AIRSPEED, BAROMETER
+from sitl_bridge.sensors.records import AIRSPEED, BAROMETER
 from sitl_bridge.world.atmosphere import air, pressure_altitude
 
 

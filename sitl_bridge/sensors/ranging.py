@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import Positive
+from sitl_bridge.sensors.axes import point_position, point_velocity, to_body, to_sensor, to_world
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.sensors.frames import point_position, point_velocity, to_body, to_sensor, to_world
-from sitl_bridge.sensors.layout import OPTICAL_FLOW, RANGE_FINDER
+from sitl_bridge.sensors.records import OPTICAL_FLOW, RANGE_FINDER
 
 CONE_RAYS = 8
 """Rays on the rim of the cone; with the one on its axis the nine of hector_quadrotor's sonar."""

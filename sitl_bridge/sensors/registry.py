@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sitl_bridge.sensors.battery import BatterySpecification
+from sitl_bridge.sensors.battery_monitor import BatterySpecification
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification

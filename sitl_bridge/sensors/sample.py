@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.errors import UserError
-from sitl_bridge.sensors.battery import sample_battery
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.sensors.battery_monitor import sample_battery
 from sitl_bridge.sensors.error_model import draw_errors, start_errors
 from sitl_bridge.sensors.gps import sample_gps, start_gps
 from sitl_bridge.sensors.imu import sample_imu
-from sitl_bridge.sensors.layout import (
+from sitl_bridge.sensors.magnetometer import sample_magnetometer
+from sitl_bridge.sensors.pressure import sample_airspeed, sample_barometer
+from sitl_bridge.sensors.ranging import (
+    forget_flow,
+    integrate_flow,
+    sample_optical_flow,
+    sample_range_finder,
+)
+from sitl_bridge.sensors.records import (
     AIRSPEED,
     BAROMETER,
     BATTERY,
@@ -34,14 +42,6 @@ from sitl_bridge.sensors.layout import (
     OPTICAL_FLOW,
     RANGE_FINDER,
     SENSOR_STATE,
-)
-from sitl_bridge.sensors.magnetometer import sample_magnetometer
-from sitl_bridge.sensors.pressure import sample_airspeed, sample_barometer
-from sitl_bridge.sensors.ranging import (
-    forget_flow,
-    integrate_flow,
-    sample_optical_flow,
-    sample_range_finder,
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 
 SEA_LEVEL_TEMPERATURE = 288.15
 """K, ISO 2533:1975."""

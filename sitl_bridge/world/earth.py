@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 
 SEMI_MAJOR_AXIS = 6378137.0
 """m, WGS-84 (NIMA TR8350.2)."""

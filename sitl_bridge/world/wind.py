@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sitl_bridge.compiled import compiled
 from sitl_bridge.errors import UserError
 from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import Degrees
-from sitl_bridge.random_streams import normal_pair
-from sitl_bridge.world.layout import MAX_GUSTS, WIND
+from sitl_bridge.world.records import MAX_GUSTS, WIND
 
 FEET = 0.3048
 TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe": 45 * 0.514444}

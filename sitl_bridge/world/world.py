@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
-from sitl_bridge.world.layout import ENVIRONMENT, START
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
+from sitl_bridge.world.records import ENVIRONMENT, START
 from sitl_bridge.world.wind import WindSpecification
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from sitl_bridge.autopilot.control.hector_pid import hector_pid
-from sitl_bridge.autopilot.control.layout import LEE, USER
 from sitl_bridge.autopilot.control.lee import lee
-from sitl_bridge.autopilot.control.trajectory import FREE, advance_yaw, follow_setpoint, relief
-from sitl_bridge.autopilot.layout import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
-from sitl_bridge.compiled import compiled
+from sitl_bridge.autopilot.control.records import LEE, USER
+from sitl_bridge.autopilot.control.reference_model import FREE, advance_yaw, follow_setpoint, relief
+from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled

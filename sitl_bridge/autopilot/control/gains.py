@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.allocation import allocation_record, density_at
-from sitl_bridge.autopilot.control.layout import CONTROLLER, HECTOR_PID, LEE, USER
-from sitl_bridge.config.controller import BUILT_IN, RotorsGains, own_controller
+from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
+from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.allocation import geometry, response, thrust_curve_factor
+from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
+from sitl_bridge.vehicle.controller import BUILT_IN, RotorsGains, own_controller
 
 if TYPE_CHECKING:
-    from sitl_bridge.config.airframe import Airframe
+    from sitl_bridge.vehicle.airframe import Airframe
     from sitl_bridge.world.world import World
 
 Floats = NDArray[np.float64]

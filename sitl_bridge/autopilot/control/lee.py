@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.control.trajectory import (
+from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     LEAST_ALOFT,
     POSITION,
@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.control.trajectory import (
     limit_acceleration,
     settle_on_ground,
 )
-from sitl_bridge.autopilot.layout import LEVEL_RATES, TRAJECTORY
-from sitl_bridge.compiled import compiled
+from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
+from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.estimation.layout import (
+from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     BAROMETER,
     GYROSCOPE,
@@ -14,8 +14,8 @@ from sitl_bridge.autopilot.estimation.layout import (
     TILT,
     VELOCITY,
 )
-from sitl_bridge.autopilot.layout import BARO_HEIGHT, MAGNETIC_HEADING
-from sitl_bridge.compiled import compiled
+from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING
+from sitl_bridge.kernels.compiled import compiled
 
 WINDOW = 1.0
 """s of rest over which samples are averaged."""

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from sitl_bridge.autopilot.estimation.inertial import turn
-from sitl_bridge.autopilot.estimation.layout import (
+from sitl_bridge.autopilot.estimation.records import (
     BAROMETER,
     GROUND,
     GYROSCOPE,
@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.estimation.layout import (
     TILT,
     VELOCITY,
 )
-from sitl_bridge.autopilot.layout import FLOW_VELOCITY, GPS_POSITION, GPS_VELOCITY
-from sitl_bridge.compiled import compiled
+from sitl_bridge.autopilot.records import FLOW_VELOCITY, GPS_POSITION, GPS_VELOCITY
+from sitl_bridge.kernels.compiled import compiled
 
 PATIENCE = 7.0
 """s for which a source may be refused before the state is reset to it (PX4 EKF2, reset_timeout_max)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.estimation.layout import (
+from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     GROUND,
     GYROSCOPE,
@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.estimation.layout import (
     TILT,
     VELOCITY,
 )
-from sitl_bridge.compiled import compiled
+from sitl_bridge.kernels.compiled import compiled
 
 LONGEST_LAG = 0.02
 """s by which the covariance may lag behind the state where nothing is measured."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import modes
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.streams import SECOND
 from sitl_bridge.autopilot.mavlink.wire import CURRENT_EVENT_SEQUENCE, EVENT, RESPONSE_EVENT_ERROR
+from sitl_bridge.autopilot.modes import flight_modes
 
 KEPT = 100
 """Events that can be sent again: three reports of every problem there is."""
@@ -52,7 +52,7 @@ HEALTH = (
 )
 """Bits of SYS_STATUS and the health component of each."""
 
-ALL_MODES = sum(1 << mode.nav_state for mode in modes.MODES)
+ALL_MODES = sum(1 << mode.nav_state for mode in flight_modes.MODES)
 
 
 class EventLog:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.parameters import ParameterInfo
+from sitl_bridge.autopilot.stack_parameters import ParameterInfo
 
 TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,

@@ -12,11 +12,11 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.facts import NAN3, OffboardTarget
-from sitl_bridge.autopilot.geography import projection_at
+from sitl_bridge.autopilot.commander_data import NAN3, OffboardTarget
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
+from sitl_bridge.world.geography import projection_at
 
 IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512
 IGNORE_PLACE = 7
@@ -103,7 +103,7 @@ class Inputs:
         """Local position of a global target; None where it cannot be known yet, or the frame is wrong."""
         frame, height = message.coordinate_frame, message.alt
         home = self._commander.home
-        if not int(self._estimate["valid"]) & layout.GLOBAL:
+        if not int(self._estimate["valid"]) & records.GLOBAL:
             return None
         if frame in (mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT):
             if home is None:

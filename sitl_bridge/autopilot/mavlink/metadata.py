@@ -12,9 +12,9 @@ import math
 import zlib
 from typing import Any
 
-from sitl_bridge.autopilot import modes
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
-from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
 GENERAL = "general.json"
 PARAMETERS = "parameters.json"
@@ -113,11 +113,11 @@ def event_catalogue() -> dict[str, Any]:
                         {bit: COMPONENTS[bit] for bit in COMPONENTS}, "Subsystems and components"
                     ),
                     "navigation_mode_group_t": _bitfield(
-                        {m.nav_state: (m.name.lower(), m.name) for m in modes.MODES}, "Flight modes"
+                        {m.nav_state: (m.name.lower(), m.name) for m in flight_modes.MODES}, "Flight modes"
                     ),
                 },
                 "navigation_mode_groups": {
-                    "groups": {str(mode.nav_state): [mode.custom_mode] for mode in modes.MODES}
+                    "groups": {str(mode.nav_state): [mode.custom_mode] for mode in flight_modes.MODES}
                 },
                 "event_groups": {
                     "arming_check": {

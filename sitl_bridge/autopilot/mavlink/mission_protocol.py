@@ -18,7 +18,14 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, MISSION_ACK, MISSION_COUNT, MISSION_CURRENT
-from sitl_bridge.autopilot.mission import FENCE, MAX_ITEMS, MISSION, RALLY, MissionFault, MissionItem
+from sitl_bridge.autopilot.modes.mission_items import (
+    FENCE,
+    MAX_ITEMS,
+    MISSION,
+    RALLY,
+    MissionFault,
+    MissionItem,
+)
 
 RETRY = 250_000
 """us without an item before it is asked for again (mavlink_mission.h)."""

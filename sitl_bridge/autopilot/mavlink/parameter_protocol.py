@@ -14,7 +14,7 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.wire import PARAM_ERROR, PARAM_VALUE
-from sitl_bridge.autopilot.parameters import ParameterInfo, Parameters
+from sitl_bridge.autopilot.stack_parameters import ParameterInfo, Parameters
 from sitl_bridge.errors import UserError
 
 HASH = "_HASH_CHECK"

@@ -15,11 +15,12 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import layout, modes
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.geography import projection_at
 from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.ground_station import TYPES
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.world.geography import projection_at
 
 GENERIC_MULTIROTOR = 43
 """MAV_TYPE_GENERIC_MULTIROTOR, for every other number of rotors."""
@@ -252,13 +253,13 @@ def protocol_version(_: Snapshot) -> Any:
 
 
 STANDARD_MODES = {
-    modes.POSITION_CONTROL: 1,
-    modes.ORBIT: 2,
-    modes.ALTITUDE_CONTROL: 4,
-    modes.AUTO_RTL: 5,
-    modes.AUTO_MISSION: 6,
-    modes.AUTO_LAND: 7,
-    modes.AUTO_TAKEOFF: 8,
+    flight_modes.POSITION_CONTROL: 1,
+    flight_modes.ORBIT: 2,
+    flight_modes.ALTITUDE_CONTROL: 4,
+    flight_modes.AUTO_RTL: 5,
+    flight_modes.AUTO_MISSION: 6,
+    flight_modes.AUTO_LAND: 7,
+    flight_modes.AUTO_TAKEOFF: 8,
 }
 """MAV_STANDARD_MODE (development.xml); the others have a name of their own."""
 
@@ -267,18 +268,20 @@ ADVANCED, NOT_SELECTABLE = 1, 2
 
 SIMPLE_MODES = frozenset(
     {
-        modes.ALTITUDE_CONTROL,
-        modes.POSITION_CONTROL,
-        modes.AUTO_LOITER,
-        modes.AUTO_MISSION,
-        modes.AUTO_RTL,
-        modes.AUTO_LAND,
-        modes.AUTO_TAKEOFF,
+        flight_modes.ALTITUDE_CONTROL,
+        flight_modes.POSITION_CONTROL,
+        flight_modes.AUTO_LOITER,
+        flight_modes.AUTO_MISSION,
+        flight_modes.AUTO_RTL,
+        flight_modes.AUTO_LAND,
+        flight_modes.AUTO_TAKEOFF,
     }
 )
 """Those a ground station shows to everybody (PX4's modes/ui.hpp)."""
 
-OFFERED_MODES = tuple(mode for mode in modes.MODES if mode not in (modes.DESCEND, modes.TERMINATION))
+OFFERED_MODES = tuple(
+    mode for mode in flight_modes.MODES if mode not in (flight_modes.DESCEND, flight_modes.TERMINATION)
+)
 """Without those that only a failsafe enters; one of them looks like Land from outside."""
 
 
@@ -295,7 +298,7 @@ def available_modes(which: float) -> list[Any]:
 def _available_mode(index: int, count: int) -> Any:
     mode = OFFERED_MODES[index - 1]
     standard = STANDARD_MODES.get(mode, 0)
-    selectable = modes.mode_of(mode.main, mode.sub) is mode
+    selectable = flight_modes.mode_of(mode.main, mode.sub) is mode
     properties = (0 if mode in SIMPLE_MODES else ADVANCED) | (0 if selectable else NOT_SELECTABLE)
     return wire.AVAILABLE_MODES(
         number_modes=count,
@@ -319,7 +322,7 @@ def current_mode(s: Snapshot) -> Any:
 
 def orbit_execution_status(s: Snapshot) -> Any:
     """ORBIT_EXECUTION_STATUS; None while no circle is flown.  A negative radius turns left."""
-    if s.commander.mode is not modes.ORBIT or not s.has(layout.GLOBAL):
+    if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
         return None
     circle = s.commander.orbit.circle
     latitude, longitude, altitude = projection_at(*s.origin).place((circle.x, circle.y, circle.z))
@@ -344,26 +347,28 @@ def system_time(s: Snapshot) -> Any:
 
 def attitude(s: Snapshot) -> Any:
     """ATTITUDE."""
-    return mavlink.MAVLink_attitude_message(s.boot_ms, *s.euler, *s.rates) if s.has(layout.ATTITUDE) else None
+    return (
+        mavlink.MAVLink_attitude_message(s.boot_ms, *s.euler, *s.rates) if s.has(records.ATTITUDE) else None
+    )
 
 
 def attitude_quaternion(s: Snapshot) -> Any:
     """ATTITUDE_QUATERNION."""
-    if not s.has(layout.ATTITUDE):
+    if not s.has(records.ATTITUDE):
         return None
     return mavlink.MAVLink_attitude_quaternion_message(s.boot_ms, *s.attitude, *s.rates)
 
 
 def local_position_ned(s: Snapshot) -> Any:
     """LOCAL_POSITION_NED, as in PX4 only while position and velocity are both known."""
-    if not s.has(layout.POSITION | layout.VELOCITY | layout.HEIGHT):
+    if not s.has(records.POSITION | records.VELOCITY | records.HEIGHT):
         return None
     return mavlink.MAVLink_local_position_ned_message(s.boot_ms, *s.position, *s.velocity)
 
 
 def global_position_int(s: Snapshot) -> Any:
     """GLOBAL_POSITION_INT."""
-    if not s.has(layout.GLOBAL | layout.POSITION | layout.HEIGHT):
+    if not s.has(records.GLOBAL | records.POSITION | records.HEIGHT):
         return None
     latitude, longitude, altitude = s.place
     above_home = s.home[2] - s.position[2] if s.home is not None else -s.position[2]
@@ -394,7 +399,7 @@ def vfr_hud(s: Snapshot) -> Any:
 
 def altitude(s: Snapshot) -> Any:
     """ALTITUDE."""
-    if not s.has(layout.HEIGHT):
+    if not s.has(records.HEIGHT):
         return None
     up = -s.position[2]
     clearance = float(s.source.estimate["height_above_ground"])
@@ -416,7 +421,7 @@ def pressure_altitude(pressure: float) -> float:
 
 def odometry(s: Snapshot) -> Any:
     """ODOMETRY, pose in the local frame and velocity in the same, as PX4 sends it."""
-    if not s.has(layout.ATTITUDE | layout.POSITION | layout.HEIGHT):
+    if not s.has(records.ATTITUDE | records.POSITION | records.HEIGHT):
         return None
     estimate = s.source.estimate
     pose, twist = [NAN] * 21, [NAN] * 21
@@ -456,11 +461,11 @@ def estimator_status(s: Snapshot) -> Any:
     return mavlink.MAVLink_estimator_status_message(
         s.now,
         flags,
-        max(ratio[layout.GPS_VELOCITY], ratio[layout.FLOW_VELOCITY]),
-        ratio[layout.GPS_POSITION],
-        ratio[layout.BARO_HEIGHT],
-        ratio[layout.MAGNETIC_HEADING],
-        ratio[layout.RANGE_HEIGHT],
+        max(ratio[records.GPS_VELOCITY], ratio[records.FLOW_VELOCITY]),
+        ratio[records.GPS_POSITION],
+        ratio[records.BARO_HEIGHT],
+        ratio[records.MAGNETIC_HEADING],
+        ratio[records.RANGE_HEIGHT],
         0.0,
         math.hypot(deviation[0], deviation[1]),
         deviation[2],
@@ -468,21 +473,21 @@ def estimator_status(s: Snapshot) -> Any:
 
 
 _ESTIMATOR_FLAGS = (
-    (layout.ATTITUDE, mavlink.ESTIMATOR_ATTITUDE),
-    (layout.VELOCITY, mavlink.ESTIMATOR_VELOCITY_HORIZ),
-    (layout.HEIGHT, mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_POS_VERT_ABS),
-    (layout.POSITION, mavlink.ESTIMATOR_POS_HORIZ_REL | mavlink.ESTIMATOR_PRED_POS_HORIZ_REL),
+    (records.ATTITUDE, mavlink.ESTIMATOR_ATTITUDE),
+    (records.VELOCITY, mavlink.ESTIMATOR_VELOCITY_HORIZ),
+    (records.HEIGHT, mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_POS_VERT_ABS),
+    (records.POSITION, mavlink.ESTIMATOR_POS_HORIZ_REL | mavlink.ESTIMATOR_PRED_POS_HORIZ_REL),
     (
-        layout.POSITION | layout.GLOBAL,
+        records.POSITION | records.GLOBAL,
         mavlink.ESTIMATOR_POS_HORIZ_ABS | mavlink.ESTIMATOR_PRED_POS_HORIZ_ABS,
     ),
-    (layout.ABOVE_GROUND, mavlink.ESTIMATOR_POS_VERT_AGL),
+    (records.ABOVE_GROUND, mavlink.ESTIMATOR_POS_VERT_AGL),
 )
 
 
 def gps_global_origin(s: Snapshot) -> Any:
     """GPS_GLOBAL_ORIGIN of the local frame."""
-    if not s.has(layout.GLOBAL):
+    if not s.has(records.GLOBAL):
         return None
     latitude, longitude, height = s.origin
     return mavlink.MAVLink_gps_global_origin_message(
@@ -589,9 +594,9 @@ def attitude_target(s: Snapshot) -> Any:
     """ATTITUDE_TARGET; without attitude where a trajectory is followed, for the controller keeps its own."""
     setpoint = s.source.setpoint
     level = int(setpoint["level"])
-    mask = 0 if level == layout.LEVEL_RATES else 7
-    mask |= 0 if level == layout.LEVEL_ATTITUDE else mavlink.ATTITUDE_TARGET_TYPEMASK_ATTITUDE_IGNORE
-    if level not in (layout.LEVEL_ATTITUDE, layout.LEVEL_RATES):
+    mask = 0 if level == records.LEVEL_RATES else 7
+    mask |= 0 if level == records.LEVEL_ATTITUDE else mavlink.ATTITUDE_TARGET_TYPEMASK_ATTITUDE_IGNORE
+    if level not in (records.LEVEL_ATTITUDE, records.LEVEL_RATES):
         mask |= mavlink.ATTITUDE_TARGET_TYPEMASK_THROTTLE_IGNORE
     thrust = float(setpoint["thrust"])
     return mavlink.MAVLink_attitude_target_message(
@@ -606,7 +611,7 @@ def attitude_target(s: Snapshot) -> Any:
 def position_target_local_ned(s: Snapshot) -> Any:
     """POSITION_TARGET_LOCAL_NED; what is not controlled is nan and marked in the mask, as in PX4."""
     setpoint = s.source.setpoint
-    if int(setpoint["level"]) != layout.TRAJECTORY:
+    if int(setpoint["level"]) != records.TRAJECTORY:
         return None
     values = [
         *setpoint["position"].tolist(),

@@ -1,0 +1,286 @@
+"""What every law follows: the setpoint, made flyable by a reference model, and the limits on what is asked.
+
+The reference model answers a jump of the setpoint as the closed loop is designed to, within the limits of
+speed, acceleration and tilt.  The laws then see small errors only, so their integrators learn disturbances
+and not manoeuvres, and whatever starts to be followed starts from where the vehicle is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.kernels.compiled import compiled
+
+BRAKING_SHARE = 0.6
+"""Of the acceleration that the reference may use, what it plans to brake with; the rest lets it settle."""
+TILT_SHARE = 0.5
+"""Of the horizontal acceleration at the tilt limit, what the reference may use; the rest is for wind."""
+LEASH = 2.0
+"""m/s of velocity command that the reference may run ahead of the vehicle, by its position."""
+DEFAULT_TILT = math.radians(45.0)
+"""Where a setpoint has no tilt limit; PX4's MPC_TILTMAX_AIR."""
+LEAST_LIFT = 0.1
+"""Of the weight; less upward thrust is not asked for: a vehicle without thrust cannot steer by its tilt."""
+LEAST_ALOFT = 0.3
+"""Of the weight; with less thrust the vehicle is on the ground or about to be."""
+GROUND_SPEED = 0.25
+"""m/s, PX4's LNDMC_Z_VEL_MAX: a vehicle that is to descend faster than this, and by this much faster than it
+does, but moves more slowly, stands on something."""
+GROUND_TIME = 0.1
+"""s for which it does before that is believed.  PX4's land detector takes 0.35 s, in which a vehicle that
+leans into the wind may tip over; here a mistake costs no more than a moment of thrust."""
+GROUND_FALL = 0.5
+"""m/s by which it may then fall faster than it is to: from a bounce as fast as it went up, and off the foot
+that was down first, flat onto the others, from some centimetres.  Faster, and there is no ground."""
+GROUND_RELIEF = 0.5
+"""s within which the thrust then goes."""
+# --- CONTROLLER.follows
+FREE = 0
+VELOCITY = 1
+POSITION = 2
+
+
+@compiled
+def tilt_limit(setpoint: Any) -> float:
+    """Tilt in rad that a trajectory may use."""
+    return float(setpoint.max_tilt) if setpoint.max_tilt > 0.0 else DEFAULT_TILT
+
+
+@compiled
+def planned_speed(distance: float, gain: float, deceleration: float) -> float:
+    """Speed in m/s at a distance (m) to the goal: gain times distance, or what can be braked from in time.
+
+    v = k d up to d = a/k^2, then v = sqrt(2 a d - (a/k)^2), which joins it with the same slope and along
+    which the deceleration is a.
+    """
+    if distance * gain * gain <= deceleration:
+        return gain * distance
+    return math.sqrt(2.0 * deceleration * distance - (deceleration / gain) ** 2)
+
+
+@compiled
+def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, dt: float) -> None:
+    """Bring x_d, v_d and a_d to this step: the setpoint itself, or a reference model's way towards it.
+
+    The model is of second order, v_d' = k_v (v_s - v_d) + a, v_s = v + k_x (x - x_d), with x, v and a of the
+    setpoint: a setpoint whose velocity and acceleration are its derivatives is followed without lag.  An
+    axis without a position follows the velocity, one without either its acceleration alone.
+
+    Args:
+        controller: CONTROLLER record.
+        estimate: ESTIMATE record.
+        setpoint: SETPOINT record.
+        fresh: nothing was followed in the step before.
+        dt: s.
+    """
+    x_d, v_d, a_d = controller.x_d, controller.v_d, controller.a_d
+    for i in range(3):
+        # A position or velocity that is not known cannot be followed either.
+        mode = FREE
+        if math.isfinite(setpoint.position[i] - estimate.position[i]):
+            mode = POSITION
+        elif math.isfinite(setpoint.velocity[i] - estimate.velocity[i]):
+            mode = VELOCITY
+        if fresh or controller.follows[i] == FREE or mode == FREE:
+            v_d[i] = estimate.velocity[i]
+        if fresh or controller.follows[i] != POSITION or mode != POSITION:
+            x_d[i] = estimate.position[i]
+        controller.follows[i] = mode
+        a_d[i] = setpoint.acceleration[i] if math.isfinite(setpoint.acceleration[i]) else 0.0
+        controller.e_i[i] = setpoint.velocity[i] if math.isfinite(setpoint.velocity[i]) else 0.0
+    if controller.reference_used == 0:
+        bare_setpoint(controller, estimate, setpoint)
+        return
+    level_limit = TILT_SHARE * controller.gravity * math.tan(tilt_limit(setpoint))
+    plan_velocity(controller, setpoint, level_limit)
+    for i in range(3):
+        if controller.follows[i] != FREE:
+            a_d[i] += controller.reference_velocity_p[i] * (controller.e_i[i] - v_d[i])
+    asked = math.hypot(a_d[0], a_d[1])
+    if asked > level_limit:
+        a_d[0] *= level_limit / asked
+        a_d[1] *= level_limit / asked
+    a_d[2] = min(max(a_d[2], -controller.acceleration_up), controller.acceleration_down)
+    for i in range(3):
+        if controller.follows[i] != FREE:
+            v_d[i] += a_d[i] * dt
+        if controller.follows[i] == POSITION:
+            reach = LEASH / controller.reference_position_p[i]
+            x = x_d[i] + v_d[i] * dt
+            x_d[i] = min(max(x, estimate.position[i] - reach), estimate.position[i] + reach)
+
+
+@compiled
+def bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
+    """The setpoint as it is, drawn near enough to ask for no more than the speed limits."""
+    velocity = controller.e_i
+    for i in range(3):
+        if controller.follows[i] != FREE:
+            controller.v_d[i] = velocity[i]
+        if controller.follows[i] == POSITION:
+            away = setpoint.position[i] - estimate.position[i]
+            velocity[i] += controller.reference_position_p[i] * away
+    limit_speed(setpoint, velocity)
+    for i in range(3):
+        if controller.follows[i] == POSITION:
+            away = (velocity[i] - controller.v_d[i]) / controller.reference_position_p[i]
+            controller.x_d[i] = estimate.position[i] + away
+        elif controller.follows[i] == VELOCITY:
+            controller.v_d[i] = velocity[i]
+
+
+@compiled
+def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
+    """Add to ``e_i``, the setpoint's velocity, what leads the reference to its position, within limits."""
+    velocity, x_d = controller.e_i, controller.x_d
+    distance = 0.0
+    for i in range(2):
+        if controller.follows[i] == POSITION:
+            distance += (setpoint.position[i] - x_d[i]) ** 2
+    distance = math.sqrt(distance)
+    speed = planned_speed(distance, controller.reference_position_p[0], BRAKING_SHARE * level_limit)
+    for i in range(2):
+        if controller.follows[i] == POSITION and distance > 0.0:
+            velocity[i] += (setpoint.position[i] - x_d[i]) * speed / distance
+    if controller.follows[2] == POSITION:
+        away = setpoint.position[2] - x_d[2]
+        # Who climbs to a goal brakes downwards.
+        limit = controller.acceleration_up if away > 0.0 else controller.acceleration_down
+        speed = planned_speed(abs(away), controller.reference_position_p[2], BRAKING_SHARE * limit)
+        velocity[2] += math.copysign(speed, away)
+    limit_speed(setpoint, velocity)
+
+
+@compiled
+def limit_speed(setpoint: Any, velocity: Any) -> None:
+    """Shorten a velocity (3,) NED to the setpoint's limits; a limit that is not above zero is none."""
+    speed = math.hypot(velocity[0], velocity[1])
+    if speed > setpoint.max_horizontal_speed > 0.0:
+        velocity[0] *= setpoint.max_horizontal_speed / speed
+        velocity[1] *= setpoint.max_horizontal_speed / speed
+    if setpoint.max_up_speed > 0.0:
+        velocity[2] = max(velocity[2], -setpoint.max_up_speed)
+    if setpoint.max_down_speed > 0.0:
+        velocity[2] = min(velocity[2], setpoint.max_down_speed)
+
+
+@compiled
+def wrapped(angle: float) -> float:
+    """An angle in rad within -pi to pi."""
+    return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
+
+
+@compiled
+def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt: float) -> None:
+    """Turn yaw_d towards the yaw of the setpoint within the rate limit, or on with its yaw rate.
+
+    With neither yaw nor rate the heading of the moment is kept.
+    """
+    if fresh:
+        controller.yaw_d = heading
+    rate = setpoint.yaw_rate if math.isfinite(setpoint.yaw_rate) else 0.0
+    limit = controller.rate_limit[2]
+    turn = rate * dt
+    if math.isfinite(setpoint.yaw):
+        turn = wrapped(setpoint.yaw - controller.yaw_d)
+    else:
+        rate = min(max(rate, -limit), limit)
+    turn = min(max(turn, -limit * dt), limit * dt)
+    controller.yaw_d = wrapped(controller.yaw_d + turn)
+    controller.yaw_rate_d = rate
+
+
+@compiled
+def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
+    """Level out and let the thrust go where the ground keeps the vehicle from descending.
+
+    Otherwise the tilt that held it against the wind would tip it over on its feet.  A wish to climb ends
+    that at once, and so does a fall.
+
+    Args:
+        controller: CONTROLLER record; ``a_c`` and the errors ``e_i`` of the law are changed in place.
+        estimate: ESTIMATE record.
+        dt: s.
+    """
+    sinking = controller.v_d[2]
+    held = sinking > 0.0 and controller.e_i[2] > -GROUND_FALL
+    if controller.grounded <= GROUND_TIME:
+        held = min(sinking, controller.e_i[2]) > GROUND_SPEED > abs(estimate.velocity[2])
+    controller.grounded = controller.grounded + dt if held and controller.follows[2] != FREE else 0.0
+    share = relief(controller)
+    if share > 0.0:
+        for i in range(3):
+            controller.e_i[i] = 0.0
+        controller.a_c[0] = 0.0
+        controller.a_c[1] = 0.0
+        controller.a_c[2] += share * controller.gravity
+
+
+@compiled
+def relief(controller: Any) -> float:
+    """0..1, how far thrust and moments have been given up to the ground that carries the vehicle."""
+    return min(max((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 0.0), 1.0)
+
+
+@compiled
+def limit_acceleration(controller: Any, setpoint: Any) -> int:
+    """Shorten a_c to what thrust and tilt allow: height first, then the horizontal part.
+
+    Args:
+        controller: CONTROLLER record.
+        setpoint: SETPOINT record.
+
+    Returns:
+        Bits: 1 the horizontal part was shortened, 2 there is not lift enough, 4 there is lift left over.
+    """
+    a_c = controller.a_c
+    limits = 0
+    most = controller.thrust_max / controller.mass
+    lift = controller.gravity - a_c[2]
+    if lift > most:
+        lift, limits = most, 2
+    elif not lift > LEAST_LIFT * controller.gravity:
+        lift, limits = LEAST_LIFT * controller.gravity, 4
+    a_c[2] = controller.gravity - lift
+    limit = min(lift * math.tan(tilt_limit(setpoint)), math.sqrt(most * most - lift * lift))
+    asked = math.hypot(a_c[0], a_c[1])
+    if asked > limit:
+        a_c[0] *= limit / asked
+        a_c[1] *= limit / asked
+        limits += 1
+    return limits
+
+
+@compiled
+def integrate_errors(controller: Any, setpoint: Any, wrench: Any, limits: int, gain: Any, dt: float) -> None:
+    """Add gain times ``e_i`` to the integral of each axis that is followed, unless that winds it up.
+
+    Conditional integration: an axis rests where more of its integral would only push further into a limit
+    of tilt or thrust that is reached already.
+
+    Args:
+        controller: CONTROLLER record; ``e_i`` are the errors, ``a_c`` what is asked for.
+        setpoint: SETPOINT record.
+        wrench: WRENCH record of the step before, for what of it was not met.
+        limits: as ``limit_acceleration`` returned.
+        gain: (3,).
+        dt: s.
+    """
+    integral, e_i = controller.integral, controller.e_i
+    outward = controller.a_c[0] * e_i[0] + controller.a_c[1] * e_i[1] > 0.0
+    lacking = limits & 2 != 0 or wrench.unmet_thrust > 0.0
+    spare = limits & 4 != 0 or wrench.unmet_thrust < 0.0
+    for i in range(3):
+        held = (
+            outward and limits & 1 != 0 if i < 2 else (lacking and e_i[2] < 0.0) or (spare and e_i[2] > 0.0)
+        )
+        if controller.follows[i] != FREE and not held:
+            integral[i] += gain[i] * e_i[i] * dt
+    most = controller.gravity * math.tan(tilt_limit(setpoint))
+    size = math.hypot(integral[0], integral[1])
+    if size > most:
+        integral[0] *= most / size
+        integral[1] *= most / size
+    limit = controller.vertical_integral_limit
+    integral[2] = min(max(integral[2], -limit), limit)

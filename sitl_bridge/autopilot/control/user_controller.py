@@ -1,0 +1,156 @@
+"""A user's own controller: one class in one Python file, one line in an airframe or on the command line.
+
+It is called from Python at every step, with what the built-in laws get, and asks for what they ask for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.errors import UserError
+from sitl_bridge.user_file import load_class
+from sitl_bridge.vehicle.controller import own_controller
+
+if TYPE_CHECKING:
+    from sitl_bridge.vehicle.airframe import Airframe
+    from sitl_bridge.world.world import World
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """What a controller may know of its vehicle.
+
+    Attributes:
+        name: of the airframe.
+        mass: kg.
+        inertia: (3, 3) kg m^2, body axes (FRD).
+        gravity: m/s^2.
+        thrust_min: N of all rotors at their least command.
+        thrust_max: N of all rotors at full command.
+    """
+
+    name: str
+    mass: float
+    inertia: NDArray[np.float64]
+    gravity: float
+    thrust_min: float
+    thrust_max: float
+
+
+@dataclass(frozen=True)
+class Wrench:
+    """What a controller asks of the rotors.
+
+    Attributes:
+        thrust: N along body up.
+        moment: (3,) N m about the body's axes, FRD.
+    """
+
+    thrust: float
+    moment: ArrayLike
+
+
+class Controller:
+    """Base of a user's own controller.
+
+    Args:
+        vehicle: what it flies.
+        options: further arguments of the constructor come from ``options`` in the airframe.
+    """
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self.vehicle = vehicle
+
+    def reset(self) -> None:
+        """Forget what was learnt: called before the first step and while the vehicle idles on the ground."""
+
+    def control(self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float) -> Wrench:
+        """Force and moment for one step of flight.
+
+        Args:
+            estimate: () ESTIMATE record: ``estimate["position"]`` (3,) m NED, ``"velocity"``, ``"attitude"``
+                (4,) w, x, y, z body to NED, ``"angular_velocity"`` (3,) rad/s body and so on.
+            setpoint: () SETPOINT record; ``"level"`` tells which fields count, nan is not controlled.
+            dt: s since the last step.
+        """
+        raise NotImplementedError
+
+
+class ControllerHost:
+    """Runs a user's controller for one vehicle.
+
+    Args:
+        file: Python file.
+        name: class in it.
+        vehicle: what it flies.
+        options: arguments of the class.
+
+    Raises:
+        UserError: when the file is missing or fails, or the class is not there or not made.
+    """
+
+    def __init__(self, file: Path, name: str, vehicle: Vehicle, options: Mapping[str, Any]) -> None:
+        self._where = f"{file}: {name}"
+        made = load_class(file, name, Controller, "controller")
+        try:
+            self.controller = made(vehicle, **options)
+            self.controller.reset()
+        except Exception as error:
+            raise UserError(f"{self._where} could not be made: {error!r}") from error
+
+    def run(
+        self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float, wrench: NDArray[np.void]
+    ) -> None:
+        """Let the controller fly one step; write ``thrust`` and ``moment`` of a () WRENCH record.
+
+        Raises:
+            UserError: when it fails, or asks for what is no number.
+        """
+        try:
+            if int(setpoint["level"]) < TRAJECTORY:
+                self.controller.reset()
+                return
+            asked = self.controller.control(estimate, setpoint, dt)
+            thrust, moment = float(asked.thrust), np.asarray(asked.moment, float)
+        except Exception as error:
+            raise UserError(f"{self._where} failed: {error!r}") from error
+        if moment.shape != (3,) or not (math.isfinite(thrust) and np.isfinite(moment).all()):
+            raise UserError(
+                f"{self._where} asked for thrust {thrust} and moment {moment}; a number and three are needed"
+            )
+        wrench["thrust"], wrench["moment"] = thrust, moment
+
+
+def user_controller(airframe: Airframe, world: World, choice: str | None = None) -> ControllerHost | None:
+    """The user's own controller that flies an airframe; None where a built-in law does.
+
+    Args:
+        airframe: the airframe.
+        world: where it flies.
+        choice: kind of controller in place of the airframe's own, as for ``controller_record``.
+
+    Raises:
+        UserError: when it cannot be loaded.
+    """
+    own = own_controller(choice or airframe.controller.kind)
+    if own is None:
+        return None
+    record = controller_record(airframe, world, choice)
+    vehicle = Vehicle(
+        airframe.name,
+        float(record["mass"]),
+        np.array(record["inertia"]),
+        float(record["gravity"]),
+        float(record["thrust_min"]),
+        float(record["thrust_max"]),
+    )
+    return ControllerHost(*own, vehicle, {} if choice else airframe.controller.options)

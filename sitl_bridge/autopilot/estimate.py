@@ -1,0 +1,89 @@
+"""The estimate, read once per update into plain numbers, for code that runs without numpy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.world.geography import Projection
+
+
+class VehicleState:
+    """What the estimator believes, as floats: m, m/s, m/s^2, rad, rad/s; NED and body FRD.
+
+    Attributes:
+        time: us.
+        valid: bits of the estimate (layout.py).
+        tilt: rad between body down and down.
+        eph: m, standard deviation of the horizontal position; ``evh`` m/s of the velocity.
+        height_above_ground: m, nan where no range finder tells.
+        projection: between the local frame and the Earth; None until the origin is known.
+        resets: times the estimate jumped.
+    """
+
+    __slots__ = (
+        "ax",
+        "ay",
+        "az",
+        "eph",
+        "evh",
+        "height_above_ground",
+        "p",
+        "pitch",
+        "projection",
+        "q",
+        "r",
+        "resets",
+        "roll",
+        "tilt",
+        "time",
+        "valid",
+        "vx",
+        "vy",
+        "vz",
+        "x",
+        "y",
+        "yaw",
+        "z",
+    )
+
+    def __init__(self) -> None:
+        self.time = 0
+        self.valid = 0
+        self.x = self.y = self.z = 0.0
+        self.vx = self.vy = self.vz = 0.0
+        self.ax = self.ay = self.az = 0.0
+        self.roll = self.pitch = self.yaw = self.tilt = 0.0
+        self.p = self.q = self.r = 0.0
+        self.eph = self.evh = math.inf
+        self.height_above_ground = math.nan
+        self.projection: Projection | None = None
+        self.resets = 0
+
+    def read(self, estimate: Any, global_bit: int) -> None:
+        """Take over a () ESTIMATE record; the ``global_bit`` of ``valid`` vouches for the origin."""
+        self.time = int(estimate["time"])
+        self.valid = int(estimate["valid"])
+        self.resets = int(estimate["resets"])
+        self.x, self.y, self.z = estimate["position"].tolist()
+        self.vx, self.vy, self.vz = estimate["velocity"].tolist()
+        self.ax, self.ay, self.az = estimate["acceleration"].tolist()
+        self.p, self.q, self.r = estimate["angular_velocity"].tolist()
+        self._read_attitude(*estimate["attitude"].tolist())
+        self.height_above_ground = float(estimate["height_above_ground"])
+        north, east, _ = estimate["position_deviation"].tolist()
+        self.eph = math.hypot(north, east)
+        north, east, _ = estimate["velocity_deviation"].tolist()
+        self.evh = math.hypot(north, east)
+        if self.valid & global_bit:
+            origin = estimate["origin"].tolist()
+            if self.projection is None or self.projection.origin != tuple(origin):
+                self.projection = Projection(*origin)
+
+    def _read_attitude(self, w: float, x: float, y: float, z: float) -> None:
+        # Rotation matrix entries of a quaternion body to NED; angles in the order yaw, pitch, roll.
+        down = 1.0 - 2.0 * (x * x + y * y)
+        self.roll = math.atan2(2.0 * (w * x + y * z), down)
+        self.pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - x * z))))
+        self.yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        self.tilt = math.acos(max(-1.0, min(1.0, down)))

@@ -1,0 +1,1 @@
+"""Flight modes of the built-in stack: missions, take-off, landing, and the setpoints that each mode makes."""

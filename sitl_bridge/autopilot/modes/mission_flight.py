@@ -1,0 +1,424 @@
+"""Flying a mission: from item to item, with climbs, waits, jumps and landings, as PX4's mission mode does.
+
+Which missions may be flown is feasibility.py's; the way between two places is the flight tasks'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.mission_items import (
+    CONDITION_GATE,
+    DELAY,
+    DO_CHANGE_SPEED,
+    DO_JUMP,
+    DO_SET_HOME,
+    DO_SET_ROI,
+    DO_SET_ROI_LOCATION,
+    DO_SET_ROI_NONE,
+    LAND,
+    LOITER_TIME,
+    LOITER_TO_ALT,
+    LOITER_UNLIMITED,
+    RETURN,
+    ROI,
+    ROI_LOCATION,
+    ROI_NONE,
+    TAKEOFF,
+    WAYPOINT,
+    MissionItem,
+)
+from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, Target
+from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
+
+# --- what is done for the current item (PX4: work items)
+ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)
+
+
+def _seconds(item: MissionItem) -> float:
+    """How long an item says to stay; nothing where it says nothing."""
+    return item.param1 if item.param1 > 0.0 else 0.0
+
+
+class MissionFlight:
+    """The mission of one vehicle and how far it has come.
+
+    Args:
+        values: the parameters' values.
+        state: what the estimator believes.
+        land: the land detector.
+        target: set to where the mission wants to go.
+        say: sends a status text.
+
+    Attributes:
+        items: the mission.
+        current: sequence number of the item that is flown or will be.
+        finished: whether the last item is done.
+        reached: sequence numbers of items done, to be told.
+        failed: it cannot be flown on.
+        wants_return: an item asks for a return to launch.
+        set_home: called with the parameters of an item that sets home.
+        home: deg, deg, m above mean sea level.
+        active: whether it is flown now.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, float],
+        state: VehicleState,
+        land: LandDetector,
+        target: Target,
+        say: Callable[[int, str], None],
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._land = land
+        self._target = target
+        self._say = say
+        self.items: tuple[MissionItem, ...] = ()
+        self.current = 0
+        self.finished = False
+        self.active = False
+        self.reached: deque[int] = deque()
+        self.failed = False
+        self.wants_return = False
+        self.set_home: Callable[[MissionItem], object] = lambda _item: None
+        self.home: tuple[float, float, float] | None = None
+        self._jumps: dict[int, int] = {}
+        self._work = ITEM
+        self._begun = False
+        self._disarmed = False
+        self._arrived = -1  # us
+        self._gate: tuple[float, float] | None = None
+        self._interest: tuple[float, float] | None = None  # deg, what the nose points at
+        self._resume_speed = math.nan
+
+    # ------------------------------------------------------------------ from outside
+
+    def set_items(self, items: tuple[MissionItem, ...], now: int) -> None:
+        """Replace the mission; one that is flown is begun anew."""
+        self.items = items
+        self.current = next((item.seq for item in items if item.current), 0)
+        self.finished = self.failed = False
+        self._begun = False
+        self._jumps = {}
+        self._resume_speed = math.nan
+        if self.active:
+            self.begin(now)
+
+    def set_current(self, seq: int, now: int = -1) -> bool:
+        """Go on with another item; False where there is none."""
+        if not 0 <= seq < len(self.items):
+            return False
+        self.current = seq
+        self.finished = False
+        if self.active:
+            self._target.forget_path()
+            self._enter(now if now >= 0 else self._state.time)
+        return True
+
+    def disarmed(self) -> None:
+        """The motors stopped: a mission that was done begins anew next time."""
+        self._disarmed = True
+
+    def begin(self, now: int) -> None:
+        """Take the mission up where it was left."""
+        if self._begun and self._disarmed and self.current + 1 >= len(self.items):
+            self.current = 0
+            self._jumps = {}
+            self._resume_speed = math.nan
+        self._begun = bool(self.items)
+        self._disarmed = False
+        self.active = True
+        self.finished = False
+        self.wants_return = False
+        self._interest = None
+        target = self._target
+        target.forget_path()
+        target.kind = IDLE if self._land.landed else HOLD
+        target.x, target.y, target.z = self._state.x, self._state.y, self._state.z
+        target.yaw = math.nan
+        target.speed = self._resume_speed
+        if not self.items:
+            refusal = "refusing takeoff" if self._land.landed else "loitering"
+            self._say(CRITICAL, f"No valid mission available, {refusal}")
+            self.finished = True
+            return
+        self._say(INFO, "Executing Mission")
+        self._enter(now, climb_first=True)
+
+    def pause(self) -> None:
+        """Leave the mission; it can be taken up again."""
+        self.active = False
+        self._resume_speed = self._target.speed
+
+    def update(self, now: int) -> None:
+        """Move on when the current item is done."""
+        if not self.active or self.finished or not self.items or self.wants_return:
+            return
+        item = self.items[self.current]
+        self._look_at_interest(item)
+        if not self._is_done(item, now):
+            return
+        if self._work in (CLIMB, MOVE_TO_LAND, LEVEL_OFF):
+            self._go_to(item, self._work)
+            self._arrived = -1
+            return
+        self.reached.append(item.seq)
+        if item.autocontinue:
+            self._advance(now)
+        else:
+            self._arrived = -1
+
+    # ------------------------------------------------------------------ items in order
+
+    def _advance(self, now: int) -> None:
+        following = self._following(self.current, self._jumps)
+        if following is None:
+            self._end()
+        else:
+            self.current = following
+            self._enter(now)
+
+    def _following(self, seq: int, jumps: dict[int, int]) -> int | None:
+        """The item after ``seq``, jumps taken and counted in ``jumps``; None at the end."""
+        seq += 1
+        for _ in range(len(self.items) + 1):
+            if seq >= len(self.items):
+                return None
+            item = self.items[seq]
+            if item.command != DO_JUMP:
+                return seq
+            done = jumps.get(seq, 0)
+            if item.param2 < 0 or done < item.param2:
+                jumps[seq] = done + 1
+                seq = int(item.param1)
+            else:
+                seq += 1
+        self._say(CRITICAL, "Mission cannot be completed: its jumps lead in circles")
+        self.failed = True
+        return None
+
+    def _ahead(self) -> Iterator[MissionItem]:
+        """The items after the current one, as they will be flown."""
+        jumps = dict(self._jumps)
+        seq = self._following(self.current, jumps)
+        for _ in range(len(self.items)):
+            if seq is None:
+                return
+            yield self.items[seq]
+            seq = self._following(seq, jumps)
+
+    def _enter(self, now: int, climb_first: bool = False) -> None:
+        """Begin the current item; those that take no time are done at once."""
+        climb_first |= self._land.landed
+        for _ in range(len(self.items) + 1):
+            item = self.items[self.current]
+            self._arrived = -1
+            self._work = ITEM
+            self._gate = None
+            if item.command == DO_JUMP:  # set as current from outside
+                following = self._following(self.current - 1, self._jumps)
+                if following is None:
+                    self._end()
+                    return
+                self.current = following
+                continue
+            if item.is_destination:
+                if not (climb_first and self._climb(item)):
+                    self._go_to(item, ITEM)
+                return
+            if item.command == CONDITION_GATE:
+                self._pass_gate(item)
+                return
+            if item.command == DELAY:
+                self._arrived = now
+                self._target.after = None
+                return
+            self._do(item)
+            self.reached.append(item.seq)
+            if self.wants_return or not item.autocontinue:
+                self.finished = self.wants_return and self.current + 1 == len(self.items)
+                return
+            following = self._following(self.current, self._jumps)
+            if following is None:
+                self._end()
+                return
+            self.current = following
+
+    def _do(self, item: MissionItem) -> None:
+        command = item.command
+        if command == RETURN:
+            self.wants_return = True
+        elif command == DO_CHANGE_SPEED:
+            self._target.speed = item.param2 if item.param2 > 0.0 else math.nan
+        elif command == DO_SET_HOME:
+            self.set_home(item)
+        elif command == DO_SET_ROI_LOCATION or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_LOCATION):
+            self._interest = (item.x, item.y)
+        elif command == DO_SET_ROI_NONE or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_NONE):
+            self._interest = None
+
+    def _end(self) -> None:
+        self.finished = True
+        target = self._target
+        target.after = None
+        if self._land.landed:
+            target.kind = IDLE
+            self._say(INFO, "Mission finished, landed")
+        else:
+            target.kind = HOLD
+            self._say(INFO, "Mission finished, loitering")
+
+    # ------------------------------------------------------------------ places
+
+    def _place(self, item: MissionItem) -> tuple[float, float, float]:
+        projection = self._state.projection
+        assert projection is not None
+        home_altitude = self.home[2] if self.home is not None else 0.0
+        north, east = projection.local(item.x, item.y)
+        return north, east, projection.down(item.altitude(home_altitude))
+
+    def _climb(self, item: MissionItem) -> bool:
+        """Climb on the spot first, where the item lies higher; False where no climb is needed."""
+        state, target = self._state, self._target
+        _, _, z = self._place(item)
+        if item.command == LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
+            return False
+        self._work = CLIMB
+        target.kind = CLIMB_OFF if self._land.landed else HOLD
+        target.x, target.y, target.z = state.x, state.y, z
+        target.yaw = math.nan
+        target.acceptance = self._values["NAV_ACC_RAD"]
+        target.forget_path()
+        if self.home is not None and state.projection is not None:
+            above = state.projection.altitude(z) - self.home[2]
+            self._say(INFO, f"Climb to {above:.1f} meters above home")
+        return True
+
+    def _go_to(self, item: MissionItem, done: int) -> None:
+        """Set the target to an item, after the work ``done`` for it."""
+        target, state, values = self._target, self._state, self._values
+        before = (target.x, target.y, target.z) if target.kind in (GO, HOLD, CLIMB_OFF) else None
+        if done == LEVEL_OFF:
+            before = None  # it changes its height wherever it is now
+        x, y, z = self._place(item)
+        command = item.command
+        self._work = ITEM
+        target.kind = GO
+        target.yaw = (
+            math.radians(item.param4) if command in (WAYPOINT, LOITER_TIME, LOITER_UNLIMITED) else math.nan
+        )
+        target.acceptance = values["NAV_ACC_RAD"]
+        if command == WAYPOINT and item.param2 > 0.0:
+            target.acceptance = item.param2
+        if command == LAND:
+            away = math.hypot(x - state.x, y - state.y)
+            if done != MOVE_TO_LAND and away > target.acceptance and not self._land.landed:
+                self._work = MOVE_TO_LAND
+                z = target.z if before is not None else state.z
+            else:
+                target.kind = GROUND
+        elif command in (LOITER_TIME, LOITER_UNLIMITED):
+            target.kind = HOLD
+        elif command == LOITER_TO_ALT:
+            # As a fixed wing's circle: its radius counts for multirotors, too, which fly to its centre
+            # meanwhile (mission_block.cpp, is_mission_item_reached_or_completed).
+            target.kind = HOLD
+            own = math.isfinite(item.param2) and item.param2 != 0.0
+            target.acceptance += abs(item.param2) if own else values["NAV_LOITER_RAD"]
+            if done != LEVEL_OFF:
+                self._work = LEVEL_OFF
+                z = state.z
+        target.x, target.y, target.z = x, y, z
+        target.before = before if before != (x, y, z) else None
+        target.after = self._after(item) if target.kind == GO and self._work == ITEM else None
+
+    def _after(self, item: MissionItem) -> tuple[float, float, float] | None:
+        """Where it goes on to without a stop; None where the vehicle is to stop at the item."""
+        if not item.autocontinue or (item.command == WAYPOINT and item.param1 > 0.0):
+            return None
+        for following in self._ahead():
+            if following.is_destination:
+                x, y, z = self._place(following)
+                if following.command == LAND:
+                    z = self._target.z
+                return x, y, z
+            if following.command in (DELAY, RETURN) or not following.autocontinue:
+                return None
+        return None
+
+    def _pass_gate(self, gate: MissionItem) -> None:
+        """Fly on towards what comes after a gate."""
+        self._gate = self._place(gate)[:2]
+        beyond = next((item for item in self._ahead() if item.is_destination), None)
+        if beyond is None:
+            return
+        target = self._target
+        before = (target.x, target.y, target.z)
+        target.x, target.y, target.z = self._place(beyond)
+        target.kind = GO
+        target.before, target.after = before, None
+
+    def _look_at_interest(self, item: MissionItem) -> None:
+        projection = self._state.projection
+        if self._interest is None or projection is None or item.command in (TAKEOFF, LAND):
+            return
+        north, east = projection.local(*self._interest)
+        if math.hypot(north - self._state.x, east - self._state.y) > 1.0:
+            self._target.yaw = math.atan2(east - self._state.y, north - self._state.x)
+
+    # ------------------------------------------------------------------ done?
+
+    def _is_done(self, item: MissionItem, now: int) -> bool:
+        if item.command == DELAY:
+            return now - self._arrived >= _seconds(item) * 1e6
+        if self._gate is not None:
+            return self._is_past_gate(self._gate)
+        if not item.is_destination:
+            return False  # done already; it waits there, for it does not go on by itself
+        if item.command == LAND and self._work == ITEM:
+            return self._land.landed
+        if self._land.landed:
+            return False
+        if self._arrived < 0 and self._is_there():
+            self._arrived = now
+        if self._arrived < 0 or (self._work == ITEM and not self._has_heading(item)):
+            return False
+        if self._work != ITEM:
+            return True
+        if item.command == LOITER_UNLIMITED:
+            return False
+        stay = _seconds(item) if item.command in (WAYPOINT, LOITER_TIME) else 0.0
+        return now - self._arrived >= stay * 1e6
+
+    def _is_there(self) -> bool:
+        target, state = self._target, self._state
+        margin = self._values["NAV_MC_ALT_RAD"]
+        if self._work == CLIMB:
+            if target.kind == CLIMB_OFF and self.home is not None and state.projection is not None:
+                height = state.projection.altitude(target.z) - self.home[2]
+                if 0.0 < height < margin:
+                    margin = 0.5 * height
+            return state.z < target.z + margin
+        away = math.hypot(target.x - state.x, target.y - state.y)
+        return away <= target.acceptance and abs(target.z - state.z) <= margin
+
+    def _is_past_gate(self, gate: tuple[float, float]) -> bool:
+        target, state = self._target, self._state
+        forward = (target.x - gate[0], target.y - gate[1])
+        return (state.x - gate[0]) * forward[0] + (state.y - gate[1]) * forward[1] >= 0.0
+
+    def _has_heading(self, item: MissionItem) -> bool:
+        yaw = self._target.yaw
+        if not math.isfinite(yaw) or item.command == TAKEOFF or self._interest is not None:
+            return True
+        if self._values["MIS_YAW_TMT"] > 0.0:
+            return True
+        error = abs(math.remainder(yaw - self._state.yaw, 2.0 * math.pi))
+        return error < math.radians(self._values["MIS_YAW_ERR"])

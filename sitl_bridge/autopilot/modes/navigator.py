@@ -1,0 +1,312 @@
+"""Where to in the automatic modes: take-off, hold, land, return; missions are flown by mission_flight.py.
+
+The navigator sets a target; the flight tasks make the way there.  Behaviour as PX4's navigator for a
+multirotor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.flight_modes import Mode
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
+from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
+from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, Target
+from sitl_bridge.world.geography import distance
+
+NAN = math.nan
+
+# --- stages of a return (rtl_direct.cpp)
+CLIMB, MOVE, DESCEND, WAIT, TOUCH_DOWN, DONE = range(6)
+
+
+class Navigator:
+    """The navigator of one vehicle.
+
+    Args:
+        values: the parameters' values.
+        state: what the estimator believes, kept up to date by the commander.
+        land: the land detector.
+        say: sends a status text (severity, text).
+
+    Attributes:
+        target: where to fly.
+        home: deg, deg, m above mean sea level; set by the commander.
+        wish: the mode that is to follow by itself, for the commander to take.
+        rally: deg latitude, deg longitude, m above mean sea level.
+        flight: the mission's flight.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, float],
+        state: VehicleState,
+        land: LandDetector,
+        say: Callable[[int, str], None],
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._land = land
+        self._say = say
+        self.target = Target()
+        self.home: tuple[float, float, float] | None = None
+        self.wish: Mode | None = None
+        self.rally: tuple[MissionItem, ...] = ()
+        self.takeoff_altitude = NAN
+        self.takeoff_yaw = NAN
+        self._takeoff_margin = 0.0
+        self._mode: Mode | None = None
+        self._stage = DONE
+        self._stage_since = 0
+        self._return_altitude = 0.0
+        self._destination = (0.0, 0.0, 0.0)
+        self._mission_landing = False
+        self.flight = MissionFlight(values, state, land, self.target, say)
+
+    # ------------------------------------------------------------------ modes
+
+    def enter(self, mode: Mode | None, now: int) -> None:
+        """Begin a mode; None when no automatic mode is flown."""
+        before, self._mode = self._mode, mode
+        if (
+            before is flight_modes.AUTO_MISSION
+            and mode is not flight_modes.AUTO_MISSION
+            and not self._mission_landing
+        ):
+            self.flight.pause()
+        self._mission_landing = False
+        target = self.target
+        if mode is flight_modes.AUTO_LOITER:
+            if before is not flight_modes.AUTO_TAKEOFF and not (
+                target.kind == HOLD and before in (flight_modes.AUTO_LOITER, flight_modes.AUTO_MISSION)
+            ):
+                self.stop_here()
+            target.kind = HOLD if not self._land.landed else IDLE
+            target.forget_path()
+            if before is not flight_modes.AUTO_LOITER:
+                target.speed = NAN
+            return
+        target.speed = NAN
+        if mode is flight_modes.AUTO_TAKEOFF:
+            self._begin_takeoff()
+        elif mode is flight_modes.AUTO_LAND:
+            self._begin_land()
+        elif mode is flight_modes.AUTO_RTL:
+            self._begin_return(now)
+        elif mode is flight_modes.AUTO_MISSION:
+            self.flight.home = self.home
+            self.flight.begin(now)
+
+    def update(self, now: int) -> None:
+        """Move on in the mode that is flown."""
+        mode = self._mode
+        if mode is flight_modes.AUTO_MISSION or self._mission_landing:
+            self.flight.home = self.home
+            self.flight.update(now)
+            if self.flight.wants_return:
+                self.flight.wants_return = False
+                self.wish = flight_modes.AUTO_RTL
+            elif self.flight.finished and mode is flight_modes.AUTO_MISSION and not self._land.landed:
+                self.wish = flight_modes.AUTO_LOITER
+        elif mode is flight_modes.AUTO_TAKEOFF:
+            self._update_takeoff()
+        elif mode is flight_modes.AUTO_RTL:
+            self._update_return(now)
+
+    # ------------------------------------------------------------------ hold
+
+    def stop_here(self) -> None:
+        """Hold where the vehicle comes to rest when it brakes as usual."""
+        state, target = self._state, self.target
+        speed = math.hypot(state.vx, state.vy)
+        # Reaction and braking time of the trajectory: v (2 a/j) / 2 + v^2 / (2 a).
+        acceleration = self._values["MPC_ACC_HOR"]
+        reach = speed * (acceleration / self._values["MPC_JERK_AUTO"] + 0.5 * speed / acceleration)
+        share = reach / speed if speed > 0.5 else 0.0
+        vertical = self._values["MPC_ACC_DOWN_MAX"]
+        climb = state.vz * (vertical / self._values["MPC_JERK_AUTO"] + 0.5 * abs(state.vz) / vertical)
+        target.kind = HOLD
+        target.x, target.y = state.x + share * state.vx, state.y + share * state.vy
+        target.z = state.z + (climb if abs(state.vz) > 0.3 else 0.0)
+        target.yaw = NAN
+        target.acceptance = self._values["NAV_ACC_RAD"]
+        target.forget_path()
+
+    def reposition(
+        self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
+    ) -> None:
+        """Hold somewhere else: deg, deg, m above mean sea level, rad, m/s; nan keeps."""
+        target, projection = self.target, self._state.projection
+        if projection is None:
+            return
+        if target.kind not in (HOLD, GO, TAKEOFF) or (math.isnan(latitude) and math.isnan(altitude)):
+            self.stop_here()
+        if math.isfinite(latitude) and math.isfinite(longitude):
+            target.x, target.y = projection.local(latitude, longitude)
+            if math.isnan(altitude):
+                target.z = self._state.z
+        if math.isfinite(altitude):
+            target.z = projection.down(altitude)
+        target.kind = HOLD
+        target.yaw = yaw
+        target.speed = speed if speed > 0.0 else target.speed
+        target.forget_path()
+
+    # ------------------------------------------------------------------ take-off
+
+    def _begin_takeoff(self) -> None:
+        state, target = self._state, self.target
+        height = self._values["MIS_TAKEOFF_ALT"]
+        z = state.z - height
+        if math.isfinite(self.takeoff_altitude) and state.projection is not None:
+            z = state.projection.down(self.takeoff_altitude)
+        else:
+            self._say(INFO, f"Using default takeoff altitude: {height:.1f} m")
+        if z > state.z:
+            z = state.z
+            self._say(CRITICAL, "Already higher than takeoff altitude")
+        target.kind = TAKEOFF
+        target.x, target.y, target.z = state.x, state.y, z
+        target.yaw = self.takeoff_yaw
+        target.acceptance = self._values["NAV_ACC_RAD"]
+        target.forget_path()
+        self._takeoff_margin = min(self._values["NAV_MC_ALT_RAD"], 0.5 * (state.z - z))
+        self.takeoff_altitude = self.takeoff_yaw = NAN
+
+    def _update_takeoff(self) -> None:
+        target = self.target
+        if target.kind != TAKEOFF or self._land.landed:
+            return
+        if self._state.z <= target.z + self._takeoff_margin:
+            target.kind = HOLD
+            self.wish = flight_modes.AUTO_LOITER
+
+    # ------------------------------------------------------------------ land
+
+    def _begin_land(self) -> None:
+        if self._land.landed:
+            self.target.kind = IDLE
+            return
+        self.stop_here()
+        self.target.kind = GROUND
+
+    # ------------------------------------------------------------------ return
+
+    def _begin_return(self, now: int) -> None:
+        state, values = self._state, self._values
+        self._stage = DONE
+        if self._land.landed or self.home is None or state.projection is None:
+            self.stop_here()
+            self.target.kind = IDLE if self._land.landed else HOLD
+            return
+        if int(values["RTL_TYPE"]) == 2 and self._begin_mission_landing(now):
+            return
+        here = state.projection.point(state.x, state.y)
+        self._destination = self._choose_destination(*here)
+        away = distance(*here, *self._destination[:2])
+        self._return_altitude = self._cone_altitude(away, state.projection.altitude(state.z))
+        above = self._return_altitude - self._destination[2]
+        self._say(
+            INFO,
+            f"RTL: start return at {math.ceil(self._return_altitude)} m "
+            f"({math.ceil(above)} m above destination)",
+        )
+        below = state.projection.altitude(state.z) < self._return_altitude
+        self._set_stage(CLIMB if below else MOVE, now)
+
+    def _begin_mission_landing(self, now: int) -> bool:
+        start = next((item.seq for item in self.flight.items if item.command == DO_LAND_START), None)
+        if start is None:
+            return False
+        self.flight.home = self.home
+        if self.flight.current <= start:
+            self.flight.set_current(start)
+        self.flight.begin(now)
+        self._mission_landing = True
+        return True
+
+    def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float]:
+        """The nearest of home and rally points, by RTL_TYPE also of the mission's landings."""
+        assert self.home is not None
+        home = self.home
+        kind = int(self._values["RTL_TYPE"])
+        points = [(item.x, item.y, item.altitude(home[2])) for item in self.rally]
+        if kind in (1, 3):
+            points += [
+                (item.x, item.y, item.altitude(home[2])) for item in self.flight.items if item.command == LAND
+            ]
+        if kind != 1 or not points:
+            points.insert(0, home)
+        return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
+
+    def _cone_altitude(self, away: float, present: float) -> float:
+        """Altitude to return at, in m above mean sea level (rtl.cpp, return altitude from the cone)."""
+        values = self._values
+        ground, acceptance = self._destination[2], values["NAV_ACC_RAD"]
+        highest = ground + values["RTL_RETURN_ALT"]
+        if away <= acceptance:
+            wanted = ground + 2.0 * away
+        else:
+            wanted = highest
+            angle = values["RTL_CONE_ANG"]
+            if angle >= 90:
+                wanted = ground + values["RTL_DESCEND_ALT"]
+            elif angle > 0 and away <= values["RTL_MIN_DIST"]:
+                wanted = min(highest, ground + away / math.tan(math.radians(angle)))
+            wanted = max(wanted, ground + 2.0 * acceptance)
+        return max(present, min(wanted, highest)) if present < highest else present
+
+    def _set_stage(self, stage: int, now: int) -> None:
+        self._stage, self._stage_since = stage, now
+        state, target, values = self._state, self.target, self._values
+        projection = state.projection
+        assert projection is not None
+        latitude, longitude, ground = self._destination
+        north, east = projection.local(latitude, longitude)
+        target.acceptance = values["NAV_ACC_RAD"]
+        target.forget_path()
+        target.yaw = NAN
+        target.kind = GO
+        if stage == CLIMB:
+            self.stop_here()
+            target.kind = HOLD
+            target.z = projection.down(self._return_altitude)
+            target.yaw = state.yaw
+            return
+        target.x, target.y = north, east
+        if stage == MOVE:
+            target.z = projection.down(self._return_altitude)
+        elif stage in (DESCEND, WAIT):
+            target.kind = HOLD
+            lowest = min(ground + values["RTL_DESCEND_ALT"], self._return_altitude)
+            target.z = projection.down(lowest)
+        elif stage == TOUCH_DOWN:
+            target.kind = GROUND
+            self._say(INFO, "RTL: land at destination")
+        else:
+            target.kind = IDLE
+
+    def _update_return(self, now: int) -> None:
+        if self._stage == DONE:
+            return
+        target, values = self.target, self._values
+        level = abs(self._state.z - target.z) <= values["NAV_MC_ALT_RAD"]
+        above = math.hypot(target.x - self._state.x, target.y - self._state.y) <= target.acceptance
+        if self._stage == CLIMB and level:
+            self._set_stage(MOVE, now)
+        elif self._stage == MOVE and level and above:
+            waits = values["RTL_LAND_DELAY"] != 0.0
+            self._set_stage(DESCEND if waits else TOUCH_DOWN, now)
+        elif self._stage == DESCEND and level and above:
+            self._set_stage(WAIT, now)
+            if values["RTL_LAND_DELAY"] < 0.0:
+                self._say(INFO, "RTL: completed, loitering")
+        elif self._stage == WAIT and 0.0 <= values["RTL_LAND_DELAY"] * 1e6 <= now - self._stage_since:
+            self._set_stage(TOUCH_DOWN, now)
+        elif self._stage == TOUCH_DOWN and self._land.landed:
+            self._set_stage(DONE, now)

@@ -1,0 +1,321 @@
+"""The way to the navigator's target, smooth: straight legs, rounded corners, landings, headings.
+
+The shape of the motion follows PX4's PositionSmoothing: a carrot on the leg, speeds from which it can brake,
+corners within the acceptance radius.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
+from sitl_bridge.autopilot.modes.position_target import GROUND, Target
+from sitl_bridge.autopilot.modes.position_target import IDLE as STAY
+from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
+from sitl_bridge.autopilot.modes.smooth_motion import Heading, Trajectory, brake_speed
+from sitl_bridge.autopilot.records import IDLE, POSITION, TRAJECTORY
+from sitl_bridge.autopilot.setpoint_output import Output
+
+LOOK_AHEAD = 5.0
+"""m along a leg to the carrot, at least (PositionSmoothing.cpp)."""
+
+TURNING = 0.98
+"""Cosine of the angle to the carrot beyond which the vehicle counts as turning (same place)."""
+
+TAKEOFF_CLIMB = 0.3
+"""m/s of wanted climb that asks for a take-off (FlightTaskAuto.cpp)."""
+
+HEADING_SPEED = 1.0
+"""m/s above which the motion has a direction to look into."""
+
+NEAR = 1.0
+"""m within which a motion is taken over from the setpoint before rather than begun anew."""
+
+
+class AutomaticTask:
+    """Flies one vehicle to a target.
+
+    Args:
+        values: the parameters' values.
+        state: what the estimator believes.
+        land: the land detector.
+        output: the setpoint, of which the last is taken over smoothly.
+
+    Attributes:
+        trajectory: the point that the vehicle follows.
+        heading: the heading it follows.
+        wants_takeoff: whether the target lies above.
+    """
+
+    def __init__(
+        self, values: dict[str, float], state: VehicleState, land: LandDetector, output: Output
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._land = land
+        self._output = output
+        self.trajectory = Trajectory()
+        self.heading = Heading()
+        self.wants_takeoff = False
+        self._wanted_yaw = math.nan
+        self._turn_speed = math.inf
+        self._resets = 0
+
+    def begin(self) -> None:
+        """Take over from whatever flew before."""
+        state, output, trajectory = self._state, self._output, self.trajectory
+        trajectory.start(state)
+        self.heading.start(state.yaw)
+        self._wanted_yaw = math.nan
+        self._turn_speed = math.inf
+        self._resets = state.resets
+        if output.level != TRAJECTORY:
+            return
+        if math.isfinite(output.vx) and math.hypot(output.vx - state.vx, output.vy - state.vy) < NEAR:
+            trajectory.vx, trajectory.vy = output.vx, output.vy
+            if math.isfinite(output.ax):
+                trajectory.ax, trajectory.ay = output.ax, output.ay
+        if math.isfinite(output.x) and math.hypot(output.x - state.x, output.y - state.y) < NEAR:
+            trajectory.x, trajectory.y = output.x, output.y
+        if math.isfinite(output.vz) and abs(output.vz - state.vz) < NEAR:
+            trajectory.vz = output.vz
+        if math.isfinite(output.z) and abs(output.z - state.z) < NEAR:
+            trajectory.z = output.z
+        if math.isfinite(output.yaw):
+            self.heading.start(output.yaw)
+
+    def settle(self) -> None:
+        """Stay where the vehicle stands."""
+        trajectory, state = self.trajectory, self._state
+        trajectory.start(state)
+        trajectory.vx = trajectory.vy = trajectory.vz = 0.0
+        self.heading.start(state.yaw)
+
+    def update(
+        self, target: Target, home: tuple[float, float, float] | None, ramping: bool, dt: float
+    ) -> None:
+        """Set the output for the next ``dt`` s.
+
+        Args:
+            target: where to.
+            home: m NED; None where it is not known.
+            ramping: thrust is being built up on the ground, nothing moves yet.
+            dt: s.
+        """
+        state, output = self._state, self._output
+        if state.resets != self._resets:
+            self.begin()
+        if target.kind == STAY:
+            self.wants_takeoff = False
+            self.settle()
+            output.clear(IDLE)
+            return
+        self._turn(target, home, dt)
+        if target.kind == GROUND:
+            self._land_there(target, home, dt)
+        else:
+            self._fly_there(target, home, ramping, dt)
+        self._write(target)
+
+    # ------------------------------------------------------------------ motion
+
+    def _fly_there(
+        self, target: Target, home: tuple[float, float, float] | None, ramping: bool, dt: float
+    ) -> None:
+        values, trajectory = self._values, self.trajectory
+        up, climb = values["MPC_ACC_UP_MAX"], values["MPC_Z_V_AUTO_UP"]
+        if target.kind == CLIMB_OFF and self._height(home) < values["MPC_LAND_ALT1"]:
+            climb = values["MPC_TKO_SPEED"]
+            ramp = values["MPC_TKO_RAMP_T"]
+            up = min(up, climb / ramp) if ramp > 0.0 else up
+        ux, uy, uz = self._velocity(target, up, climb)
+        self.wants_takeoff = uz < -TAKEOFF_CLIMB
+        if ramping:
+            trajectory.z = self._state.z
+            return
+        if values["MPC_YAW_MODE"] == 4 and not self._is_aligned():
+            ux = uy = uz = 0.0
+        dt *= self._pace()
+        jerk = values["MPC_JERK_AUTO"]
+        trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], jerk)
+        trajectory.climb(uz, dt, up, values["MPC_ACC_DOWN_MAX"], jerk)
+
+    def _pace(self) -> float:
+        """Share of time that passes for the trajectory: less where the vehicle is left behind."""
+        state, trajectory = self._state, self.trajectory
+        dx, dy = trajectory.x - state.x, trajectory.y - state.y
+        if dx * trajectory.vx + dy * trajectory.vy <= 0.0:
+            return 1.0
+        return max(0.0, 1.0 - math.hypot(dx, dy) / self._values["MPC_XY_ERR_MAX"])
+
+    def _velocity(self, target: Target, up: float, climb: float) -> tuple[float, float, float]:
+        """Velocity to take towards the target now."""
+        values, trajectory = self._values, self.trajectory
+        x, y, z = trajectory.x, trajectory.y, trajectory.z
+        rest = (target.x - x, target.y - y, target.z - z)
+        left = math.sqrt(rest[0] ** 2 + rest[1] ** 2 + rest[2] ** 2)
+        if left < 1e-6:
+            return 0.0, 0.0, 0.0
+        dx, dy, dz = self._to_carrot(target, rest, left)
+        length = math.sqrt(dx * dx + dy * dy + dz * dz)
+        dx, dy, dz = dx / length, dy / length, dz / length
+        level, steep = math.hypot(dx, dy), abs(dz)
+        speed = math.inf
+        acceleration = math.inf
+        if level > 1e-6:
+            cruise = target.speed if target.speed == target.speed else values["MPC_XY_CRUISE"]
+            speed = min(cruise, values["MPC_XY_VEL_MAX"]) / level
+            acceleration = values["MPC_ACC_HOR"] / level
+        if steep > 1e-6:
+            limit = climb if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
+            speed = min(speed, limit / steep)
+            acceleration = min(acceleration, min(up, values["MPC_ACC_DOWN_MAX"]) / steep)
+        corner = self._corner_speed(target, rest, left, acceleration)
+        speed = min(speed, brake_speed(left, acceleration, values["MPC_JERK_AUTO"], corner))
+        speed = self._slow_in_turn(speed, dx, dy, left, target.acceptance)
+        return speed * dx, speed * dy, speed * dz
+
+    def _to_carrot(
+        self, target: Target, rest: tuple[float, float, float], left: float
+    ) -> tuple[float, float, float]:
+        """Vector to the point of the leg that is steered at; to the target where there is no leg."""
+        before = target.before
+        if before is None or left <= target.acceptance:
+            return rest
+        lx, ly, lz = target.x - before[0], target.y - before[1], target.z - before[2]
+        length = math.sqrt(lx * lx + ly * ly + lz * lz)
+        if length < 1e-3:
+            return rest
+        lx, ly, lz = lx / length, ly / length, lz / length
+        along = rest[0] * lx + rest[1] * ly + rest[2] * lz  # from the foot point to the target
+        off = (rest[0] - along * lx, rest[1] - along * ly, rest[2] - along * lz)
+        squared = max(target.acceptance, LOOK_AHEAD) ** 2 - off[0] ** 2 - off[1] ** 2 - off[2] ** 2
+        ahead = math.sqrt(squared) if squared > 0.0 else 0.0
+        if ahead >= along:
+            return rest
+        carrot = (off[0] + ahead * lx, off[1] + ahead * ly, off[2] + ahead * lz)
+        return carrot if max(map(abs, carrot)) > 1e-6 else rest
+
+    def _corner_speed(
+        self, target: Target, rest: tuple[float, float, float], left: float, acceleration: float
+    ) -> float:
+        """Speed at the target from which the next leg can be joined within the acceptance radius.
+
+        The circle that touches both legs at the acceptance radius d has the radius d tan(alpha/2), alpha the
+        angle between the legs; the centripetal acceleration on it is MPC_XY_TRAJ_P of the greatest.
+        """
+        after, values = target.after, self._values
+        if after is None:
+            return 0.0
+        nx, ny, nz = after[0] - target.x, after[1] - target.y, after[2] - target.z
+        length = math.sqrt(nx * nx + ny * ny + nz * nz)
+        if length < 1e-3 or left < 1e-3:
+            return 0.0
+        cosine = -(nx * rest[0] + ny * rest[1] + nz * rest[2]) / (length * left)
+        cosine = max(-1.0 + 1e-9, min(1.0, cosine))
+        tangent = math.sqrt((1.0 - cosine) / (1.0 + cosine))
+        turn = math.sqrt(values["MPC_XY_TRAJ_P"] * values["MPC_ACC_HOR"] * target.acceptance * tangent)
+        return min(turn, brake_speed(length, acceleration, values["MPC_JERK_AUTO"]))
+
+    def _slow_in_turn(self, speed: float, dx: float, dy: float, left: float, acceptance: float) -> float:
+        trajectory = self.trajectory
+        present = math.hypot(trajectory.vx, trajectory.vy)
+        level = math.hypot(dx, dy)
+        turning = (
+            present > 0.2
+            and level > 0.1
+            and left > acceptance
+            and trajectory.vx * dx + trajectory.vy * dy < TURNING * present * level
+        )
+        if turning:
+            speed = min(speed, max(self._turn_speed, 0.5))
+        else:
+            self._turn_speed = speed
+        return speed
+
+    # ------------------------------------------------------------------ landing
+
+    def _height(self, home: tuple[float, float, float] | None) -> float:
+        """m above ground by the range finder, else above home; infinite where neither is known."""
+        height = self._state.height_above_ground
+        if height == height:
+            return height
+        return home[2] - self._state.z if home is not None else math.inf
+
+    def _land_there(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
+        values, trajectory, state = self._values, self.trajectory, self._state
+        self.wants_takeoff = False
+        height = self._height(home)
+        slow, fast = values["MPC_LAND_SPEED"], values["MPC_Z_VEL_MAX_DN"]
+        low, high = values["MPC_LAND_ALT2"], values["MPC_LAND_ALT1"]
+        share = max(0.0, min(1.0, (height - low) / (high - low))) if high > low else float(height > low)
+        descent = slow + share * (fast - slow)
+        if state.height_above_ground <= values["MPC_LAND_ALT3"]:
+            descent = values["MPC_LAND_CRWL"]
+        dx, dy = target.x - trajectory.x, target.y - trajectory.y
+        left = math.hypot(dx, dy)
+        jerk = values["MPC_JERK_AUTO"]
+        speed = min(values["MPC_XY_CRUISE"], brake_speed(left, values["MPC_ACC_HOR"], jerk))
+        share = speed / left if left > 1e-6 else 0.0
+        trajectory.steer(share * dx, share * dy, dt, values["MPC_ACC_HOR"], jerk)
+        trajectory.climb(descent, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
+        trajectory.z = state.z
+
+    # ------------------------------------------------------------------ heading
+
+    def _turn(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
+        values, state = self._values, self._state
+        wanted = target.yaw
+        if not math.isfinite(wanted):
+            wanted = self._yaw_by_mode(target, home, int(values["MPC_YAW_MODE"]))
+        if not math.isfinite(wanted):
+            wanted = self._wanted_yaw if math.isfinite(self._wanted_yaw) else self.heading.yaw
+        self._wanted_yaw = wanted
+        if self._land.landed:
+            self.heading.start(state.yaw)
+            self._wanted_yaw = math.nan
+            return
+        self.heading.turn(
+            wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
+        )
+
+    def _yaw_by_mode(self, target: Target, home: tuple[float, float, float] | None, mode: int) -> float:
+        """Heading by MPC_YAW_MODE; nan to keep the last."""
+        state, trajectory = self._state, self.trajectory
+        if target.kind == GROUND or mode == 5:
+            return math.nan
+        if mode == 3:
+            moving = math.hypot(trajectory.vx, trajectory.vy) > HEADING_SPEED
+            return math.atan2(trajectory.vy, trajectory.vx) if moving else math.nan
+        if mode in (1, 2):
+            if home is None:
+                return math.nan
+            dx, dy = home[0] - state.x, home[1] - state.y
+            if mode == 2:
+                dx, dy = -dx, -dy
+        else:
+            dx, dy = target.x - state.x, target.y - state.y
+        return math.atan2(dy, dx) if math.hypot(dx, dy) > target.acceptance else math.nan
+
+    def _is_aligned(self) -> bool:
+        if not math.isfinite(self._wanted_yaw):
+            return True
+        error = abs(math.remainder(self._wanted_yaw - self.heading.yaw, 2.0 * math.pi))
+        return error < math.radians(self._values["MIS_YAW_ERR"])
+
+    # ------------------------------------------------------------------ out
+
+    def _write(self, target: Target) -> None:
+        output, trajectory = self._output, self.trajectory
+        output.level = TRAJECTORY
+        output.x, output.y, output.z = trajectory.x, trajectory.y, trajectory.z
+        output.vx, output.vy, output.vz = trajectory.vx, trajectory.vy, trajectory.vz
+        output.ax, output.ay, output.az = trajectory.ax, trajectory.ay, trajectory.az
+        output.yaw, output.yaw_rate = self.heading.yaw, self.heading.rate
+        if target.kind == GROUND:
+            output.z = math.nan
+            output.az += min(self._land.press, GRAVITY)
+            if not self._state.valid & POSITION:
+                output.x = output.y = math.nan
+                output.vx = output.vy = output.ax = output.ay = 0.0

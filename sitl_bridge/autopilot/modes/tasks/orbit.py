@@ -1,0 +1,169 @@
+"""Circling: towards the circle, then along it, looking where it was told to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
+from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
+from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.autopilot.setpoint_output import Output
+
+CENTRE, INITIAL, UNCONTROLLED, TANGENT, STICKS, UNCHANGED = range(6)
+"""ORBIT_YAW_BEHAVIOUR."""
+
+LEAST_RADIUS = 1.0
+"""m (FlightTaskOrbit.hpp)."""
+
+GREATEST_SPEED = 10.0
+"""m/s (FlightTaskOrbit.hpp)."""
+
+GREATEST_ACCELERATION = 2.0
+"""m/s^2 towards the centre (FlightTaskOrbit.hpp)."""
+
+JOINED = 0.2
+"""m from the circle at which circling begins."""
+
+
+@dataclass(slots=True)
+class Circle:
+    """A circle to fly: m NED, m, m/s.
+
+    Attributes:
+        x: of the centre, with ``y`` and ``z``.
+        radius: m.
+        speed: m/s, clockwise seen from above where positive.
+        look: ORBIT_YAW_BEHAVIOUR.
+    """
+
+    x: float
+    y: float
+    z: float
+    radius: float
+    speed: float
+    look: int = CENTRE
+
+    def sanitised(self) -> Circle:
+        """With a speed that the turn allows."""
+        limit = min(GREATEST_SPEED, math.sqrt(GREATEST_ACCELERATION * self.radius))
+        speed = math.copysign(min(abs(self.speed), limit), self.speed)
+        return Circle(self.x, self.y, self.z, self.radius, speed, self.look)
+
+
+class OrbitTask:
+    """Flies one vehicle around a centre.
+
+    Args:
+        values: the parameters' values.
+        state: what the estimator believes.
+        output: the setpoint.
+        automatic: whose trajectory and heading it goes on with.
+
+    Attributes:
+        circle: what is flown.
+        circling: whether the circle is reached.
+    """
+
+    def __init__(
+        self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._output = output
+        self._automatic = automatic
+        self.circle = Circle(0.0, 0.0, 0.0, LEAST_RADIUS, 1.0)
+        self.circling = False
+        self._angle = 0.0
+        self._speed = 0.0
+        self._initial_yaw = 0.0
+
+    def fly(self, circle: Circle) -> None:
+        """Begin a circle."""
+        self.circle = circle
+        self.circling = False
+        self._initial_yaw = self._state.yaw
+
+    def update(self, dt: float) -> None:
+        """Set the output for the next ``dt`` s."""
+        circle, values, point = self.circle, self._values, self._automatic.trajectory
+        jerk = values["MPC_JERK_AUTO"]
+        dz = circle.z - point.z
+        limit = values["MPC_Z_V_AUTO_UP"] if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
+        climb = min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk))
+        point.climb(math.copysign(climb, dz), dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
+        if self.circling:
+            self._go_round(dt)
+        else:
+            self._approach(dt, jerk)
+        yaw_rate = self._look(dt)
+        output = self._output
+        output.clear(TRAJECTORY)
+        output.x, output.y, output.z = point.x, point.y, point.z
+        output.vx, output.vy, output.vz = point.vx, point.vy, point.vz
+        output.ax, output.ay, output.az = point.ax, point.ay, point.az
+        output.yaw, output.yaw_rate = self._automatic.heading.yaw, yaw_rate
+
+    def _approach(self, dt: float, jerk: float) -> None:
+        circle, point, values = self.circle, self._automatic.trajectory, self._values
+        dx, dy = point.x - circle.x, point.y - circle.y
+        away = math.hypot(dx, dy)
+        if away > 1e-3:
+            dx, dy = dx / away, dy / away
+        else:  # from the centre, straight ahead
+            dx, dy = math.cos(self._state.yaw), math.sin(self._state.yaw)
+        left = circle.radius - away
+        speed = math.copysign(
+            min(values["MPC_XY_CRUISE"], brake_speed(abs(left), values["MPC_ACC_HOR"], jerk)), left
+        )
+        point.steer(speed * dx, speed * dy, dt, values["MPC_ACC_HOR"], jerk)
+        level = abs(self._state.z - circle.z) < values["NAV_MC_ALT_RAD"]
+        if abs(left) < JOINED and level and math.hypot(point.vx, point.vy) < 2.0 * JOINED:
+            self.circling = True
+            self._angle = math.atan2(point.y - circle.y, point.x - circle.x)
+            self._speed = 0.0
+
+    def _go_round(self, dt: float) -> None:
+        circle, point, values = self.circle, self._automatic.trajectory, self._values
+        change = values["MPC_ACC_HOR"] * 0.5 * dt  # leaves as much for the turn
+        gain = max(-change, min(change, circle.speed - self._speed))
+        self._speed += gain
+        self._angle = math.remainder(self._angle + self._speed / circle.radius * dt, 2.0 * math.pi)
+        c, s = math.cos(self._angle), math.sin(self._angle)
+        radius = math.hypot(point.x - circle.x, point.y - circle.y)
+        radius += max(-JOINED * dt, min(JOINED * dt, circle.radius - radius))
+        point.x, point.y = circle.x + radius * c, circle.y + radius * s
+        point.vx, point.vy = -self._speed * s, self._speed * c
+        inward = self._speed * self._speed / circle.radius
+        along = gain / dt if dt > 0.0 else 0.0
+        point.ax, point.ay = -inward * c - along * s, -inward * s + along * c
+
+    def _look(self, dt: float) -> float:
+        """Turn the heading and return the rate to feed forward."""
+        circle, point, heading, values = (
+            self.circle,
+            self._automatic.trajectory,
+            self._automatic.heading,
+            self._values,
+        )
+        forward = self._speed / circle.radius if self.circling else 0.0
+        dx, dy = circle.x - point.x, circle.y - point.y
+        if circle.look == UNCONTROLLED:
+            heading.start(self._state.yaw)
+            return math.nan
+        if circle.look == INITIAL:
+            wanted, forward = self._initial_yaw, 0.0
+        elif circle.look == TANGENT and self.circling:
+            ahead = math.copysign(1.0, circle.speed)
+            wanted = math.atan2(-ahead * dx, ahead * dy)
+        else:
+            wanted = math.atan2(dy, dx) if math.hypot(dx, dy) > 0.5 else heading.yaw
+        heading.turn(
+            wanted,
+            dt,
+            math.radians(values["MPC_YAWRAUTO_MAX"]),
+            math.radians(values["MPC_YAWRAUTO_ACC"]),
+            forward,
+        )
+        return heading.rate

@@ -1,0 +1,1 @@
+"""Arming checks, failsafes, geofence, feasibility of missions and injected failures of the built-in stack."""

@@ -1,0 +1,190 @@
+"""What keeps the vehicle from arming or from a mode, and the health that SYS_STATUS tells.
+
+The words are PX4's (commander/HealthAndArmingChecks).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from sitl_bridge.autopilot import records
+from sitl_bridge.autopilot.commander_data import HealthBits, VehicleFacts
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.flight_modes import Mode
+
+HYSTERESIS = 2.5
+"""Factor on the limits of accuracy for an estimate that was good (PX4: COM_POS_FS_EPH)."""
+
+# --- MAV_SYS_STATUS_SENSOR
+GYROSCOPE, ACCELEROMETER, MAGNETOMETER, BAROMETER, GPS, FLOW, RANGE = 1, 2, 4, 8, 0x20, 0x40, 0x100
+ATTITUDE_STABILIZATION, POSITION_CONTROL, MOTORS, RC_RECEIVER = 0x800, 0x4000, 0x8000, 0x10000
+AHRS, BATTERY, PREARM = 0x200000, 0x2000000, 0x10000000
+
+SENSOR_BITS = {
+    "gyroscope": GYROSCOPE,
+    "accelerometer": ACCELEROMETER,
+    "magnetometer": MAGNETOMETER,
+    "barometer": BAROMETER,
+    "gps": GPS,
+    "optical_flow": FLOW,
+    "range_finder": RANGE,
+    "motor": MOTORS,
+    "battery": BATTERY,
+}
+
+WORDS = (
+    (flight_modes.ATTITUDE, "No valid attitude estimate"),
+    (
+        flight_modes.LOCAL_POSITION | flight_modes.RELAXED_POSITION,
+        "Navigation error: No valid position estimate",
+    ),
+    (flight_modes.GLOBAL_POSITION, "Navigation error: No valid global position estimate"),
+    (flight_modes.ALTITUDE, "Navigation error: No valid altitude estimate"),
+    (flight_modes.MISSION, "No valid mission available"),
+    (flight_modes.OFFBOARD_SIGNAL, "No offboard signal"),
+    (flight_modes.HOME, "Home position not set"),
+    (flight_modes.MANUAL_CONTROL, "No manual control input"),
+)
+"""For each need of a mode that is not met (modeCheck.cpp)."""
+
+
+class Accuracy:
+    """Whether position and velocity are known well enough, with hysteresis."""
+
+    __slots__ = ("position", "velocity")
+
+    def __init__(self) -> None:
+        self.position = False
+        self.velocity = False
+
+    def update(self, state: VehicleState, values: Mapping[str, float]) -> None:
+        """Take in the estimate."""
+        limit = values["COM_POS_FS_EPH"]
+        if self.position:
+            limit *= HYSTERESIS
+        self.position = bool(state.valid & records.POSITION) and (limit < 0.0 or state.eph <= limit)
+        limit = values["COM_VEL_FS_EVH"]
+        if self.velocity:
+            limit *= HYSTERESIS
+        self.velocity = bool(state.valid & records.VELOCITY) and state.evh <= limit
+
+
+def missing_needs(
+    state: VehicleState, accuracy: Accuracy, home: bool, mission: bool, offboard: bool, manual: bool
+) -> int:
+    """The needs of modes (bits of modes.py) that are not met now."""
+    valid = state.valid
+    missing = 0
+    if not valid & records.ATTITUDE:
+        missing |= flight_modes.ATTITUDE
+    if not (accuracy.position and accuracy.velocity and valid & records.HEADING):
+        missing |= flight_modes.LOCAL_POSITION | flight_modes.GLOBAL_POSITION
+    if not valid & records.GLOBAL:
+        missing |= flight_modes.GLOBAL_POSITION
+    if not accuracy.velocity:
+        missing |= flight_modes.RELAXED_POSITION
+    if not valid & records.HEIGHT:
+        missing |= flight_modes.ALTITUDE
+    if not home:
+        missing |= flight_modes.HOME
+    if not mission:
+        missing |= flight_modes.MISSION
+    if not offboard:
+        missing |= flight_modes.OFFBOARD_SIGNAL
+    if not manual:
+        missing |= flight_modes.MANUAL_CONTROL
+    return missing
+
+
+def arming_problems(
+    mode: Mode,
+    missing: int,
+    state: VehicleState,
+    values: Mapping[str, float],
+    battery: tuple[int, float],
+    failures: Mapping[str, Mapping[int, str]],
+    fence: str | None,
+    needs_home: bool,
+    station_lost: bool,
+) -> tuple[str, ...]:
+    """What keeps the vehicle from arming in ``mode``, in words; empty when nothing does.
+
+    Args:
+        mode: that it would be armed in.
+        missing: needs that are not met.
+        state: the estimate.
+        values: the parameters' values.
+        battery: warning level and share 0..1 (nan where unknown).
+        failures: injected.
+        fence: how the fence is broken; None where not.
+        needs_home: whether the fence needs a home position.
+        station_lost: whether no ground station is heard.
+    """
+    problems = [words for bits, words in WORDS if mode.needs & missing & bits]
+    if mode.needs & flight_modes.NO_ARMING:
+        problems.append("Mode not suitable for arming")
+    if not state.valid & records.HEADING and state.valid & records.ATTITUDE:
+        problems.append("Heading estimate not stable")
+    level, remaining = battery
+    least = values["COM_ARM_BAT_MIN"]
+    if least >= 0.0:
+        if remaining < least:
+            problems.append("Low battery")
+    elif level >= 2:
+        problems.append("Critical battery" if level == 2 else "Emergency battery level")
+    for kind, instances in failures.items():
+        if kind in SENSOR_BITS and "off" in instances.values():
+            problems.append(f"{kind.replace('_', ' ').capitalize()} failure")
+    if station_lost and values["NAV_DLL_ACT"]:
+        problems.append("No connection to the ground control station")
+    if fence is not None and values["GF_ACTION"]:
+        problems.append(f"Geofence violation: {fence}")
+    if needs_home and missing & flight_modes.HOME and values["GF_ACTION"] == 3:
+        problems.append("Geofence RTL requires valid home")
+    if state.tilt > math.radians(max(values["FD_FAIL_R"], values["FD_FAIL_P"]) or 180.0):
+        problems.append("Attitude failure detected")
+    return tuple(problems)
+
+
+def health(
+    facts: VehicleFacts,
+    missing: int,
+    manual_present: bool,
+    battery_level: int,
+    failures: Mapping[str, Mapping[int, str]],
+    can_arm: bool,
+    bits: HealthBits,
+) -> None:
+    """Fill in the bits of SYS_STATUS."""
+    present = GYROSCOPE | ACCELEROMETER | AHRS | ATTITUDE_STABILIZATION | POSITION_CONTROL | MOTORS | PREARM
+    for has, bit in (
+        (facts.has_magnetometer, MAGNETOMETER),
+        (facts.has_barometer, BAROMETER),
+        (facts.has_gps, GPS),
+        (facts.has_optical_flow, FLOW),
+        (facts.has_range_finder, RANGE),
+        (facts.has_battery, BATTERY),
+        (manual_present, RC_RECEIVER),
+    ):
+        if has:
+            present |= bit
+    healthy = present
+    if missing & flight_modes.ATTITUDE:
+        healthy &= ~(AHRS | ATTITUDE_STABILIZATION)
+    if missing & flight_modes.LOCAL_POSITION:
+        healthy &= ~POSITION_CONTROL
+    if missing & flight_modes.GLOBAL_POSITION:
+        healthy &= ~GPS
+    if missing & flight_modes.MANUAL_CONTROL:
+        healthy &= ~RC_RECEIVER
+    if battery_level >= 2:
+        healthy &= ~BATTERY
+    for kind, instances in failures.items():
+        if instances:
+            healthy &= ~SENSOR_BITS.get(kind, 0)
+    if not can_arm:
+        healthy &= ~PREARM
+    bits.present = bits.enabled = present
+    bits.healthy = healthy

@@ -1,0 +1,431 @@
+"""What is done when something is lost: PX4's failsafe state machine (commander/failsafe) for a multirotor.
+
+Each trouble asks for an action; the gravest is taken, if its mode can run, or what comes after it.  Before a
+return or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot may take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sitl_bridge.autopilot.commander_data import CRITICAL, WARNING
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.flight_modes import Mode
+
+# --- actions; those further down win
+NONE, WARN, TO_POSITION, TO_ALTITUDE, TO_STABILIZED, HOLD, RETURN, LAND, DESCEND, DISARM, TERMINATE = range(
+    11
+)
+
+ACTION_NAMES = (
+    "none",
+    "warn",
+    "Position mode",
+    "Altitude mode",
+    "Stabilized mode",
+    "Hold",
+    "RTL",
+    "Land",
+    "Descend",
+    "Disarm",
+    "Terminate",
+)
+
+# --- when an action ends
+WHEN_CLEARED, ON_MODE_CHANGE, NEVER = range(3)
+
+# --- who may take over
+ALWAYS, BY_MODE_SWITCH, NOBODY = range(3)
+
+DELAYED = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, DESCEND)
+"""Actions that a hold goes before."""
+
+MODES = {
+    TO_POSITION: flight_modes.POSITION_CONTROL,
+    TO_ALTITUDE: flight_modes.ALTITUDE_CONTROL,
+    TO_STABILIZED: flight_modes.STABILIZED,
+    HOLD: flight_modes.AUTO_LOITER,
+    RETURN: flight_modes.AUTO_RTL,
+    LAND: flight_modes.AUTO_LAND,
+    DESCEND: flight_modes.DESCEND,
+    TERMINATE: flight_modes.TERMINATION,
+}
+
+OFFBOARD_LOST = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, HOLD, TERMINATE, DISARM)
+"""COM_OBL_RC_ACT."""
+
+TERMINATION_OFF = 121212
+"""CBRK_FLIGHTTERM."""
+
+UNNEEDED = ~(flight_modes.MANUAL_CONTROL | flight_modes.NO_ARMING)
+"""Needs whose loss is a failsafe of its own."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What is wrong now.
+
+    Attributes:
+        missing: needs of modes (bits of modes.py) that are not met.
+        manual_lost: no sticks for COM_RC_LOSS_T.
+        station_lost: no ground station for COM_DL_LOSS_T.
+        fence: how the fence is broken, in words; None where not.
+        battery: PX4's warning level.
+        attitude: the attitude failure detector's word.
+        motor: a motor is known to have failed.
+        flight_time: longer in the air than COM_FLT_TIME_MAX.
+        mission_failed: the mission cannot be flown on.
+    """
+
+    missing: int = 0
+    manual_lost: bool = True
+    station_lost: bool = True
+    fence: str | None = None
+    battery: int = 0
+    attitude: bool = False
+    motor: bool = False
+    flight_time: bool = False
+    mission_failed: bool = False
+
+
+@dataclass(slots=True)
+class Reaction:
+    """An action that a trouble asks for."""
+
+    action: int
+    cause: str
+    ends: int = WHEN_CLEARED
+    takeover: int = -1  # decided when it begins
+    trouble: bool = True
+    seen: bool = True
+
+
+def can_run(mode: Mode, missing: int) -> bool:
+    """Whether a mode has all it needs, sticks apart."""
+    return not mode.needs & missing & UNNEEDED
+
+
+class Failsafe:
+    """The failsafes of one vehicle.
+
+    Args:
+        values: the parameters' values.
+        say: sends a status text.
+
+    Attributes:
+        action: what is done now.
+        cause: why, in words.
+        takeover: whether a pilot took over from a failsafe.
+    """
+
+    def __init__(self, values: dict[str, float], say: Callable[[int, str], None]) -> None:
+        self._values = values
+        self._say = say
+        self.action = NONE
+        self.cause = ""
+        self.takeover = False
+        self._reactions: dict[str, Reaction] = {}
+        self._delay = 0.0
+        self._start_delay = values["COM_FAIL_ACT_T"]
+        self._configured = self._start_delay
+        self._armed = False
+        self._intended: Mode = flight_modes.AUTO_LOITER
+        self._armed_for = 0.0
+        self._manual_lost_at_arming = True
+        self._battery_at_arming = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether it decides the mode."""
+        return self.action > WARN
+
+    def mode(self, intended: Mode) -> Mode:
+        """The mode that is flown when ``intended`` is wanted."""
+        return MODES.get(self.action, intended)
+
+    def update(
+        self,
+        intended: Mode,
+        asked: bool,
+        sticks_moved: bool,
+        armed: bool,
+        mission_finished: bool,
+        troubles: Troubles,
+        dt: float,
+    ) -> Mode:
+        """Decide, and return the mode that is intended from now on.
+
+        Args:
+            intended: by the pilot.
+            asked: the pilot asked for a mode since the last update, maybe the same.
+            sticks_moved: enough to take over.
+            armed: whether the vehicle is.
+            mission_finished: whether the mission is done.
+            troubles: now.
+            dt: s since the last update.
+        """
+        self._follow_parameters()
+        if armed != self._armed:
+            self._forget(ON_MODE_CHANGE)
+            self.takeover = False
+        asked = asked or intended is not self._intended
+        if asked or self.takeover:
+            self._forget(ON_MODE_CHANGE)
+        self._delay = max(0.0, self._delay - dt)
+        self._note_arming(armed, troubles, dt)
+        self._react(intended, mission_finished, troubles)
+        if self._reactions:
+            self._drop_unseen()
+        if self.action > HOLD or not can_run(flight_modes.AUTO_LOITER, troubles.missing) or self.takeover:
+            self._delay = 0.0
+        return self._select(intended, asked, sticks_moved, armed, troubles.missing, dt)
+
+    # ------------------------------------------------------------------ troubles
+
+    def _follow_parameters(self) -> None:
+        configured = self._values["COM_FAIL_ACT_T"]
+        if configured != self._configured:
+            self._configured = self._start_delay = configured
+
+    def _note_arming(self, armed: bool, troubles: Troubles, dt: float) -> None:
+        if armed and not self._armed:
+            self._armed_for = 0.0
+            self._battery_at_arming = troubles.battery
+        if not armed:
+            self._manual_lost_at_arming = troubles.manual_lost
+        elif not troubles.manual_lost:
+            self._manual_lost_at_arming = False
+        self._armed_for = self._armed_for + dt if armed else 0.0
+        self._armed = armed
+
+    def _react(self, intended: Mode, mission_finished: bool, troubles: Troubles) -> None:
+        values = self._values
+        exceptions = int(values["COM_RCL_EXCEPT"])
+        excepted = (
+            (intended is flight_modes.AUTO_MISSION and exceptions & 1)
+            or (intended in (flight_modes.AUTO_LOITER, flight_modes.AUTO_TAKEOFF) and exceptions & 2)
+            or (intended is flight_modes.OFFBOARD and exceptions & 4)
+        )
+        sticks_off = values["COM_RC_IN_MODE"] == 4
+        if troubles.manual_lost and not (sticks_off or excepted or self._manual_lost_at_arming):
+            self._ask("manual", _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"))
+        station_action = int(values["NAV_DLL_ACT"])
+        if troubles.station_lost and station_action and intended is not flight_modes.AUTO_LAND:
+            self._ask("station", _link_action(station_action, "GCS connection loss"))
+        if intended is flight_modes.AUTO_MISSION:
+            if troubles.mission_failed:
+                self._ask("mission", Reaction(RETURN, "Mission failure"))
+            alone = troubles.station_lost and not station_action and (sticks_off or excepted)
+            if alone and mission_finished:
+                self._ask("all links", Reaction(RETURN, "GCS connection loss"))
+        if troubles.flight_time:
+            self._ask("time", Reaction(RETURN, "Maximum flight time reached"))
+        if troubles.fence is not None:
+            self._ask("fence", _fence_action(int(values["GF_ACTION"])))
+        if troubles.battery:
+            self._react_to_battery(troubles.battery)
+        if troubles.attitude:
+            self._ask("attitude", self._attitude_action())
+        if troubles.motor:
+            self._ask("motor", _motor_action(int(values["COM_ACT_FAIL_ACT"])))
+        if intended.needs & troubles.missing & UNNEEDED:
+            self._ask("mode", Reaction(*self._fallback(intended, troubles.missing), takeover=ALWAYS))
+
+    def _react_to_battery(self, level: int) -> None:
+        action = int(self._values["COM_LOW_BAT_ACT"]) if level > self._battery_at_arming else 0
+        if level == 1:
+            self._ask("low battery", Reaction(WARN, "Low battery level"))
+        elif level == 2:
+            chosen = {2: LAND, 1: RETURN, 3: RETURN}.get(action, WARN)
+            self._ask("critical battery", Reaction(chosen, "Critical battery level"))
+        else:
+            chosen = {1: RETURN, 2: LAND, 3: LAND}.get(action, WARN)
+            self._ask("empty battery", Reaction(chosen, "Emergency battery level"))
+
+    def _attitude_action(self) -> Reaction:
+        values = self._values
+        cause = "Attitude failure detected"
+        if self._armed_for < values["COM_LKDOWN_TKO"] + values["COM_SPOOLUP_TIME"]:
+            return Reaction(DISARM, cause)
+        if values["CBRK_FLIGHTTERM"] != TERMINATION_OFF:
+            return Reaction(TERMINATE, cause)
+        return Reaction(WARN, cause)
+
+    def _fallback(self, intended: Mode, missing: int) -> tuple[int, str]:
+        """What to do when the intended mode cannot go on, and why."""
+        action, cause = NONE, ""
+        mode = intended
+        if intended is flight_modes.OFFBOARD and missing & flight_modes.OFFBOARD_SIGNAL:
+            action = OFFBOARD_LOST[int(self._values["COM_OBL_RC_ACT"])]
+            cause = "Offboard control signal lost"
+            if action == DISARM:
+                return action, cause
+            mode = MODES[action]
+        if mode is flight_modes.POSITION_CONTROL and not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            if self._values["COM_POSCTL_NAVL"] == 0:
+                action, mode = TO_ALTITUDE, flight_modes.ALTITUDE_CONTROL
+            else:
+                action, mode = LAND, flight_modes.AUTO_LAND
+                if not can_run(mode, missing):
+                    action, mode = DESCEND, flight_modes.DESCEND
+        if mode is flight_modes.ALTITUDE_CONTROL and not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            action, mode = TO_STABILIZED, flight_modes.STABILIZED
+        if not can_run(mode, missing):
+            cause = cause or _lost(mode, missing)
+            action = RETURN
+        return action, cause
+
+    def _ask(self, name: str, wanted: Reaction) -> None:
+        """A trouble is there and asks for a reaction."""
+        if wanted.action == NONE:
+            return
+        present = self._reactions.get(name)
+        if present is not None:
+            present.action, present.trouble, present.seen = wanted.action, True, True
+            return
+        if wanted.takeover < 0:
+            if self._configured > 0.1:
+                if wanted.action != WARN and self._delay == 0.0:
+                    self._delay = self._start_delay
+                wanted.takeover = ALWAYS
+            else:
+                wanted.takeover = BY_MODE_SWITCH
+        if wanted.action == WARN and self._armed and not name.endswith("battery"):
+            self._say(WARNING, f"Failsafe warning: {wanted.cause}")  # of the battery its own texts tell
+        if wanted.action >= HOLD:
+            self.takeover = False
+        self._reactions[name] = wanted
+
+    def _drop_unseen(self) -> None:
+        """Troubles that nothing speaks of any more are over."""
+        for name, reaction in list(self._reactions.items()):
+            if not reaction.seen:
+                reaction.trouble = False
+                if reaction.ends == WHEN_CLEARED:
+                    del self._reactions[name]
+            reaction.seen = False
+
+    def _forget(self, ends: int) -> None:
+        for name, reaction in list(self._reactions.items()):
+            if not reaction.trouble and reaction.ends == ends:
+                del self._reactions[name]
+
+    # ------------------------------------------------------------------ choice
+
+    def _select(
+        self, intended: Mode, asked: bool, sticks_moved: bool, armed: bool, missing: int, dt: float
+    ) -> Mode:
+        if self.action == TERMINATE:  # for good
+            return self._settle(TERMINATE, NONE, intended, self.cause, False)
+        if not armed:
+            self._count_start_delay(False, dt)
+            return self._settle(NONE, NONE, intended, "", False)
+        action, cause, takeover = NONE, "", ALWAYS
+        for reaction in self._reactions.values():
+            takeover = max(takeover, reaction.takeover)
+            if reaction.action > action:
+                action, cause = reaction.action, reaction.cause
+        delayed = NONE
+        if (
+            self._delay > 0.0
+            and not self.takeover
+            and takeover <= BY_MODE_SWITCH
+            and action in (RETURN, LAND, DESCEND, *range(2, 5))
+        ):
+            delayed, action, takeover = action, HOLD, BY_MODE_SWITCH
+        switched = asked and self.action == action
+        allowed = (takeover == ALWAYS and (self.takeover or switched or sticks_moved)) or (
+            takeover == BY_MODE_SWITCH and (self.takeover or switched)
+        )
+        taken = False
+        new_intended = intended
+        if allowed and action in (HOLD, RETURN, LAND, DESCEND):
+            if not self.takeover and sticks_moved:
+                new_intended = flight_modes.POSITION_CONTROL
+            taken, delayed = True, NONE
+            fallback, _ = self._fallback(new_intended, missing)
+            action = max(WARN, fallback)
+        chosen = _possible(action, missing)
+        if RETURN in (chosen, delayed) and self._is_on_its_way(new_intended, missing):
+            chosen, delayed = WARN, NONE
+        self._count_start_delay(delayed != NONE, dt)
+        return self._settle(chosen, delayed, new_intended, cause, taken)
+
+    @staticmethod
+    def _is_on_its_way(intended: Mode, missing: int) -> bool:
+        """Whether it lands or returns already: to return would only begin it anew."""
+        return intended in (flight_modes.AUTO_LAND, flight_modes.AUTO_RTL) and can_run(intended, missing)
+
+    def _count_start_delay(self, delaying: bool, dt: float) -> None:
+        # A trouble that comes and goes is acted on at last: the delay shrinks faster than it grows again.
+        if delaying:
+            self._start_delay = max(0.0, self._start_delay - dt)
+        else:
+            self._start_delay = min(self._configured, self._start_delay + 0.25 * dt)
+
+    def _settle(self, action: int, delayed: int, new_intended: Mode, cause: str, taken: bool) -> Mode:
+        if action > self.action and action > WARN:
+            self._tell(action, delayed, cause)
+        if self.action > WARN and action <= WARN and new_intended is flight_modes.ORBIT:
+            new_intended = flight_modes.AUTO_LOITER
+        self._intended = new_intended
+        self.takeover = taken
+        self.action = action
+        self.cause = cause if action > NONE else ""
+        return new_intended
+
+    def _tell(self, action: int, delayed: int, cause: str) -> None:
+        if delayed != NONE:
+            seconds = round(self._delay)
+            self._say(CRITICAL, f"Failsafe activated: entering Hold for {seconds} seconds")
+            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[delayed]} in {seconds} seconds")
+        else:
+            self._say(CRITICAL, "Failsafe activated")
+            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[action]}")
+
+
+def _possible(action: int, missing: int) -> int:
+    """The action, or the next one whose mode can run."""
+    while TO_POSITION <= action <= DESCEND and not can_run(MODES[action], missing):
+        action += 1
+        if action == DISARM:
+            action = TERMINATE
+    return action
+
+
+def _lost(mode: Mode, missing: int) -> str:
+    lacking = mode.needs & missing
+    for bit, words in (
+        (flight_modes.ATTITUDE, "No valid attitude estimate"),
+        (flight_modes.ALTITUDE, "No valid altitude estimate"),
+        (flight_modes.LOCAL_POSITION | flight_modes.RELAXED_POSITION, "No valid position estimate"),
+        (flight_modes.GLOBAL_POSITION, "No valid global position estimate"),
+        (flight_modes.OFFBOARD_SIGNAL, "Offboard control signal lost"),
+        (flight_modes.MISSION, "No valid mission available"),
+        (flight_modes.HOME, "Home position not set"),
+    ):
+        if lacking & bit:
+            return words
+    return "Mode cannot go on"
+
+
+def _link_action(value: int, cause: str) -> Reaction:
+    action = {1: HOLD, 2: RETURN, 3: LAND, 5: TERMINATE, 6: DISARM}.get(value, NONE)
+    ends = {HOLD: WHEN_CLEARED, TERMINATE: NEVER, DISARM: WHEN_CLEARED}.get(action, ON_MODE_CHANGE)
+    return Reaction(action, cause, ends, NOBODY if action in (TERMINATE, DISARM) else -1)
+
+
+def _fence_action(value: int) -> Reaction:
+    action = (NONE, WARN, HOLD, RETURN, TERMINATE, LAND)[value]
+    takeover = {HOLD: BY_MODE_SWITCH, TERMINATE: NOBODY}.get(action, -1)
+    ends = {WARN: WHEN_CLEARED, TERMINATE: NEVER}.get(action, ON_MODE_CHANGE)
+    return Reaction(action, "Geofence violation", ends, takeover)
+
+
+def _motor_action(value: int) -> Reaction:
+    action = (WARN, HOLD, LAND, RETURN, TERMINATE)[value]
+    ends = {LAND: ON_MODE_CHANGE, RETURN: ON_MODE_CHANGE, TERMINATE: NEVER}.get(action, WHEN_CLEARED)
+    return Reaction(action, "Motor failure", ends)

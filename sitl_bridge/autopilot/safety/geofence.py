@@ -1,0 +1,138 @@
+"""The geofence: circles and polygons to stay in or out of, and the greatest distances from home.
+
+What happens when it is broken is failsafe.py's; which missions it forbids is feasibility.py's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sitl_bridge.autopilot.modes.mission_items import (
+    EXCLUSION_CIRCLE,
+    FENCE,
+    FENCE_RETURN_POINT,
+    INCLUSION_CIRCLE,
+    INCLUSION_POLYGON,
+    INVALID_PARAM1,
+    MissionFault,
+    MissionItem,
+    check_transfer,
+)
+from sitl_bridge.world.geography import Projection
+
+CIRCLES = frozenset({INCLUSION_CIRCLE, EXCLUSION_CIRCLE})
+INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A part of the fence.
+
+    Attributes:
+        inclusion: whether to stay inside rather than outside.
+        vertices: deg latitude and longitude; of a circle its centre alone.
+        radius: m of a circle, whose inside is empty at 0 as in PX4; 0 of a polygon.
+    """
+
+    inclusion: bool
+    vertices: tuple[tuple[float, float], ...]
+    radius: float
+
+    def allows(self, latitude: float, longitude: float) -> bool:
+        """Whether a point in degrees is on the allowed side."""
+        inside = self._in_circle if len(self.vertices) == 1 else self._in_polygon
+        return inside(latitude, longitude) == self.inclusion
+
+    def _in_circle(self, latitude: float, longitude: float) -> bool:
+        centre = Projection(math.radians(self.vertices[0][0]), math.radians(self.vertices[0][1]), 0.0)
+        return math.hypot(*centre.local(latitude, longitude)) < self.radius
+
+    def _in_polygon(self, latitude: float, longitude: float) -> bool:
+        # Even-odd rule, PX4's choice (W. R. Franklin's point inclusion test), in degrees.
+        inside = False
+        before = self.vertices[-1]
+        for vertex in self.vertices:
+            if (vertex[1] >= longitude) != (before[1] >= longitude):
+                share = (longitude - vertex[1]) / (before[1] - vertex[1])
+                if latitude <= vertex[0] + share * (before[0] - vertex[0]):
+                    inside = not inside
+            before = vertex
+        return inside
+
+
+def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionFault | None]:
+    """The areas that fence items describe, or the first fault."""
+    fault = check_transfer(items, FENCE)
+    if fault is not None:
+        return (), fault
+    areas: list[Area] = []
+    at = 0
+    while at < len(items):
+        item = items[at]
+        if item.command == FENCE_RETURN_POINT:
+            at += 1
+            continue
+        inclusion = item.command in INCLUSIONS
+        if item.command in CIRCLES:
+            if not item.param1 >= 0.0:
+                return (), _fault(item, f"a radius of {item.param1:g} m is not possible")
+            areas.append(Area(inclusion, ((item.x, item.y),), item.param1))
+            at += 1
+            continue
+        count = int(item.param1) if math.isfinite(item.param1) else 0
+        corners = items[at : at + count]
+        if count < 3 or len(corners) < count or any(corner.command != item.command for corner in corners):
+            return (), _fault(item, f"a polygon of {item.param1:g} corners is not there whole")
+        areas.append(Area(inclusion, tuple((corner.x, corner.y) for corner in corners), 0.0))
+        at += count
+    return tuple(areas), None
+
+
+def _fault(item: MissionItem, reason: str) -> MissionFault:
+    return MissionFault(item.seq, INVALID_PARAM1, f"item {item.seq}: {reason}")
+
+
+class Geofence:
+    """The fence of one vehicle.
+
+    Args:
+        values: the parameters' values.
+
+    Attributes:
+        areas: circles and polygons.
+    """
+
+    def __init__(self, values: dict[str, float]) -> None:
+        self.areas: tuple[Area, ...] = ()
+        self._values = values
+
+    @property
+    def needs_home(self) -> bool:
+        """Whether it cannot be kept without a home position."""
+        values = self._values
+        return bool(values["GF_MAX_HOR_DIST"] or values["GF_MAX_VER_DIST"] or values["GF_ACTION"] == 3)
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything to keep to."""
+        return bool(self.areas or self._values["GF_MAX_HOR_DIST"] or self._values["GF_MAX_VER_DIST"])
+
+    def breach(
+        self, latitude: float, longitude: float, altitude: float, home: tuple[float, float, float] | None
+    ) -> str | None:
+        """How a point (deg, deg, m above mean sea level) breaks the fence, in PX4's words; None where not."""
+        values = self._values
+        if home is not None:
+            reach = values["GF_MAX_HOR_DIST"]
+            if reach > 0.0:
+                around = Projection(math.radians(home[0]), math.radians(home[1]), home[2])
+                if math.hypot(*around.local(latitude, longitude)) >= reach:
+                    return "exceeding maximum distance to Home"
+            if 0.0 < values["GF_MAX_VER_DIST"] <= altitude - home[2]:
+                return "exceeding maximum altitude above Home"
+        for area in self.areas:
+            if not area.allows(latitude, longitude):
+                return "approaching or outside geofence"
+        return None

@@ -1,0 +1,164 @@
+"""Whether a whole mission can be flown: PX4's FeasibilityChecker for a multirotor, fence included.
+
+Single items are checked in mission.py when they are transferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sitl_bridge.autopilot.modes.mission_items import (
+    CONDITION_DELAY,
+    CONDITION_DISTANCE,
+    CONDITION_GATE,
+    DO_JUMP,
+    INVALID,
+    LAND,
+    RELATIVE_FRAMES,
+    ROI,
+    TAKEOFF,
+    UNSUPPORTED,
+    VTOL_LAND,
+    VTOL_TAKEOFF,
+    VTOL_TRANSITION,
+    MissionFault,
+    MissionItem,
+)
+from sitl_bridge.autopilot.safety.geofence import Geofence
+from sitl_bridge.world.geography import distance
+
+GATE_DISTANCE = 0.05
+"""m between a gate and its neighbours, below which no direction can be told (FeasibilityChecker.cpp)."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the check found.
+
+    Attributes:
+        fault: why the mission cannot be flown; None when it can.
+        warnings: what a pilot should know.
+        waits_for_home: whether it could not be checked whole, for home is not known yet.
+    """
+
+    fault: MissionFault | None = None
+    warnings: list[str] = field(default_factory=list)
+    waits_for_home: bool = False
+
+
+def check_mission(
+    items: Sequence[MissionItem],
+    home: tuple[float, float, float] | None,
+    landed: bool,
+    fence: Geofence,
+    values: dict[str, float],
+) -> Verdict:
+    """Check a mission of one item or more.
+
+    Args:
+        items: whose transfer was accepted.
+        home: deg, deg, m above mean sea level; None while it is not known.
+        landed: whether the vehicle stands on the ground.
+        fence: to stay within.
+        values: the parameters' values.
+    """
+    verdict = Verdict()
+    verdict.fault = (
+        _check_items(items, landed)
+        or _check_order(items, home)
+        or _check_takeoff_and_land(items, landed, int(values["MIS_TKO_LAND_REQ"]))
+    )
+    if verdict.fault is not None:
+        return verdict
+    relative = any(item.is_destination and item.frame in RELATIVE_FRAMES for item in items)
+    if home is None:
+        verdict.waits_for_home = relative or fence.needs_home
+        if verdict.waits_for_home:
+            return verdict
+    _check_first(items, home, values["MIS_DIST_1WP"], verdict)
+    verdict.fault = _check_fence(items, home, fence)
+    return verdict
+
+
+def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
+    return MissionFault(item.seq, result, f"Mission rejected: item {item.seq + 1}: {reason}")
+
+
+def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | None:
+    """Each item by itself."""
+    for number, item in enumerate(items):
+        if item.command in (CONDITION_DELAY, CONDITION_DISTANCE, ROI):
+            return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
+        if item.command in (VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION):
+            return _rejected(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
+        if number == 0 and item.command == LAND and landed:
+            return _rejected(item, INVALID, "starts with landing")
+        if item.command == DO_JUMP and not 0 <= item.param1 < len(items):
+            return _rejected(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
+    return None
+
+
+def _check_order(
+    items: Sequence[MissionItem], home: tuple[float, float, float] | None
+) -> MissionFault | None:
+    """Take-off before all other positions and above home; gates apart from their neighbours."""
+    flown = False
+    last: MissionItem | None = None
+    for item in items:
+        if item.command == TAKEOFF:
+            height = item.z if item.frame in RELATIVE_FRAMES else item.z - home[2] if home else 1.0
+            if height < 1e-6:
+                return _rejected(item, INVALID, "Takeoff altitude below home altitude!")
+            if flown:
+                return _rejected(item, INVALID, "takeoff not first waypoint item")
+        flown |= item.is_destination or item.command == CONDITION_GATE
+        if not (item.is_destination or item.command == CONDITION_GATE):
+            continue
+        if last is not None and CONDITION_GATE in (item.command, last.command):
+            apart = distance(last.x, last.y, item.x, item.y)
+            if apart < GATE_DISTANCE:
+                return _rejected(item, INVALID, f"waypoint and gate too close: {apart:.3f} m")
+        last = item
+    return None
+
+
+def _check_takeoff_and_land(items: Sequence[MissionItem], landed: bool, required: int) -> MissionFault | None:
+    """What MIS_TKO_LAND_REQ asks for."""
+    takes_off = any(item.command == TAKEOFF for item in items)
+    lands = any(item.command == LAND for item in items)
+    if required in (1, 3) and not takes_off:
+        return _rejected(items[0], INVALID, "Takeoff waypoint required")
+    if (required in (2, 3) or (required == 5 and not landed)) and not lands:
+        return _rejected(items[-1], INVALID, "Landing waypoint/pattern required")
+    if (required == 4 or (required == 5 and landed)) and takes_off != lands:
+        wanted = "Add Landing item or remove Takeoff" if takes_off else "Add Takeoff item or remove Landing"
+        return _rejected(items[-1], INVALID, wanted)
+    return None
+
+
+def _check_first(
+    items: Sequence[MissionItem], home: tuple[float, float, float] | None, limit: float, verdict: Verdict
+) -> None:
+    """Warn of a first waypoint that is far away."""
+    first = next((item for item in items if item.is_destination), None)
+    if first is None or home is None or limit <= 0.0:
+        return
+    away = distance(home[0], home[1], first.x, first.y)
+    if away >= limit:
+        verdict.warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
+
+
+def _check_fence(
+    items: Sequence[MissionItem], home: tuple[float, float, float] | None, fence: Geofence
+) -> MissionFault | None:
+    """All destinations within the fence."""
+    if not fence.active:
+        return None
+    for item in items:
+        if item.is_destination:
+            breach = fence.breach(item.x, item.y, item.altitude(home[2] if home else 0.0), home)
+            if breach is not None:
+                reason = f"Geofence violation for waypoint {item.seq + 1}: {breach}"
+                return MissionFault(item.seq, INVALID, reason)
+    return None

@@ -1,0 +1,301 @@
+"""n simulated vehicles and their flight stacks in one process, advanced together.
+
+No sockets, no clock: a flight is a function of its seed and of what the vehicles are told.  One vehicle at
+the far end of the simulator link is process.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from sitl_bridge.autopilot.pilot import Pilot, facts_of
+from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots, write_step
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.sensors.custom import not_sampled
+from sitl_bridge.sensors.records import BATTERY
+from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.world import World
+
+
+@compiled
+def advance(
+    vehicles: Any,
+    states: Any,
+    controls: Any,
+    armed: Any,
+    environment: Any,
+    wind: Any,
+    wind_states: Any,
+    wind_series: Any,
+    sensors: Any,
+    memories: Any,
+    proximity: Any,
+    hulls: Any,
+    touching: Any,
+    collisions: Any,
+    links: Any,
+    slots: Any,
+    payloads: Any,
+    payloads_raw: Any,
+    out: Any,
+    readers: Any,
+    readers_raw: Any,
+    estimators: Any,
+    estimates: Any,
+    setpoints: Any,
+    controllers: Any,
+    allocations: Any,
+    wrenches: Any,
+    time: int,
+    step: int,
+    substeps: int,
+    count: int,
+) -> tuple[int, int]:
+    """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
+
+    Args:
+        vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
+        links: (n,) LINK, and so on to ``payloads_raw`` as for ``hil.loop.run``.
+        out: (MAX_STEP_BYTES,) uint8 scratch.
+        readers: (n,) READER, and so on to ``wrenches`` as in ``StackArrays``.
+        time: us at the start.
+        step: us.
+        substeps: integration steps within a step.
+        count: steps to take.
+
+    Returns:
+        steps taken, and -1 or the vehicle whose motion diverged in the next one.
+    """
+    for k in range(count):
+        now = time + (k + 1) * step
+        diverged = advance_fleet(
+            vehicles,
+            states,
+            controls,
+            armed,
+            environment,
+            wind,
+            wind_states,
+            wind_series,
+            sensors,
+            memories,
+            proximity,
+            hulls,
+            touching,
+            collisions,
+            now - step,
+            step,
+            substeps,
+        )
+        if diverged >= 0:
+            return k, diverged
+        for i in range(vehicles.shape[0]):
+            end = write_step(
+                out,
+                payloads[i],
+                payloads_raw[i],
+                states[i],
+                environment[0],
+                sensors[i],
+                memories[i],
+                links[i],
+                slots[i],
+                now,
+            )
+            at: Any = np.int64(0)
+            while at < end:
+                at, _ = read_frames(
+                    out,
+                    at,
+                    end,
+                    readers_raw[i],
+                    readers[i],
+                    estimators[i],
+                    estimates[i],
+                    setpoints[i],
+                    controllers[i],
+                    allocations[i],
+                    wrenches[i],
+                    controls[i],
+                )
+    return count, -1
+
+
+@dataclass(frozen=True)
+class Member:
+    """One vehicle of a fleet.
+
+    Attributes:
+        airframe: what it is.
+        name: names its random streams.
+        position: m NED of the point on the ground it stands on.
+        yaw: rad.
+        controller: choice, None for the airframe's.
+        parameters: of the stack, changed from their defaults.
+        log: file of its log, None for none.
+    """
+
+    airframe: Airframe
+    name: str = "0"
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    controller: str | None = None
+    parameters: dict[str, int | float] = field(default_factory=dict)
+    log: Path | None = None
+
+
+class Fleet:
+    """A simulation and a flight stack for each of its vehicles.
+
+    Args:
+        world: where they fly.
+        members: the vehicles.
+        seed: of all random streams.
+        step: us between inertial samples.
+        truth_interval: us between samples of ground truth in the vehicles' logs; 0 for none.
+        proximity: what vehicles do to one another; None for nothing.
+
+    Users' own sensors are not sampled here; a warning says so.
+
+    Raises:
+        UserError: for an airframe that a simulation or its stack cannot take.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        members: Sequence[Member],
+        *,
+        seed: int = 0,
+        step: int = 4000,
+        truth_interval: int = 0,
+        proximity: Proximity | None = None,
+    ) -> None:
+        notice = not_sampled(sensor for m in members for sensor in m.airframe.custom_sensors())
+        if notice:
+            warnings.warn(notice, stacklevel=2)
+        setups = [
+            VehicleSetup(m.airframe.vehicle(), m.airframe.sensor_records(), m.position, m.yaw, m.name)
+            for m in members
+        ]
+        self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
+        s = self.simulation
+        n = len(members)
+        airframes = [m.airframe for m in members]
+        self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
+        kinds = {id(airframe): airframe for airframe in airframes}
+        facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
+        self.pilots = tuple(
+            Pilot(
+                self.stacks,
+                i,
+                s.controls[i],
+                m.airframe,
+                world,
+                s.time,
+                m.controller,
+                m.parameters,
+                m.log,
+                facts[id(m.airframe)],
+            )
+            for i, m in enumerate(members)
+        )
+        self._steps = max(1, round(TICK / step))
+        self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
+        self._links = np.zeros(n, LINK)
+        self._links["truth_interval"] = truth_interval
+        self._slots = np.array([sensor_slots(row) for row in s.sensors])
+        self._payloads = np.zeros((n, 1), PAYLOADS)
+        self._raw = self._payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
+        self._out = np.zeros(MAX_STEP_BYTES, np.uint8)
+        self._battery = [
+            next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
+        ]
+
+    def __len__(self) -> int:
+        return len(self.pilots)
+
+    @property
+    def time(self) -> int:
+        """us of simulated time."""
+        return self.simulation.time
+
+    def advance(self, ticks: int = 1) -> None:
+        """Fly on by ``ticks`` updates of the commanders."""
+        for _ in range(ticks):
+            if self._own:
+                for _ in range(self._steps):
+                    self._advance_steps(1)
+                    for pilot in self._own:
+                        pilot.run_own_controller()
+            else:
+                self._advance_steps(self._steps)
+            for i, pilot in enumerate(self.pilots):
+                self._feed_battery(i, pilot)
+                pilot.update(self.simulation.time)
+                self.simulation.armed[i] = int(pilot.commander.armed)
+
+    def _advance_steps(self, count: int) -> None:
+        s, stacks = self.simulation, self.stacks
+        taken, diverged = advance(
+            s.vehicles,
+            s.states,
+            s.controls,
+            s.armed,
+            s.world.environment,
+            s.world.wind,
+            s.wind_states,
+            s.world.wind_series,
+            s.sensors,
+            s.sensor_states,
+            *s.neighbourhood,
+            self._links,
+            self._slots,
+            self._payloads,
+            self._raw,
+            self._out,
+            stacks.readers,
+            stacks.raw,
+            stacks.estimators,
+            stacks.estimates,
+            stacks.setpoints,
+            stacks.controllers,
+            stacks.allocations,
+            stacks.wrenches,
+            s.time,
+            s.step,
+            s.substeps,
+            count,
+        )
+        s.time += taken * s.step
+        if diverged >= 0:
+            raise s.divergence(diverged, s.time)
+
+    def _feed_battery(self, i: int, pilot: Pilot) -> None:
+        slot = self._battery[i]
+        if slot is None:
+            return
+        memory = self.simulation.sensor_states[i, slot]
+        voltage, current, remaining = memory["values"][:3].tolist()
+        if voltage > 0.0:
+            pilot.commander.battery(voltage, current, remaining, self.simulation.time)
+
+    def close(self) -> None:
+        """Finish the vehicles' logs."""
+        for pilot in self.pilots:
+            pilot.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -1,0 +1,275 @@
+"""The built-in flight stack as a process on the simulator link, where PX4 would be.
+
+``python -m sitl_bridge.autopilot`` flies one vehicle: it connects to the simulator as PX4 does, answers
+every inertial frame, and serves MAVLink on PX4's ports.  Who starts it is stack_process.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from pymavlink.dialects.v20 import common as mavlink
+
+import sitl_bridge
+from sitl_bridge.autopilot import lockstep_client
+from sitl_bridge.autopilot.flight_log import NAME
+from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
+from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.autopilot.mavlink.telemetry import Source
+from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.stack import TICK, StackArrays
+from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.world_file import load_world
+from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.system_calls import POLL
+from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.world.world import World
+
+CONNECT_LIMIT = 120.0
+"""s of wall time within which the simulator must listen: it may have to be compiled first."""
+PATIENCE = 5_000_000
+"""ns of wall time after which partners are answered between two updates of the commander: an upload goes to
+and fro once an item."""
+STANDSTILL = 50_000
+"""us of wall time after which telemetry goes on though simulated time stands still."""
+LOG = Path("log", "flight.ulg")
+AUTOPILOT = 1
+"""MAV_COMP_ID_AUTOPILOT1"""
+
+
+class LinkedStack:
+    """One vehicle's stack at the end of a connection to a simulator.
+
+    Args:
+        configuration: what it is.
+        log: file of its log.
+
+    Raises:
+        UserError: for a parameter or a controller that does not exist.
+    """
+
+    def __init__(self, configuration: Configuration, log: Path) -> None:
+        world = World(configuration.world)
+        airframe = configuration.airframe
+        self._endpoint: Endpoint | None = None
+        self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
+        self.controls = np.zeros(16)
+        self.pilot = Pilot(
+            self.stacks,
+            0,
+            self.controls,
+            airframe,
+            world,
+            0,
+            configuration.controller,
+            configuration.parameters,
+            log,
+        )
+        self.peer: Any = np.zeros(1, lockstep_client.PEER)[0]
+        self.peer["fd"] = -1
+        self.peer["system_id"] = configuration.instance + 1
+        self.peer["component_id"] = AUTOPILOT
+        self.peer["tick"] = max(1, round(TICK / configuration.step))
+        self.peer["each_step"] = int(self.pilot.own_controller is not None)
+        self._buffer = np.zeros(lockstep_client.BUFFER, np.uint8)
+        payload = np.zeros(1, lockstep_client.ANSWER_PAYLOAD)
+        self._payload = payload[0]
+        self._payload_raw = payload.view(np.uint8)
+        self._out = np.zeros(lockstep_client.ANSWER, np.uint8)
+        self._poll = np.zeros(1, POLL)
+        self._clock = np.zeros(2, np.int64)
+        self._instance = configuration.instance
+        self._log = log
+
+    def open_ports(self) -> None:
+        """Begin to speak MAVLink.
+
+        Raises:
+            UserError: when a port is taken.
+        """
+        major, minor, patch = (int(part) for part in sitl_bridge.__version__.split("."))
+        source = Source(
+            system_id=self._instance + 1,
+            version=(major, minor, patch),
+            rotor_count=int(self.pilot.allocation["rotor_count"]),
+            commander=self.pilot.commander,
+            estimate=self.pilot.estimate,
+            setpoint=self.pilot.setpoint,
+            measurement=self.pilot.reader["measurement"],
+            controls=self.controls,
+            unix_time=0,
+            log=self._log,
+        )
+        self._endpoint = Endpoint(Services(source), self._instance)
+
+    def prepare(self) -> None:
+        """Compile, or load what was compiled, before time runs."""
+        self._serve(0)
+
+    def attach(self, connection: socket.socket) -> None:
+        """Take over a connection to a simulator.
+
+        It says what PX4 says at first: a heartbeat, and how often it wants ground truth.
+        """
+        self.peer["fd"] = connection.fileno()
+        encoder = mavlink.MAVLink(None, srcSystem=int(self.peer["system_id"]), srcComponent=AUTOPILOT)
+        beat = encoder.heartbeat_encode(
+            mavlink.MAV_TYPE_GENERIC, mavlink.MAV_AUTOPILOT_GENERIC, 0, 0, mavlink.MAV_STATE_STANDBY
+        )
+        wish = encoder.command_long_encode(
+            0, 0, mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, HIL_STATE_QUATERNION, TICK, 0, 0, 0, 0, 0
+        )
+        for message in (beat, wish):
+            connection.sendall(message.pack(encoder))
+            encoder.seq = (encoder.seq + 1) % 256
+        self.peer["sequence"] = encoder.seq
+
+    def run(self) -> None:
+        """Fly until the simulator closes the connection."""
+        polled = 0
+        while True:
+            reason = self._serve(PATIENCE)
+            if reason == lockstep_client.LOST:
+                return
+            self.pilot.run_own_controller()
+            if reason == lockstep_client.STEPPED:
+                continue
+            now = int(self.pilot.reader["measurement"]["time"])
+            wall = time.monotonic_ns() // 1000
+            if reason == lockstep_client.TICKED:
+                self.pilot.update(now)
+                self.peer["armed"] = int(self.pilot.commander.armed)
+            if self._endpoint is None:
+                continue
+            if reason == lockstep_client.TICKED or wall - polled > STANDSTILL:
+                polled = wall
+                self._endpoint.poll(now, wall)
+            else:
+                self._endpoint.receive(now, wall)
+
+    def _serve(self, patience: int) -> int:
+        s = self.stacks
+        return lockstep_client.serve(
+            self.peer,
+            self._buffer,
+            s.raw[0],
+            s.readers[0],
+            s.estimators[0],
+            s.estimates[0],
+            s.setpoints[0],
+            s.controllers[0],
+            s.allocations[0],
+            s.wrenches[0],
+            self.controls,
+            self._payload,
+            self._payload_raw,
+            self._out,
+            self._poll,
+            self._clock,
+            patience,
+        )
+
+    def close(self) -> None:
+        """Close ports and log."""
+        if self._endpoint is not None:
+            self._endpoint.close()
+        self.pilot.close()
+
+
+def connect(host: str, port: int, limit: float = CONNECT_LIMIT) -> socket.socket:
+    """Connect to a simulator, waiting for it as PX4 does.
+
+    Raises:
+        UserError: when nobody listens within ``limit`` s.
+    """
+    end = time.monotonic() + limit
+    while True:
+        try:
+            connection = socket.create_connection((host, port), timeout=1.0)
+        except OSError as error:
+            if time.monotonic() > end:
+                raise UserError(f"no simulator listens on {host}, port {port}: {error}") from error
+            time.sleep(0.05)
+            continue
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(None)
+        return connection
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m sitl_bridge.autopilot",
+        description="Run the built-in flight stack (not PX4) against a simulator that is running or will be, "
+        "such as sitl-bridge serve. It logs to log/flight.ulg in the present directory.",
+    )
+    made.add_argument("configuration", nargs="?", type=Path, help="JSON file with all of the following")
+    made.add_argument("--airframe", metavar="NAME", help="name or file, the one that is served (iris)")
+    made.add_argument("--world", type=Path, metavar="FILE", help="file of the world that is served")
+    made.add_argument("--instance", type=int, metavar="N", help="decides all ports and the system id (0)")
+    made.add_argument("--simulator", metavar="HOST", help="address of the simulator (127.0.0.1)")
+    made.add_argument("--controller", metavar="NAME", help="hector_pid, lee, or FILE.py:CLASS of your own")
+    return made
+
+
+def configuration_of(arguments: list[str]) -> Configuration:
+    """What a command line asks for.
+
+    Raises:
+        UserError: for what is at fault.
+        ValueError: for a faulty configuration file.
+        OSError: for one that cannot be read.
+    """
+    options = parser().parse_args(arguments)
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    file = given.pop("configuration", None)
+    if file is not None:
+        if given:
+            named = ", ".join(f"--{name}" for name in given)
+            raise UserError(f"{file}: a configuration file holds all options; leave out {named}")
+        return Configuration.model_validate_json(file.read_text(encoding="utf-8"))
+    given["airframe"] = load_airframe(given.get("airframe", "iris"))
+    if "world" in given:
+        given["world"] = load_world(given["world"])
+    return Configuration(**given)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fly one vehicle as the command line or a configuration file says; returns the exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        configuration = configuration_of(sys.argv[1:] if arguments is None else arguments)
+        print(f"{NAME}, not PX4", flush=True)
+        LOG.parent.mkdir(exist_ok=True)
+        stack = LinkedStack(configuration, LOG)
+        try:
+            stack.open_ports()
+            with announced(lambda line: print(line, flush=True)):
+                stack.prepare()
+            with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
+                stack.attach(connection)
+                stack.run()
+        finally:
+            stack.close()
+    except (OSError, UserError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print("the simulator closed the connection")
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,108 @@
+"""What each command does to a simulation; called between two steps.  How commands come here is in desk.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeAlias
+
+import numpy as np
+
+from sitl_bridge.bus.messages import (
+    Command,
+    FormationCommand,
+    Jam,
+    Pause,
+    Resume,
+    SetFault,
+    SetPace,
+    SetRotor,
+    SetWind,
+    Spoof,
+    Step,
+    Teleport,
+)
+from sitl_bridge.bus.run_source import Source
+from sitl_bridge.dynamics.step import initial_state
+from sitl_bridge.errors import UserError
+from sitl_bridge.sensors import sensor_faults
+from sitl_bridge.simulation import Simulation
+
+OnFormation: TypeAlias = Callable[[FormationCommand, str, int | None], "Future[None]"]
+"""Takes a command for a formation, its kind, and the number of the vehicle it is for; done when it is carried
+out.  Raises UserError to refuse it, at once or in the future."""
+
+
+def steer_run(command: Command, source: Source) -> None:
+    """Do what a command for the whole run asks.
+
+    Raises:
+        UserError: when that cannot be.
+    """
+    match command:
+        case SetWind():
+            source.simulation.world.set_wind(command.wind, source.simulation.time)
+        case SetPace():
+            source.set_speed(math.inf if command.speed == "max" else float(command.speed))
+        case Pause():
+            source.pause()
+        case Resume():
+            source.resume()
+        case Step():
+            source.step(command.count)
+        case _:
+            raise UserError(f"{type(command).__name__} is not for the whole run")
+
+
+def steer_vehicle(command: Command, simulation: Simulation, vehicle: int) -> None:
+    """Do what a command for one vehicle asks.
+
+    Raises:
+        UserError: when that cannot be.
+    """
+    sensors, memories = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
+    match command:
+        case SetFault():
+            sensor_faults.set_fault(sensors, memories, command.sensor, command.instance, command.fault)
+        case Jam():
+            sensor_faults.jam(sensors, memories, command.level)
+        case Spoof(velocity=None):
+            sensor_faults.end_spoofing(sensors, memories)
+        case Spoof(velocity=(north, east, down)):
+            sensor_faults.spoof(sensors, memories, (north, east, down))
+        case SetRotor():
+            count = int(simulation.vehicles[vehicle]["rotor_count"])
+            if command.rotor >= count:
+                raise UserError(f"the vehicle has rotors 0 to {count - 1}, not {command.rotor}")
+            simulation.states[vehicle]["rotor_health"][command.rotor] = command.health
+        case Teleport():
+            teleport(command, simulation, vehicle)
+        case _:
+            raise UserError(f"{type(command).__name__} is not for one vehicle")
+
+
+def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:
+    """Put a vehicle elsewhere, as at the start of a run; rotors, battery and faults stay as they are.
+
+    Raises:
+        UserError: when another vehicle is there.
+    """
+    state = simulation.states[vehicle]
+    fresh = initial_state(
+        simulation.vehicles[vehicle],
+        simulation.world.environment[0],
+        np.array(command.position),
+        math.radians(command.yaw),
+    )
+    apart = np.linalg.norm(simulation.states["position"] - fresh["position"], axis=1)
+    reach = simulation.vehicles["contact_radius"]
+    too_near = apart < reach + reach[vehicle]
+    too_near[vehicle] = False
+    if too_near.any():
+        other = int(np.argmax(too_near))
+        raise UserError(f"vehicle {simulation.names[other]} is there, {apart[other]:.2f} m away")
+    for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact"):
+        state[name] = fresh[name]
+    state["velocity"] = command.velocity
+    state["angular_velocity"] = 0.0

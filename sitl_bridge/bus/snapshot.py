@@ -1,0 +1,92 @@
+"""Looking at a running simulation without stopping it: the figures of one look may be a step apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from sitl_bridge.bus.client_link import Look
+from sitl_bridge.bus.run_source import Source
+from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
+
+
+def look(source: Source) -> Look:
+    """Look at a simulation, from any thread."""
+    simulation, status = source.simulation, source.status()
+    states = simulation.states
+    rotors = simulation.vehicles["rotor_count"].tolist()
+    fields = ("position", "velocity", "attitude", "angular_velocity", "wind")
+    clock = {
+        "steps": status.steps,
+        "real_time_factor": status.real_time_factor,
+        "speed": None if math.isinf(source.speed) else source.speed,
+        "paused": status.paused,
+    }
+    health = [
+        {
+            "connected": link.connected,
+            "armed": link.armed,
+            "lockstep": link.lockstep,
+            "stalled": link.stalled,
+            "held": link.held,
+            "answers": link.answers,
+            "bad_frames": link.bad_frames,
+            "battery_voltage": float(status.battery[i, 0]),
+            "battery_current": float(status.battery[i, 1]),
+            "battery_left": float(status.battery[i, 2]),
+            "rotor_health": states[i]["rotor_health"][: rotors[i]].tolist(),
+            "faults": list(_faults(simulation.sensors[i], simulation.sensor_states[i])),
+            "on_ground": bool(states[i]["in_contact"]),
+            "impact_speed": float(states[i]["impact_speed"]),
+        }
+        for i, link in enumerate(status.links)
+    ]
+    return Look(
+        time=status.time,
+        clock=clock,
+        world=_world(source),
+        motion={name: states[name].tolist() for name in fields},
+        rotor_speed=[row[:count] for row, count in zip(states["rotor_speed"].tolist(), rotors, strict=True)],
+        health=health,
+    )
+
+
+def _world(source: Source) -> dict[str, Any]:
+    place = source.simulation.world
+    wind, origin = place.wind[0], place.specification.origin
+    return {
+        "latitude": origin.latitude,
+        "longitude": origin.longitude,
+        "altitude": origin.altitude,
+        "gravity": float(place.environment[0]["gravity"]),
+        "steady_wind": wind["steady"].tolist(),
+        "profile_speed": float(wind["log_speed_20ft"]),
+        "profile_direction": wind["log_direction"].tolist(),
+        "turbulence": float(wind["dryden_speed_20ft"]),
+        "gusts": int(wind["gust_count"]),
+        "recorded": len(place.wind_series) > 0,
+    }
+
+
+def _faults(sensors: Any, memories: Any) -> Iterator[dict[str, Any]]:
+    for sensor, instance, fault in _found_faults(sensors, memories):
+        yield {"sensor": sensor, "instance": instance, "fault": fault}
+
+
+def _found_faults(sensors: Any, memories: Any) -> Iterator[tuple[str, int, str]]:
+    for sensor, memory in zip(sensors, memories, strict=True):
+        if sensor["kind"] == NONE:
+            continue
+        name, instance = KIND_NAMES[int(sensor["kind"])], int(sensor["instance"])
+        if memory["fault"] != FAULT_NONE:
+            yield name, instance, "off" if memory["fault"] == FAULT_OFF else "stuck"
+        if sensor["kind"] != GPS:
+            continue
+        if memory["memory"][JAMMING] > 0.0:
+            yield name, instance, "jammed"
+        drift = memory["memory"][SPOOF_DRIFT : SPOOF_DRIFT + 3]
+        offset = memory["memory"][SPOOF_OFFSET : SPOOF_OFFSET + 3]
+        if drift.any() or offset.any():
+            yield name, instance, "spoofed"

@@ -1,1 +1,0 @@
-"""Files that describe airframes and worlds."""

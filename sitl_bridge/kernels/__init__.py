@@ -1,0 +1,1 @@
+"""Compiled code: the decorator, the cache of machine code and random streams."""

@@ -1,0 +1,140 @@
+"""How numba compiles a kernel: together with the kernels it calls, as one module.
+
+Left to itself, numba makes a finished product of every function that another one calls: optimised, turned
+into machine code, wrapped for Python, written to the cache, and then copied into its caller and optimised
+again; and one more for every integer literal it is called with.  Here a kernel that kernels call is typed
+and lowered once, and optimised within the kernel that Python calls; only that one is wrapped and cached.
+That halves the first compilation.  It builds on numba's internals; compiled.py says up to which version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.registry import CPUDispatcher
+
+from sitl_bridge.kernels.compiled import cached_here
+
+OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": False,
+    "boundscheck": None,
+    "no_cfunc_wrapper": True,
+}
+"""IEEE arithmetic is kept (no fast-math), so that the same inputs give the same bytes."""
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a kernel that Python calls, with all the parts it reaches."""
+
+    def add_linking_library(self, library: Any) -> None:
+        """Link ``library`` in; with a part, the parts that it calls."""
+        if library in self._linking_libraries:
+            return
+        super().add_linking_library(library)
+        if isinstance(library, _PartLibrary):
+            for inner in library._linking_libraries:
+                self.add_linking_library(inner)
+
+    def _optimize_final_module(self) -> None:
+        # Linked functions are there for others to link, too; nobody will.  As internal ones they may be
+        # inlined away where they are called once, which is worth a tenth of the simulation's speed.
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
+class _PartLibrary(_Library):
+    """Intermediate code of a kernel that kernels call; by itself neither optimised nor made executable."""
+
+    def finalize(self) -> None:
+        """Leave it to those that link this."""
+        self._finalized = True
+
+
+class _Flags(Flags):  # type: ignore[misc]
+    """Compiler flags that are one object for all kernels: numba compares them a hundred thousand times."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def copy(self) -> _Flags:
+        """Nobody changes them, so this is as good as a copy."""
+        return self
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    library: type[_Library] = _Library
+    flags: _Flags | None = None
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile into a library and with flags of this module's."""
+        if type(self).flags is None:
+            type(self).flags = self.shared_flags()
+        self.state.flags = type(self).flags
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+    def shared_flags(self) -> _Flags:
+        return _Flags(self.state.flags)
+
+
+class _PartCompiler(_KernelCompiler):
+    library = _PartLibrary
+    flags = None
+
+    def shared_flags(self) -> _Flags:
+        flags = _Flags(self.state.flags)
+        flags.no_compile = flags.no_cpython_wrapper = True
+        return flags
+
+
+class _Part(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as other kernels call it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Type a call; a literal argument is of its general type, which spares a specialisation."""
+        _, folded = self._compiler.fold_argument_types(args, kws)
+        return super().get_call_template(tuple(types.unliteral(argument) for argument in folded), {})
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep what was compiled under a key of its own; there is nothing that Python could call."""
+        key = object()
+        self.targetctx.insert_user_function(key, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres._replace(entry_point=key)
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as Python calls it, cached on disk.
+
+    Args:
+        function: what to compile.
+        locals: for numba, which rebuilds dispatchers from the names it pickles them by.
+        targetoptions: likewise.
+    """
+
+    def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
+        super().__init__(function, locals or {}, targetoptions or OPTIONS, _KernelCompiler)
+        self._part = _Part(function, self.locals, self.targetoptions, _PartCompiler)
+        self.enable_caching()
+
+    def enable_caching(self) -> None:
+        """Cache in this version's directory."""
+        with cached_here():
+            super().enable_caching()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Type a call by another kernel."""
+        return self._part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Where the code generator finds what another kernel calls."""
+        return self._part.get_overload(sig)

@@ -1,0 +1,295 @@
+"""Flies an avoidance scenario on vehicles that are running: real PX4, the built-in stack, or both.
+
+``python -m sitl_bridge.offboard.avoidance_runner FILE --instances 0..5``.  Whoever starts the vehicles calls
+:func:`fly_scenario` with where they are heard.  Every vehicle's controller runs in this program, but each
+knows only its own vehicle's telemetry and what the others' broadcasts say, late and not always.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mavsdk.asyncio import MavsdkError
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.mission_link.time_gate import time_gate
+from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Say, connect_flock
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.offboard.mission_script import run_coroutine
+from sitl_bridge.offboard.swarm_script import Place, clear_to_land, flock_command_line, parse
+from sitl_bridge.output_file import write_arrays, write_whole
+from sitl_bridge.report.attitude_identification import identified_model
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    Scenario,
+    VehiclePlan,
+    check_scenario,
+    goal,
+    load_scenario,
+)
+from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
+from sitl_bridge.swarm.avoidance.closed_loop import Flight
+from sitl_bridge.swarm.avoidance.comparison import succeeded
+from sitl_bridge.swarm.avoidance.flight_conditions import airframe_of, check_launch, lasting_deviation
+from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.vehicle.airframe import load_airframe
+
+RATE = 25.0
+"""Hz of reports and setpoints: at 2 m/s of each of two that meet, 16 cm of their way to one another."""
+
+LEAD_IN = 1.0
+"""s for which the controllers hold the vehicles at their first points before the references start: by then
+all have heard of all, and the observers know what the vehicles' own loops make of a command."""
+
+PLANNED = (Status.SOLVED, Status.SLACK)
+"""What is not told of a plan by itself; how often there was slack is in the summary."""
+
+GRACE = 10.0
+"""s beyond a scenario's duration for vehicles that gave way for long."""
+
+STAY = 1.0
+"""s for which all are to be within the tolerance of their goals before a flight ends: several reports, so
+that no vehicle is judged by the one in which it swung across the tolerance."""
+
+RETURN_TIME = 10.0
+"""s for the way back to clear ground, beyond what its reference takes."""
+
+
+async def fly_scenario(
+    scenario: Scenario,
+    urls: Sequence[str],
+    deviation: float,
+    say: Say = print,
+    *,
+    systems: Sequence[int] | None = None,
+    origin: Place | None = None,
+    surveyed: bool = False,
+    seed: int = 0,
+) -> Flight:
+    """Fly a scenario with vehicles that stand on the ground below its first points, and land them.
+
+    They climb straight up to these points, begin together, and land where they end; where that is too close
+    together, they fly back to below their first points, avoiding one another, and land there.
+
+    Args:
+        scenario: is checked first.
+        urls: where each vehicle is heard, in the scenario's order; see ``connect_flock``.
+        deviation: m, of ``launch.lasting_deviation``.
+        say: takes lines for the user.
+        systems: MAVLink system id of each; needed where vehicles share a URL.
+        origin: the scenario's origin, deg and m AMSL; None takes it from where the vehicles stand.
+        surveyed: whether the vehicles stand exactly below their first points; else they know by their own
+            receivers where they are.
+        seed: of the link's losses.
+
+    Returns:
+        how they flew from the start on, by their own estimates.
+
+    Raises:
+        ConfigurationError: for a scenario that cannot be flown.
+        MissionFailedError: when they cannot fly it, with the vehicle and the reason.
+    """
+    check_scenario(scenario)
+    check_launch(scenario, deviation, f"scenario {scenario.name}")
+    plans = scenario.plans()
+    if len(urls) != len(plans):
+        raise MissionFailedError(f"the scenario is of {len(plans)} vehicles, and {len(urls)} are given")
+    places = np.array([plan.start() for plan in plans])
+    with announced(say):
+        rehearse(scenario, deviation)
+    await time_gate().ready()
+    async with connect_flock(urls, say, systems=systems, rate=RATE, attitude_rate=RATE) as flock:
+        say(f"connected to {len(flock)} vehicles")
+        await flock.ready()
+        await flock.find_origins(places, origin, surveyed=surveyed)
+        try:
+            await flock.take_off(places, np.array([plan.yaw for plan in plans]))
+            flight = await _fly(flock, scenario, deviation, seed)
+            say(verdict(flight))
+            await _come_apart(flock, scenario, deviation, seed)
+            await flock.land()
+        except (asyncio.CancelledError, UserError, MavsdkError):
+            say("those in the air are told to hold their position")
+            await asyncio.shield(flock.hold())
+            raise
+    return flight
+
+
+async def _fly(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: int) -> Flight:
+    """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived."""
+    begun = round(1e6 * (flock.time + LEAD_IN))
+    swarm = Swarm(scenario, begun, deviation, seed)
+    told: set[tuple[str, Status]] = set()
+
+    end = End(scenario, begun)
+
+    def watch(states: States, _told: Setpoints) -> None:
+        end.look(states)
+        for agent in swarm.agents:
+            for status in agent.solver.counts:
+                if status not in PLANNED and (agent.name, status) not in told:
+                    told.add((agent.name, status))
+                    flock.say(f"[{states.time * 1e-6:9.2f} s] {agent.name}: plan {status.value}")
+
+    await flock.steer(swarm, end, watch)
+    return swarm.flight()
+
+
+class End:
+    """When a flight is over: a function that returns us of the flock's clock.
+
+    That is after the scenario's duration, once all vehicles that are alive have been at their goals for STAY;
+    at the latest GRACE after the duration.
+
+    Args:
+        scenario: that is flown.
+        begun: us at which its references start.
+    """
+
+    def __init__(self, scenario: Scenario, begun: int) -> None:
+        self._goals = np.array([goal(plan) for plan in scenario.plans()])
+        self._tolerance = scenario.tolerance
+        self._planned = begun + round(1e6 * scenario.duration)
+        self._there_since: int | None = None
+        self._now = begun
+
+    def look(self, states: States) -> None:
+        """Take note of a tick's states."""
+        away = np.linalg.norm(states.position - self._goals, axis=1)[states.alive]
+        self._now = states.time
+        if (away > self._tolerance).any():
+            self._there_since = None
+        elif self._there_since is None:
+            self._there_since = states.time
+
+    def __call__(self) -> int:
+        """Us at which it is over, as far as can be seen by now."""
+        there = self._there_since is not None and self._now - self._there_since >= 1e6 * STAY
+        return self._planned if there else self._planned + round(1e6 * GRACE)
+
+
+async def _come_apart(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: int) -> None:
+    """Fly back to the first points where they do not stand clear of one another to land."""
+    states = flock.states()
+    if clear_to_land(states.position[states.alive]):
+        return
+    flock.say("too close together to land here: back to the first points")
+    back = tuple(
+        VehiclePlan(
+            name=plan.name,
+            route=((here[0], here[1], here[2]), plan.start()),
+            speed=plan.speed,
+            acceleration=plan.acceleration,
+            yaw=plan.yaw,
+        )
+        for plan, here in zip(scenario.plans(), states.position.tolist(), strict=True)
+    )
+    duration = max(plan.reference().duration for plan in back) + RETURN_TIME
+    way = scenario.model_copy(update={"vehicles": back, "circle": None, "duration": duration})
+    await _fly(flock, way, deviation, seed)
+
+
+def verdict(flight: Flight) -> str:
+    """How it went, in a line."""
+    arrival = flight.arrival()
+    late = [name for name, time in zip(flight.names, arrival, strict=True) if not np.isfinite(time)]
+    arrived = f"all arrived within {arrival.max():.1f} s" if not late else f"{', '.join(late)} did not arrive"
+    clear = flight.clearances().min()
+    obstacles = f", {clear:.2f} m from an obstacle" if np.isfinite(clear) else ""
+    return f"least distance {flight.distances().min():.2f} m by their own estimates{obstacles}; {arrived}"
+
+
+def write(flight: Flight, directory: Path) -> None:
+    """Write summary, tracks and pictures into a directory, which is made where it is not there."""
+    from sitl_bridge.report.plot_avoidance import save_figures  # matplotlib takes half a second to load
+
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(summary(flight), indent=2, allow_nan=False)
+    write_whole(directory / "summary.json", text + "\n")
+    tracks = {
+        "names": np.array(flight.names),
+        "time": flight.time,
+        "state": flight.state,
+        "reference": flight.reference,
+        "command": flight.command,
+    }
+    write_arrays(directory / "tracks.npz", tracks)
+    save_figures(flight, directory)
+
+
+def summary(flight: Flight) -> dict[str, Any]:
+    """Figures of a flight by the vehicles' own estimates, as plain values; null where there is none."""
+    arrival, keep = flight.arrival(), flight.scenario.controller.distances
+    cpu = 1e3 * flight.solve_cpu[2:]
+    return {
+        "scenario": flight.scenario.name,
+        "succeeded": succeeded(flight),
+        "vehicles": list(flight.names),
+        "least_distance_m": _number(flight.distances().min()),
+        "minimum_distance_m": keep.minimum,
+        "least_clearance_m": _number(flight.clearances().min()),
+        "arrival_s": [_number(time) for time in arrival],
+        "path_length_m": [_number(length) for length in flight.path_lengths()],
+        "plans": {status.value: count for status, count in flight.statuses.items()},
+        "most_slack_m": _number(flight.slack.max()),
+        "solve_cpu_mean_ms": _number(cpu.mean()),
+        "solve_cpu_worst_ms": _number(cpu.max()),
+        "tick_mean_ms": _number(1e3 * np.diff(flight.time).mean()),
+        "tick_longest_ms": _number(1e3 * np.diff(flight.time).max()),
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fly; exit codes as of mission scripts."""
+    parser = flock_command_line(
+        "Fly an avoidance scenario on vehicles that are running, and land them.", "avoidance scenario"
+    )
+    parser.add_argument(
+        "--stack", choices=("px4", "builtin"), default="px4", help="whose identified attitude model plans"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the link's losses")
+    options = parse(parser, arguments)
+    return run_coroutine(lambda: _run(options))
+
+
+async def _run(options: argparse.Namespace) -> None:
+    scenario = load_scenario(options.file)
+    airframe = airframe_of(scenario, options.file)
+    known = identified_model(airframe, options.stack)
+    if known is not None:
+        scenario = scenario.with_model(known.model)
+    # What is there by now stays, and need not be looked through in flight.
+    gc.freeze()
+    flight = await fly_scenario(
+        scenario,
+        options.url,
+        lasting_deviation(scenario, load_airframe(airframe)),
+        lambda line: print(line, flush=True),
+        systems=options.system,
+        origin=options.origin,
+        surveyed=options.surveyed,
+        seed=options.seed,
+    )
+    if options.output is not None:
+        # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
+        write(flight, options.output / "avoidance")
+        print(f"written to {options.output / 'avoidance'}", flush=True)
+    if not succeeded(flight):
+        raise MissionFailedError(verdict(flight))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""Flies a formation file on vehicles that are running: real PX4, the built-in stack, or both.
+
+``python -m sitl_bridge.offboard.formation_runner FILE --instances 0..8``.  Whoever starts the vehicles calls
+:func:`fly_formation` with where they are heard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from mavsdk.asyncio import MavsdkError
+
+from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
+from sitl_bridge.errors import UserError
+from sitl_bridge.mission_link.orders_pipe import hear_orders
+from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Place, Say, connect_flock
+from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
+from sitl_bridge.offboard.mission_script import run_coroutine
+from sitl_bridge.offboard.swarm_script import clear_to_land, flock_command_line, parse
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan, load_formation
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.live_orders import redirect, require_free_way
+from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.swarm.interface import Setpoints, States, fly_async
+from sitl_bridge.swarm.quick_simulation import SETTLED, Recording, Result
+
+LANDING_SPACING = 3.0
+"""m between vehicles that land side by side."""
+
+SLOW_ATTITUDE = 5.0
+"""Hz of attitudes that nothing is steered by."""
+
+
+async def fly_formation(
+    plan: FormationPlan,
+    urls: Sequence[str],
+    say: Say = print,
+    *,
+    systems: Sequence[int] | None = None,
+    origin: Place | None = None,
+    surveyed: bool = False,
+    orders: int | None = None,
+) -> Result:
+    """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
+
+    Events that lose or stall vehicles are of those who run the vehicles; those that abort one are done here.
+
+    Args:
+        plan: of ``load_formation``.
+        urls: where each vehicle is heard, in the formation's order; see ``connect_flock``.
+        say: takes lines for the user.
+        systems: MAVLink system id of each; needed where vehicles share a URL.
+        origin: the plan's origin, deg and m AMSL; None takes it from where the vehicles stand.
+        surveyed: whether the vehicles stand exactly where the plan's start has them; else they know by their
+            own receivers where they are.
+        orders: file descriptor of an ``OrderLine`` to take orders from on the way.
+
+    Returns:
+        how they flew from the start on, by the vehicles' own estimates.
+
+    Raises:
+        MissionFailedError: when they cannot fly it, with the vehicle and the reason.
+    """
+    if len(urls) != plan.choreography.count:
+        raise MissionFailedError(
+            f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
+        )
+    # A heading of their own matters only where somebody else flies the leader.
+    rate = SETPOINT_RATE if plan.specification.leader.flown else SLOW_ATTITUDE
+    async with contextlib.AsyncExitStack() as stack:
+        flock = await stack.enter_async_context(connect_flock(urls, say, systems=systems, attitude_rate=rate))
+        say(f"connected to {len(flock)} vehicles")
+        flight = _Flight(plan, flock)
+        if orders is not None:
+            await stack.enter_async_context(_hearing(orders, flight))
+        await flock.ready()
+        await flock.find_origins(plan.places, origin, surveyed=surveyed)
+        try:
+            await flock.take_off(plan.places, float(plan.path.yaw[0]))
+            result = await flight.fly()
+            await flock.land()
+        except (asyncio.CancelledError, UserError, MavsdkError):
+            say("those in the air are told to hold their position")
+            await asyncio.shield(flock.hold())
+            raise
+    return result
+
+
+class _Flight:
+    """From the start to side by side, ready to land."""
+
+    def __init__(self, plan: FormationPlan, flock: MavsdkFlock) -> None:
+        self.plan, self.flock = plan, flock
+        self.formation = plan.formation()
+        self.recording = Recording(self.formation)
+        self._pending = sorted(
+            (event for event in plan.specification.events if event.abort is not None), key=lambda e: e.at
+        )
+        self._leaving: list[asyncio.Task[None]] = []
+        self._told = 0
+        self._states: States | None = None
+        self._phase = "has not started yet"
+        self._planned_end = 0
+
+    async def fly(self) -> Result:
+        formation, flock = self.formation, self.flock
+        notice = formation.conduct.notice
+        self._planned_end = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
+        await flock.steer(formation, self._end, self._watch)
+        self._phase = "lands"
+        result = self.recording.result(self.plan)
+        flock.say(verdict(result))
+        await self._spread()
+        for task in self._leaving:
+            await task
+        return result
+
+    def _end(self) -> int:
+        """us of the flock's clock: of the show, of an ordered change, or at once where all are to land."""
+        if self._phase == "lands":
+            return 0
+        over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLED)
+        return max(self._planned_end, self.formation.started_at + over)
+
+    def take(self, order: Command, vehicle: int | None) -> None:
+        """Carry out an order.
+
+        Raises:
+            UserError: where that cannot be, or is not safe.
+        """
+        if self._phase or self._states is None:
+            raise UserError(f"the formation {self._phase or 'has not started yet'}")
+        match order:
+            case FormationTarget():
+                redirect(order, self.plan, self.formation)
+            case Abort() if vehicle is not None:
+                require_free_way(vehicle, order.action, self._states)
+                self._abort(vehicle, order.action)
+            case Land():
+                self.flock.say("all are ordered to land")
+                self._phase = "lands"
+            case _:
+                raise UserError(f"{type(order).__name__} is not for a formation")
+
+    def _watch(self, states: States, told: Setpoints) -> None:
+        formation = self.formation
+        self._states = states
+        if not formation.started_at:
+            formation.start()
+            self._phase = ""
+        while self._pending and states.time >= formation.started_at + 1e6 * self._pending[0].at:
+            due = self._pending.pop(0)
+            if formation.present[due.vehicle]:
+                self._abort(due.vehicle, due.action)
+        self.recording(states, told)
+        for event in formation.events[self._told :]:
+            who = "" if event.vehicle < 0 else f"vehicle {event.vehicle} "
+            self.flock.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
+        self._told = len(formation.events)
+
+    def _abort(self, vehicle: int, action: Action) -> None:
+        self.formation.abort(vehicle, action)
+        order = self.flock.abort(vehicle, action)
+        self._leaving.append(asyncio.get_running_loop().create_task(order))
+
+    async def _spread(self) -> None:
+        """Fly side by side where they do not land clear of one another."""
+        states = self.flock.states()
+        members = self.formation.members & states.alive
+        if not self.formation.leaders or clear_to_land(states.position[members]):
+            return
+        side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
+        move = self.formation.redirect("grid", lambda *_: side_by_side)
+        over = self.formation.started_at + move.over + round(1e6 * SETTLED)
+        await fly_async(self.formation, self.flock, over)
+
+
+@contextlib.asynccontextmanager
+async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
+    """Let a flight take orders meanwhile."""
+    task = asyncio.create_task(hear_orders(orders, flight.take))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+# ---------------------------------------------------------------- from the command line
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fly; exit codes as of mission scripts."""
+    description = "Fly the formation of a scenario file on vehicles that are running, and land them."
+    parser = flock_command_line(description, "scenario file with a formation: section")
+    parser.add_argument("--orders", type=int, metavar="FD", help=argparse.SUPPRESS)
+    options = parse(parser, arguments)
+    return run_coroutine(lambda: _fly(options))
+
+
+async def _fly(options: argparse.Namespace) -> None:
+    # What is there by now stays, and need not be looked through in flight.
+    gc.freeze()
+    result = await fly_formation(
+        load_formation(options.file),
+        options.url,
+        lambda line: print(line, flush=True),
+        systems=options.system,
+        origin=options.origin,
+        surveyed=options.surveyed,
+        orders=options.orders,
+    )
+    if options.output is not None:
+        # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
+        write(
+            result, options.output / "formation", f"{options.file.name}: {result.position.shape[1]} vehicles"
+        )
+        print(f"written to {options.output}", flush=True)
+    if not result.succeeded:
+        raise MissionFailedError(verdict(result))
+
+
+def verdict(result: Result) -> str:
+    """How well, in a line."""
+    return (
+        f"worst slot error {result.worst_steady_error:.2f} m with a steady centre, "
+        f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
+    )
+
+
+def write(result: Result, directory: Path, title: str) -> None:
+    """Write the result, its tracks and the picture ``formation.png`` into a directory."""
+    from sitl_bridge.report.plot_formation import draw  # matplotlib takes half a second to load
+
+    result.write(directory)
+    draw(result, directory / "formation.png", title)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

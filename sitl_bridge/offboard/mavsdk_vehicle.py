@@ -1,0 +1,599 @@
+"""A PX4 vehicle reached through MAVSDK: connect, wait until it can arm, arm, take off, land.
+
+Every wait says what it waits for, ends on the *vehicle's* clock (so that it means the same at 1 and at 25
+times real time) and fails when the vehicle falls silent.  Offboard setpoints live in ``offboard.py``, plan
+files in ``plan.py``; nothing here knows whether the vehicle is simulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NoReturn
+
+from mavsdk.asyncio import ComponentType, Configuration, Mavsdk, MavsdkConnectionError, MavsdkError
+from mavsdk.asyncio.plugins.action import ActionAsync
+from mavsdk.asyncio.plugins.events import EventsAsync
+from mavsdk.asyncio.plugins.mavlink_direct import MavlinkDirectAsync
+from mavsdk.asyncio.plugins.mission_raw import MissionRawAsync
+from mavsdk.asyncio.plugins.offboard import OffboardAsync
+from mavsdk.asyncio.plugins.param import ParamAsync
+from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+from mavsdk.logging import LogLevel, log_subscribe
+from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.mission_link.pause_flag import paused
+from sitl_bridge.mission_link.time_gate import in_real_time, time_gate
+from sitl_bridge.offboard.log_stamp import stamp
+
+SILENCE_LIMIT = 20.0
+"""s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
+5 s after which PX4 and MAVSDK themselves call a link lost, so that a short pause of a simulation passes."""
+
+SETPOINT_RATE = 20.0
+"""Hz of the vehicle's clock at which it reports its state and is sent setpoints: MAVSDK's own rate, and far
+above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
+
+REFRESH = 0.5
+"""s of the vehicle's time between looks at what MAVSDK knows of the vehicle's state.  MAVSDK drops callbacks
+when too many wait, and a mode or a health flag that changed once would stay unseen."""
+
+KEEP_UP = 0.5
+"""s of the vehicle's time by which a simulation may run ahead of the vehicle's last report: at 20 times real
+time 25 ms, several times what a message takes on an idle machine, so time waits on a busy one only.  Half of
+the second after which PX4 calls a stream of setpoints lost (COM_OF_LOSS_T)."""
+
+LET_PASS = 1.2
+"""s after a vehicle's last report to which a simulation is let run for the next, while it waits."""
+
+KEEP_UP_STEP = 0.1
+"""s of the vehicle's time between two limits that are given."""
+
+STATE_LIMIT = 30.0
+"""s of the vehicle's time for its state messages to show what it has acknowledged.  They come at 1 Hz; a busy
+computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
+
+URL_FORMS = (
+    "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
+)
+
+
+ARMING_INTERVAL = 5.0
+"""s of simulated time: more than the difference between two starts of PX4, and a quarter of a second of wall
+time at full speed."""
+
+TAKE_OFF_TOLERANCE = 1.0
+"""m between the height asked for and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
+NAV_MC_ALT_RAD, 0.8 m by default, and hold the height they have then; the estimate adds a decimetre or two."""
+
+
+class MissionFailedError(UserError):
+    """The mission did not do what it was to do: what was waited for, and what came instead."""
+
+
+class Vehicle:
+    """A connected vehicle: MAVSDK's plug-ins, and the latest of what the vehicle says about itself.
+
+    Use :func:`connect` to get one.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
+    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.  Simulated time runs no
+    faster than real time while one of their requests waits for its answer, and never further than KEEP_UP
+    ahead of the vehicle's last report; see ``time_gate.py``.  Put other transfers within ``gate.request()``.
+
+    Attributes:
+        system_id: of MAVLink.
+        prefix: of every line it says.
+        time: s, the vehicle's own clock (since its boot); nan until it was heard.
+        position: m north, east, down of PX4's local origin; nan until PX4 has an estimate.
+        global_position: deg latitude, deg longitude, m AMSL; nan until PX4 has an estimate.
+        velocity: m/s north, east, down.
+        attitude: deg roll, pitch, yaw.
+        armed: whether the motors may turn.
+        landed: MAVSDK's LandedState.
+        mode: MAVSDK's FlightMode.
+        ground: m down where it stood when it was armed last, or was told to take off; nan before.
+        failed_checks: PX4's own words for what keeps it from arming, when it offers them.
+        messages: the last status texts, newest last.
+        offboard_active: whether an OffboardControl of this program streams setpoints.
+        attitude_rate: Hz of its clock at which it is asked for its attitude.
+        gate: limits simulated time, where there is a simulation.
+    """
+
+    attitude_rate = SETPOINT_RATE
+
+    def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
+        self.url = url
+        self.prefix = ""
+        self.mavsdk = mavsdk
+        self.system = system
+        self.system_id = system_id
+        self.gate = time_gate()
+        self.action = in_real_time(ActionAsync(system), self.gate)
+        self.events = EventsAsync(system)
+        self.mavlink = MavlinkDirectAsync(system)
+        self.mission_raw = in_real_time(MissionRawAsync(system), self.gate)
+        self.offboard = in_real_time(OffboardAsync(system), self.gate, ("start", "stop"))
+        self.param = in_real_time(ParamAsync(system), self.gate)
+        self.telemetry = TelemetryAsync(system)
+
+        self.time = math.nan
+        self.position = (math.nan, math.nan, math.nan)
+        self.global_position = (math.nan, math.nan, math.nan)
+        self.velocity = (math.nan, math.nan, math.nan)
+        self.attitude = (math.nan, math.nan, math.nan)
+        self.armed = False
+        self.landed = LandedState.UNKNOWN
+        self.mode = FlightMode.UNKNOWN
+        self.health: Any = None
+        self.failed_checks: tuple[str, ...] = ()
+        self.messages: deque[str] = deque(maxlen=20)
+        self.ground = math.nan
+
+        self.offboard_active = False
+        self._update = asyncio.Event()
+        self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
+        self._allowed = -math.inf  # s of its clock to which simulated time may run
+
+    # ------------------------------------------------------------------ what the vehicle says
+
+    @property
+    def height(self) -> float:
+        """Height over the ground it was armed on, m."""
+        return self.ground - self.position[2]
+
+    def say(self, text: str) -> None:
+        """Print a line of the mission's own log, stamped with the vehicle's time in s."""
+        print(f"{self.prefix}{stamp(self.time)} {text}", flush=True)
+
+    async def changed(self) -> None:
+        """Return at the next thing the vehicle says, or now and then while its simulation is paused.
+
+        Raises:
+            MissionFailedError: when its clock stands still for ``SILENCE_LIMIT`` seconds of wall time.
+        """
+        if paused():
+            self._ticked = asyncio.get_running_loop().time()
+        # Not wait_for: that of Python 3.11 may swallow a cancellation (CPython gh-86296).
+        try:
+            async with asyncio.timeout_at(self._ticked + SILENCE_LIMIT):
+                await self._update.wait()
+        except TimeoutError:
+            if paused():
+                return
+            raise MissionFailedError(
+                f"the clock of the vehicle on {self.url} (ATTITUDE messages) has stood still for "
+                f"{SILENCE_LIMIT:.0f} s: the vehicle stopped, its simulation is paused, or the link is cut"
+            ) from None
+
+    async def watch(self) -> None:
+        """Keep the attributes at their latest values, until cancelled.  :func:`connect` runs this."""
+        telemetry = self.telemetry
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._refresh())
+            for stream, handle in (
+                (telemetry.subscribe_attitude_euler(), self._on_attitude),
+                (telemetry.subscribe_status_text(), self._on_status_text),
+                (self.events.subscribe_health_and_arming_checks(), self._on_arming_report),
+                (telemetry.subscribe_position(), self._on_global_position),
+                *self._local_positions(),
+            ):
+                group.create_task(self._each(stream, handle))
+
+    def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
+        """Where local positions come from, and what takes them."""
+        return [(self.telemetry.subscribe_position_velocity_ned(), self._on_position)]
+
+    def _notify(self) -> None:
+        self._update.set()
+        self._update = asyncio.Event()
+
+    async def _each(self, stream: AsyncGenerator[Any, None], handle: Callable[[Any], None]) -> None:
+        async with aclosing(stream):
+            async for item in stream:
+                handle(item)
+                self._notify()
+
+    async def _refresh(self) -> None:
+        """Look again and again at what changes rarely."""
+        while True:
+            await self._look()
+            self._notify()
+            if math.isnan(self.time):
+                await asyncio.sleep(0.02)
+                continue
+            due = self.time + REFRESH
+            try:
+                async with asyncio.timeout(REFRESH):  # of wall time, where the vehicle's stands still
+                    while self.time < due:
+                        await self._update.wait()
+            except TimeoutError:
+                self._let_pass()
+
+    async def _look(self) -> None:
+        telemetry = self.telemetry
+        self.armed = await telemetry.armed()
+        self.landed = await telemetry.landed_state()
+        self.mode = await telemetry.flight_mode()
+        self.health = await telemetry.health()
+
+    def _on_position(self, state: Any) -> None:
+        position, velocity = state.position, state.velocity
+        self.position = (position.north_m, position.east_m, position.down_m)
+        self.velocity = (velocity.north_m_s, velocity.east_m_s, velocity.down_m_s)
+
+    def _on_global_position(self, position: Any) -> None:
+        self.global_position = (
+            position.latitude_deg,
+            position.longitude_deg,
+            position.absolute_altitude_m,
+        )
+
+    def _on_attitude(self, euler: Any) -> None:
+        self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
+        seconds = euler.timestamp_us * 1e-6
+        if not self.time >= seconds:  # also where the time is still nan
+            self.time = seconds
+            self._ticked = asyncio.get_running_loop().time()
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Let simulated time run on from here; at least to the report after the next."""
+        until = self.time + max(KEEP_UP, 2.0 / self.attitude_rate)
+        if not abs(until - self._allowed) < KEEP_UP_STEP:
+            self._allowed = until
+            self.gate.allow(self, round(1e6 * until))
+
+    def _let_pass(self) -> None:
+        """Let simulated time go a little further though no report has come: those on their way may be lost.
+
+        A vehicle that stays silent is not waited for any more.
+        """
+        if self._allowed < self.time + LET_PASS:
+            self._allowed += KEEP_UP
+            self.gate.allow(self, round(1e6 * self._allowed))
+
+    def _on_status_text(self, status: Any) -> None:
+        kind = StatusTextType(status.type)
+        text = status.text.strip()
+        if text.startswith("Preflight Fail") and not self.armed:
+            return  # repeated while PX4 starts; missing_for_arming tells what is still missing
+        self.messages.append(f"{kind.name.lower()}: {text}")
+        if kind >= StatusTextType.WARNING:
+            self.say(f"autopilot {kind.name.lower()}: {text}")
+
+    def _on_arming_report(self, report: Any) -> None:
+        present_mode = report.current_mode_intention
+        if present_mode.can_arm_or_run:
+            self.failed_checks = ()
+            return
+        # Level 4 is a warning; information does not keep a vehicle from arming (events interface, MAVLink).
+        self.failed_checks = tuple(
+            dict.fromkeys(problem.message for problem in present_mode.problems if int(problem.log_level) <= 4)
+        )
+
+    # ------------------------------------------------------------------ waiting
+
+    async def wait(
+        self,
+        what: str,
+        condition: Callable[[], bool],
+        limit: float,
+        *,
+        modes: Collection[FlightMode] | None = None,
+        must_stay_armed: bool = False,
+        state: Callable[[], str] | None = None,
+    ) -> None:
+        """Wait until ``condition`` holds.
+
+        Args:
+            what: what is waited for, as the end of the sentence "waited ... for".
+            condition: looked at whenever the vehicle says something.
+            limit: s of the vehicle's clock.
+            modes: flight modes that are expected meanwhile; any other means that PX4 took over.
+            must_stay_armed: whether disarming meanwhile is a failure.
+            state: says how far it has come, for the message.
+
+        Raises:
+            MissionFailedError: after the time-out, when PX4 leaves the expected modes or disarms, or when
+                the vehicle falls silent.
+        """
+        start = self.time
+        # Both may still be from before the mission's last command.
+        mode_before, was_armed = self.mode, False
+        while not condition():
+            if modes is not None and self.mode != mode_before:
+                if self.mode not in modes:
+                    name = FlightMode(self.mode).name
+                    self.fail(f"the autopilot went to {name} by itself while the mission waited for {what}")
+                mode_before = FlightMode.UNKNOWN
+            was_armed |= self.armed
+            if must_stay_armed and was_armed and not self.armed:
+                self.fail(f"the autopilot disarmed while the mission waited for {what}")
+            if math.isnan(start):
+                start = self.time
+            if self.time - start > limit:
+                reached = f"; {state()}" if state else ""
+                self.fail(f"waited {limit:.0f} s (of the vehicle's time) for {what}{reached}")
+            await self.changed()
+
+    async def sleep(self, seconds: float, *, modes: Collection[FlightMode] | None = None) -> None:
+        """Let ``seconds`` of the vehicle's time pass, flying or not; see :meth:`wait` for ``modes``."""
+        end = self.time + seconds
+        await self.wait(
+            f"{seconds:g} s to pass",
+            lambda: self.time >= end,
+            limit=seconds + 1.0,
+            modes=modes,
+            must_stay_armed=True,
+        )
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise ``text`` as MissionFailedError, with the last warnings of the vehicle.
+
+        Raises:
+            MissionFailedError: always.
+        """
+        said = [
+            message for message in self.messages if not message.startswith(("info:", "debug:", "notice:"))
+        ]
+        tail = f" (its last messages: {'; '.join(said[-3:])})" if said else ""
+        raise MissionFailedError(text + tail)
+
+    # ------------------------------------------------------------------ flying
+
+    def missing_for_arming(self) -> list[str]:
+        """What PX4 still waits for before it can arm and fly by position, in words; empty when nothing."""
+        health = self.health
+        if health is None:
+            return ["the first health report (SYS_STATUS)"]
+        flags = {
+            "gyroscope calibration": health.is_gyrometer_calibration_ok,
+            "accelerometer calibration": health.is_accelerometer_calibration_ok,
+            "magnetometer calibration": health.is_magnetometer_calibration_ok,
+            "local position estimate": health.is_local_position_ok,
+            "global position estimate": health.is_global_position_ok,
+            "home position": health.is_home_position_ok,
+            "PX4's arming checks": health.is_armable,
+        }
+        missing = [name for name, good in flags.items() if not good]
+        if missing:
+            missing += [f"arming check: {check}" for check in self.failed_checks]
+        if any(math.isnan(value) for value in (self.time, *self.position)):
+            missing.append("local position messages (LOCAL_POSITION_NED)")
+        if math.isnan(self.global_position[0]):
+            missing.append("global position messages (GLOBAL_POSITION_INT)")
+        return missing
+
+    async def wait_until_armable(self, limit: float = 120.0) -> None:
+        """Wait until PX4's own checks let it arm and it knows where it is.
+
+        A vehicle on the ground that an earlier script left in Offboard mode is put into Hold first, for it
+        could not arm without that script's setpoints.
+
+        Args:
+            limit: s of the vehicle's clock; an estimator with GPS takes 10 to 30 s after boot.
+
+        Raises:
+            MissionFailedError: after the time-out, with each missing flag by name.
+        """
+        await self.wait("the first state report", lambda: self.mode != FlightMode.UNKNOWN, limit)
+        if self.mode == FlightMode.OFFBOARD and not self.armed and not self.offboard_active:
+            await self.action.hold()
+        await self.wait(
+            "the autopilot to become ready to arm",
+            lambda: not self.missing_for_arming(),
+            limit,
+            state=lambda: "still missing: " + ", ".join(self.missing_for_arming()),
+        )
+
+    async def arm(self, limit: float = 30.0) -> None:
+        """Arm, with PX4's checks in force; a refusal is retried while PX4 changes its mind.
+
+        Raises:
+            MissionFailedError: when PX4 still refuses after ``limit`` s of its clock, with its reasons.
+        """
+        deadline = self.time + limit
+        while True:
+            await self.wait_until_armable(limit)
+            if self.gate.open:
+                await self._wait_for_round_time()
+            self.ground = self.position[2]
+            try:
+                await self.action.arm()
+                break
+            except MavsdkError as refusal:
+                if self.time > deadline:
+                    reasons = ", ".join(self.failed_checks) or "it gave no reason"
+                    self.fail(f"the autopilot refuses to arm ({reason(refusal)}): {reasons}")
+                await self.sleep(0.5)
+        await self.wait("the autopilot to report that it is armed", lambda: self.armed, limit)
+        self.say("armed")
+
+    async def _wait_for_round_time(self) -> None:
+        """Let simulated flights begin at a multiple of ARMING_INTERVAL, so that one seed repeats closely."""
+        end = math.ceil(self.time / ARMING_INTERVAL) * ARMING_INTERVAL
+        limit = end - self.time + 1.0
+        await self.wait("a round time to arm at", lambda: self.time >= end, limit)
+
+    async def take_off(self, height: float) -> None:
+        """Take off to ``height`` m over the ground and wait until the vehicle holds there.
+
+        Raises:
+            MissionFailedError: when it does not get there in time, or PX4 gives up.
+        """
+        self.say(f"taking off to {height:g} m")
+        if self.landed == LandedState.ON_GROUND:
+            self.ground = self.position[2]  # the estimate moves until it flies, and PX4's home with it
+        await self.action.set_takeoff_altitude(height)
+        await self.action.takeoff()
+        # PX4 climbs with MPC_TKO_SPEED (1.5 m/s by default) after spooling up for a second or two.
+        await self.wait(
+            f"the vehicle to climb to {height:g} m and hold",
+            lambda: self.mode == FlightMode.HOLD and self.height > 0.8 * height,
+            limit=30.0 + 2.0 * height,
+            modes={FlightMode.TAKEOFF, FlightMode.HOLD},
+            must_stay_armed=True,
+            state=lambda: f"height {self.height:.2f} m, mode {FlightMode(self.mode).name}",
+        )
+        await self.wait(
+            f"the climb to end at {height:g} m",
+            lambda: abs(self.height - height) < TAKE_OFF_TOLERANCE and abs(self.velocity[2]) < 0.2,
+            limit=20.0 + height,
+            modes={FlightMode.HOLD},
+            must_stay_armed=True,
+            state=lambda: f"height {self.height:.2f} m, climbing {-self.velocity[2]:.2f} m/s",
+        )
+
+    async def land(self) -> None:
+        """Land where it is and wait until PX4 has landed and disarmed by itself.
+
+        Raises:
+            MissionFailedError: see :meth:`wait_until_landed`.
+        """
+        self.say("landing")
+        await self.action.land()
+        await self.wait_until_landed(modes={FlightMode.LAND, FlightMode.HOLD, FlightMode.READY})
+
+    async def wait_until_landed(
+        self, limit: float = 0.0, modes: Collection[FlightMode] | None = None
+    ) -> None:
+        """Wait until PX4 reports ground contact and disarms by itself.
+
+        Args:
+            limit: s of the vehicle's clock; 0 allows for the present height at 0.4 m/s, under PX4's
+                slowest default descent (MPC_LAND_SPEED 0.7 m/s), and a minute.
+            modes: see :meth:`wait`.
+
+        Raises:
+            MissionFailedError: after the time-out, saying what has not come: the landing or the disarming.
+        """
+        height = self.height if math.isfinite(self.height) else 0.0
+        await self.wait(
+            "the vehicle to land",
+            lambda: self.landed == LandedState.ON_GROUND or not self.armed,
+            limit or 60.0 + max(height, 0.0) / 0.4,
+            modes=modes,
+            state=lambda: f"landed state {LandedState(self.landed).name}, height {self.height:.2f} m",
+        )
+        # It leaves its mode as it disarms, and either may be heard of first.
+        await self.wait("the vehicle to disarm after it landed", lambda: not self.armed, STATE_LIMIT)
+        await self.wait(
+            "the autopilot to report ON_GROUND after it disarmed",
+            lambda: self.landed == LandedState.ON_GROUND,
+            limit=STATE_LIMIT,
+            state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
+        )
+        self.say("landed and disarmed")
+
+
+def reason(refusal: MavsdkError) -> str:
+    """Why MAVSDK refused something, in a word or two, without the arguments it puts into its messages."""
+    result = getattr(refusal, "result", None)
+    return result.name.lower().replace("_", " ") if result is not None else str(refusal)
+
+
+UNHEEDED = ("MAVLink:", "Dropping subscription callbacks")
+"""Beginnings of MAVSDK's log lines that are dropped, status texts among them: Vehicle prints those itself."""
+
+
+def keep_mavsdk_quiet() -> None:
+    """Send MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the rest.
+
+    A subscriber that falls behind gets the newest values only, which is all that is used here: MAVSDK's
+    complaint about it is dropped, too.
+    """
+    last = ""
+
+    def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
+        nonlocal last
+        if level >= LogLevel.WARN and not message.startswith(UNHEEDED) and message != last:
+            last = message
+            print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
+        return True
+
+    log_subscribe(on_log)
+
+
+@asynccontextmanager
+async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -> AsyncIterator[Vehicle]:
+    """Connect to an autopilot heard on ``url`` and yield it, watched.
+
+    Args:
+        url: MAVSDK connection URL, e.g. ``udpin://127.0.0.1:14540``.
+        limit: s of wall time to wait for the autopilot's first heartbeat.
+        system_id: MAVLink system id of the autopilot; None takes the first that is heard.  All simulated
+            PX4s from the eleventh on send to one port.
+
+    Raises:
+        MissionFailedError: when the URL is wrong or its port taken, or when nothing is heard in time.
+    """
+    keep_mavsdk_quiet()
+    mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
+    try:
+        # Reports of more than real time would pile up in MAVSDK before there is anybody to take them.
+        async with time_gate().request():
+            try:
+                await mavsdk.add_any_connection(url)
+            except MavsdkConnectionError as error:
+                raise MissionFailedError(
+                    f"cannot open {url}: {error}. It must be one of {URL_FORMS}, "
+                    "and no other program may use its port"
+                ) from error
+            if system_id is None:
+                system = await mavsdk.first_autopilot(timeout_s=limit)
+            else:
+                system = await _find(mavsdk, system_id, limit)
+        if system is None:
+            which = "an autopilot" if system_id is None else f"the autopilot with system id {system_id}"
+            raise MissionFailedError(
+                f"waited {limit:.0f} s for {which} on {url} and heard none: is the autopilot running, "
+                "and does its offboard link send there (14540 + instance in simulation)?"
+            )
+        async with watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
+            yield vehicle
+    finally:
+        log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
+        mavsdk.destroy()
+
+
+async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
+    """The autopilot with a system id, or None when it is not heard within ``limit`` s of wall time."""
+    end = asyncio.get_running_loop().time() + limit
+    while asyncio.get_running_loop().time() < end:
+        for system in await mavsdk.get_systems():
+            if await system.has_autopilot() and await system.get_system_id() == system_id:
+                return system
+        await asyncio.sleep(0.05)
+    return None
+
+
+@asynccontextmanager
+async def watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
+    """Keep a vehicle's attributes at their latest values for the length of a ``with`` block."""
+    watcher = asyncio.create_task(vehicle.watch())
+    try:
+        # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.
+        async with vehicle.gate.request():
+            await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
+            await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
+            await vehicle.telemetry.set_rate_position(5.0)
+        yield vehicle
+        if watcher.done():
+            watcher.result()
+    finally:
+        watcher.cancel()
+        await asyncio.wait([watcher])
+        vehicle.gate.allow(vehicle, None)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """Result of ``work``, or None when it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except (TimeoutError, MavsdkError):
+        return None

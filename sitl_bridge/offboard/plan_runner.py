@@ -1,0 +1,342 @@
+"""Fly a plan file saved by QGroundControl: ``python -m sitl_bridge.offboard.plan_runner FILE [--url URL]``.
+
+Uploads mission, geofence and rally points, arms, starts the mission and follows it until the vehicle has
+landed and disarmed.  A mission that does not end on the ground is ended by a return to launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import sys
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from mavsdk.asyncio import MavsdkError
+from mavsdk.plugins.mavlink_direct import MavlinkMessage
+from mavsdk.plugins.mission_raw import MissionItem
+from mavsdk.plugins.telemetry import FlightMode
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.plan import (
+    DO_CHANGE_SPEED,
+    DO_JUMP,
+    FENCE_EXCLUSION_CIRCLE,
+    FENCE_EXCLUSION_POLYGON,
+    FENCE_INCLUSION_CIRCLE,
+    FENCE_INCLUSION_POLYGON,
+    GLOBAL,
+    LOITER_TIME,
+    MAX_LEG,
+    POSITION_FRAMES,
+    RALLY_POINT,
+    RELATIVE,
+    WAYPOINT,
+    Item,
+    Plan,
+    command_name,
+    distance,
+    fence_breach,
+    load_plan,
+)
+from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, MissionFailedError, Vehicle, reason
+from sitl_bridge.offboard.mission_script import FAILED, command_line, run
+
+MISSION, FENCE, RALLY = 0, 1, 2
+"""MAV_MISSION_TYPE."""
+
+AUTOPILOT = 1
+"""MAV_COMP_ID_AUTOPILOT1."""
+
+ACCEPTED = 0
+"""MAV_MISSION_ACCEPTED."""
+
+CLEAR_ATTEMPTS = 5
+"""As many as QGroundControl and MAVSDK make for a mission transfer."""
+
+SLOWEST = 1.0
+"""m/s with which the time for a mission is reckoned where the plan sets no speed: a fifth of PX4's default
+cruise speed of 5 m/s (MPC_XY_CRUISE)."""
+
+
+def _item(sequence: int, kind: int, command: int, frame: int, params: Iterable[float]) -> MissionItem:
+    p1, p2, p3, p4, p5, p6, p7 = params
+    scale = 1e7 if frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
+    x, y = (0 if math.isnan(value) else round(value * scale) for value in (p5, p6))
+    return MissionItem(
+        seq=sequence,
+        frame=frame,
+        command=command,
+        current=int(sequence == 0),
+        autocontinue=1,
+        param1=p1,
+        param2=p2,
+        param3=p3,
+        param4=p4,
+        x=x,
+        y=y,
+        z=0.0 if math.isnan(p7) else p7,
+        mission_type=kind,
+    )
+
+
+def mission_items(plan: Plan) -> list[MissionItem]:
+    """The mission as PX4 is sent it; jumps point at sequence numbers."""
+    items = []
+    for sequence, item in enumerate(plan.items):
+        params = item.params
+        if item.command == DO_JUMP:
+            params = (float(plan.sequence_of(int(params[0]))), *params[1:])
+        message = _item(sequence, MISSION, item.command, item.frame, params)
+        message.autocontinue = int(item.auto_continue)
+        items.append(message)
+    return items
+
+
+def fence_items(plan: Plan) -> list[MissionItem]:
+    """The geofence as PX4 is sent it: the corners of the polygons, then the circles, as QGroundControl does.
+
+    PX4 takes every area that follows a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and
+    then drops the polygon as one that does not contain home.
+    """
+    rows: list[tuple[int, float, tuple[float, float]]] = []
+    for polygon in plan.polygons:
+        command = FENCE_INCLUSION_POLYGON if polygon.inclusion else FENCE_EXCLUSION_POLYGON
+        rows += [(command, float(len(polygon.vertices)), vertex) for vertex in polygon.vertices]
+    for circle in plan.circles:
+        command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
+        rows.append((command, circle.radius, circle.centre))
+    return [
+        _item(sequence, FENCE, command, GLOBAL, (first, 0, 0, 0, *point, 0))
+        for sequence, (command, first, point) in enumerate(rows)
+    ]
+
+
+def rally_items(plan: Plan) -> list[MissionItem]:
+    """The rally points as PX4 is sent them."""
+    return [
+        _item(sequence, RALLY, RALLY_POINT, RELATIVE, (0, 0, 0, 0, *point))
+        for sequence, point in enumerate(plan.rally_points)
+    ]
+
+
+def time_limit(plan: Plan) -> float:
+    """s of the vehicle's time after which the mission counts as stuck, generously."""
+    speeds = [item.params[1] for item in plan.items if item.command == DO_CHANGE_SPEED and item.params[1] > 0]
+    slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
+    holds = sum(item.params[0] for item in plan.items if item.command in (WAYPOINT, LOITER_TIME, 93))
+    heights = [item.params[6] for item in plan.legs]
+    climbs = sum(
+        abs(b - a) for a, b in zip([0.0, *heights], [*heights, 0.0], strict=True) if abs(b - a) < MAX_LEG
+    )
+    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == DO_JUMP)
+    once = plan.length / slowest + holds + climbs / 0.5 + 10.0 * len(plan.items)
+    return 120.0 + repeats * once
+
+
+END_GRACE = 5.0
+"""s of the vehicle's time in Hold before its last item after which a mission counts as stopped.  Derived:
+several periods of the 1 Hz messages that carry mode and progress."""
+
+
+SETTLING = 1.0
+"""s, at real time, in which PX4 loads what was uploaded before it is armed: its store of missions works
+beside its simulated clock, and a fence that is still being loaded is reported as invalid."""
+
+
+async def upload(vehicle: Vehicle, plan: Plan) -> None:
+    """Send the plan to the vehicle; parts the plan does not have are cleared there.
+
+    Raises:
+        MissionFailedError: when the autopilot refuses a part; it names the part and the last reason given.
+    """
+    for note in plan.notes:
+        vehicle.say(note)
+    raw = vehicle.mission_raw
+    parts: list[tuple[str, int, Any, list[MissionItem]]] = [
+        ("geofence", FENCE, raw.upload_geofence, fence_items(plan)),
+        ("rally points", RALLY, raw.upload_rally_points, rally_items(plan)),
+        ("mission", MISSION, raw.upload_mission, mission_items(plan)),
+    ]
+    async with vehicle.gate.request():
+        for name, kind, send, items in parts:
+            try:
+                if items:
+                    await send(items)
+                else:
+                    await _clear(vehicle, kind)
+            except MavsdkError as refusal:
+                vehicle.fail(
+                    f"the autopilot refused the plan's {name} ({len(items)} items): {reason(refusal)}"
+                )
+            vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
+        await vehicle.sleep(SETTLING)
+
+
+async def _clear(vehicle: Vehicle, kind: int) -> None:
+    """Clear one kind of items on the vehicle.  MAVSDK has no call for the rally points alone."""
+    fields = {"target_system": vehicle.system_id, "target_component": AUTOPILOT, "mission_type": kind}
+    message = MavlinkMessage("MISSION_CLEAR_ALL", 0, 0, vehicle.system_id, AUTOPILOT, json.dumps(fields))
+    answers = vehicle.mavlink.subscribe_message("MISSION_ACK")
+    async with aclosing(answers):
+        answer = asyncio.ensure_future(_acknowledged(answers, kind))
+        for _ in range(CLEAR_ATTEMPTS):
+            await vehicle.mavlink.send_message(message)
+            await asyncio.wait([answer], timeout=1.0)
+            if answer.done():
+                break
+        else:
+            answer.cancel()
+            await asyncio.wait([answer])
+            vehicle.fail(
+                f"the autopilot did not answer {CLEAR_ATTEMPTS} requests to clear items of type {kind}"
+            )
+    if answer.result() != ACCEPTED:
+        vehicle.fail(
+            f"the autopilot did not clear items of type {kind}: MAV_MISSION_RESULT {answer.result()}"
+        )
+
+
+async def _acknowledged(answers: AsyncGenerator[Any, None], kind: int) -> int:
+    """MAV_MISSION_RESULT of the next acknowledgement for ``kind``."""
+    async for answer in answers:
+        fields = json.loads(answer.fields_json)
+        if fields.get("mission_type", MISSION) == kind:
+            return int(fields["type"])
+    raise MissionFailedError("the stream of acknowledgements ended")
+
+
+async def fly(vehicle: Vehicle, plan: Plan) -> None:
+    """Fly a plan from the ground to the ground.
+
+    Raises:
+        MissionFailedError: when PX4 refuses the plan or does not finish it.
+    """
+    await vehicle.wait_until_armable()
+    _check_place(vehicle, plan)
+    await upload(vehicle, plan)
+    await vehicle.arm()
+    vehicle.say("starting the mission")
+    await vehicle.mission_raw.start_mission()
+    await vehicle.wait(
+        "the autopilot to report mission mode",
+        lambda: vehicle.mode == FlightMode.MISSION,
+        STATE_LIMIT,
+        must_stay_armed=True,
+        state=lambda: f"it is in {FlightMode(vehicle.mode).name}",
+    )
+    await _follow(vehicle, plan)
+    if vehicle.armed and not plan.lands:
+        vehicle.say("the mission ends in the air: returning to launch")
+        await vehicle.action.return_to_launch()
+    await vehicle.wait_until_landed(
+        limit=time_limit(plan),
+        modes={FlightMode.MISSION, FlightMode.RETURN_TO_LAUNCH, FlightMode.LAND, FlightMode.HOLD},
+    )
+
+
+def _check_place(vehicle: Vehicle, plan: Plan) -> None:
+    here = vehicle.global_position[:2]
+    first = plan.legs[0]
+    away = distance(here, first.point)
+    if away > MAX_LEG:
+        vehicle.fail(
+            f"{first.where} is {away / 1000:.1f} km from where the vehicle stands "
+            f"({here[0]:.5f}, {here[1]:.5f}): the plan is for another place"
+        )
+    breach = fence_breach(plan, (here[0], here[1]))
+    if breach:
+        vehicle.fail(f"where the vehicle stands ({here[0]:.5f}, {here[1]:.5f}) {breach}")
+
+
+class _Progress:
+    """How far the mission has come, told as it comes along."""
+
+    def __init__(self, vehicle: Vehicle, plan: Plan) -> None:
+        self.vehicle = vehicle
+        self.plan = plan
+        self.total = len(plan.items)
+        self.reached = -1
+        self.held_since = math.nan
+
+    async def report(self) -> None:
+        """Say each item the vehicle turns to; runs until cancelled."""
+        async with aclosing(self.vehicle.mission_raw.subscribe_mission_progress()) as progress:
+            async for state in progress:
+                if state.total == self.total and state.current > self.reached:
+                    self.reached = state.current
+                    if self.reached < self.total:
+                        item = self.plan.items[self.reached]
+                        self.vehicle.say(f"{describe(item)} ({self.reached + 1} of {self.total})")
+
+    def finished(self) -> bool:
+        """Whether the mission is over.
+
+        Raises:
+            MissionFailedError: when PX4 stopped it on the way.
+        """
+        if self.reached >= self.total or (self.reached >= 0 and not self.vehicle.armed):
+            return True
+        # PX4 also goes to Hold at the end of a mission, maybe a moment before it says that it is finished.
+        if self.vehicle.mode != FlightMode.HOLD or self.reached < 0:
+            self.held_since = math.nan
+        elif math.isnan(self.held_since):
+            self.held_since = self.vehicle.time
+        elif self.vehicle.time - self.held_since > END_GRACE:
+            self.vehicle.fail(
+                f"the autopilot stopped the mission at item {self.reached + 1} of {self.total} and holds"
+            )
+        return False
+
+
+async def _follow(vehicle: Vehicle, plan: Plan) -> None:
+    """Report each item the mission comes to, until it is finished or the vehicle has landed."""
+    progress = _Progress(vehicle, plan)
+    modes = {FlightMode.MISSION, FlightMode.HOLD, FlightMode.TAKEOFF}
+    if plan.lands:
+        modes |= {FlightMode.RETURN_TO_LAUNCH, FlightMode.LAND}
+    reporter = asyncio.create_task(progress.report())
+    try:
+        await vehicle.wait(
+            "the mission to finish",
+            progress.finished,
+            time_limit(plan),
+            modes=modes,
+            state=lambda: f"it has come to item {progress.reached + 1} of {progress.total}",
+        )
+    finally:
+        reporter.cancel()
+        await asyncio.wait([reporter])
+    if not plan.lands or progress.reached >= 0:
+        vehicle.say("mission finished")
+
+
+def describe(item: Item) -> str:
+    """An item in a few words, for the log."""
+    name = command_name(item.command).removeprefix("MAV_CMD_").split(" ")[0].lower().replace("_", " ")
+    return f"{item.where}: {name}"
+
+
+async def _mission(vehicle: Vehicle, options: argparse.Namespace) -> None:
+    await fly(vehicle, options.plan)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; the plan is checked before anything else happens."""
+    parser = command_line(__doc__, url="--url")
+    parser.add_argument("file", metavar="FILE", help="plan saved by QGroundControl")
+    options = parser.parse_args(arguments)
+    try:
+        plan = load_plan(options.file)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    parser.set_defaults(plan=plan)
+    return run(_mission, parser, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+"""PX4 parameters that follow from an airframe, so that an unmodified PX4 flies it.
+
+Geometry goes to PX4's control allocation as it is (allocation.py), gains are PX4's own scaled to the
+airframe's answer (rate_loop.py) and to its sensors' noise (hold.py), limits are what the airframe can do, the
+estimator is told what sensors there are (estimator.py).  Handing them over is startup.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import lzma
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.dynamics.performance import Performance, performance
+from sitl_bridge.dynamics.rotor import thrust_and_torque
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.estimator_parameters import estimator_parameters
+from sitl_bridge.px4.position_hold import position_gains
+from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, LoopGain, gain_for, reference
+from sitl_bridge.px4.versions import REPLACED, hint, named_for
+from sitl_bridge.vehicle.airframe import Airframe, airframe_directories, load_airframe
+from sitl_bridge.vehicle.control_effectiveness import (
+    Parameters,
+    geometry,
+    response,
+    setpoint,
+    thrust_curve_factor,
+)
+from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.world import World
+
+__all__ = ["Parameters", "check_against_build", "parameters_for"]
+
+CHANNELS = 16
+"""PWM_MAIN_FUNC1 to 16 exist; those without a motor are cleared, whatever airframe PX4 starts from."""
+FIRST_MOTOR = 101
+"""Output function of motor 1."""
+MAV_TYPE = {3: 15, 4: 2, 6: 13, 8: 14}
+"""MAVLink MAV_TYPE of tri-, quad-, hexa- and octorotor by number of rotors.  Commander knows only these as
+rotary wings (commander_helper.cpp), so any other number is told to be a quadrotor."""
+QUADROTOR = 2
+
+DEFAULTS = {
+    "MPC_THR_HOVER": 0.5,
+    "MPC_THR_MIN": 0.12,
+    "MPC_MANTHR_MIN": 0.08,
+    "MPC_TILTMAX_AIR": 45.0,
+    "MPC_ACC_HOR": 3.0,
+    "MPC_ACC_HOR_MAX": 5.0,
+    "MPC_ACC_UP_MAX": 4.0,
+    "MPC_XY_VEL_MAX": 12.0,
+    "MPC_VEL_MANUAL": 10.0,
+    "MPC_XY_CRUISE": 5.0,
+    "MPC_Z_VEL_MAX_UP": 3.0,
+    "MC_YAWRATE_MAX": 200.0,
+    "MPC_YAWRAUTO_MAX": 45.0,
+    "MPC_YAWRAUTO_ACC": 60.0,
+    "MPC_MAN_Y_MAX": 150.0,
+    "COM_DL_LOSS_T": 10.0,
+    "COM_OBC_LOSS_T": 5.0,
+    "COM_OF_LOSS_T": 1.0,
+    "COM_DISARM_PRFLT": 10.0,
+}
+"""PX4's defaults of what is scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
+LONGEST = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0}
+"""s, greatest values PX4 allows."""
+UNBOUNDED_SPEED = 30.0
+"""Speed factor assumed for time-outs where the simulation runs as fast as it can: PX4 answers nothing but
+constant sensors at 21 to 29 times real time on an ordinary machine."""
+THRUST_RESERVE = 1.1
+"""Thrust over weight kept at the greatest tilt and in the fastest climb, to correct with (derived: PX4 keeps
+as much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
+TILT_RANGE = (20.0, 45.0)
+"""deg: least PX4 allows for MPC_TILTMAX_AIR, and its default."""
+GRAVITY = 9.80665
+MOTOR_CURRENT: Parameters = {"FD_ACT_MOT_C2T": 15.0, "FD_ACT_LOW_OFF": 1.0}
+"""PX4's failure detector compares the current of a motor with its thrust setpoint T.  On this link PX4 makes
+the current up: 1 A + 15 A times the command c of an armed motor, running or not (SimulatorMavlink.cpp,
+send_esc_telemetry).  The thrust curve gives c >= T, so a healthy motor reports at least 1 A above 15 A times
+T.  With the 35 A of PX4 v1.17, less its offset of 10 A, healthy motors fail from about half thrust on.  c - T
+is a quarter at most, which FD_ACT_HIGH_OFF's 10 A cover.  Versions to v1.16 have no offsets."""
+
+
+def parameters_for(
+    airframe: Airframe,
+    world: World | None = None,
+    speed: float = 1.0,
+    *,
+    battery_over_mavlink: bool = True,
+) -> Parameters:
+    """Everything PX4 must be told to fly an airframe.
+
+    Args:
+        airframe: the airframe; its ``px4.parameters`` override what is derived.
+        world: for gravity and the density of the air; PX4's usual home where absent.
+        speed: simulated over wall time; inf for unbounded.  PX4's MAVLink links run on wall time but their
+            time-outs on simulated time, so these are stretched by it.
+        battery_over_mavlink: True where somebody sends PX4 the simulated battery as BATTERY_STATUS; else PX4
+            makes one up that lasts as long as the airframe hovers.
+
+    Returns:
+        name to value, in the order they are to be set.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
+    """
+    try:
+        return _derived(airframe, world or World(), speed, battery_over_mavlink)
+    except (ArithmeticError, ValueError) as error:
+        raise UserError(
+            f"{airframe.name}: no PX4 parameters follow from its figures ({error}); compare thrust, torque,"
+            " motor and inertia with those of a similar airframe"
+        ) from error
+
+
+def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
+    environment = world.environment[0]
+    _, _, density = air(environment, 0.0)
+    result = performance(airframe.record, density, float(environment["gravity"]))
+    factor = round(thrust_curve_factor(airframe), 3)
+    found = geometry(airframe)
+    found["MAV_TYPE"] = MAV_TYPE.get(len(airframe.rotors), QUADROTOR)
+    for channel in range(CHANNELS):
+        found[f"PWM_MAIN_FUNC{channel + 1}"] = FIRST_MOTOR + channel if channel < len(airframe.rotors) else 0
+    found |= _thrust(result, factor)
+    found |= _gains_and_yaw(airframe, found, result, density, factor)
+    found |= _limits(airframe, result, density)
+    found |= estimator_parameters(airframe)
+    found |= position_gains(airframe, found)
+    found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
+    found |= _timing(speed)
+    found["SYS_FAILURE_EN"] = 1
+    found |= MOTOR_CURRENT
+    return found | airframe.px4.parameters
+
+
+def _thrust(result: Performance, factor: float) -> Parameters:
+    """Hover thrust, thrust curve and least thrust.
+
+    MPC_THR_HOVER is the mean of the rotors' thrust setpoints in hover: PX4 normalises its mix so that a unit
+    of collective thrust is a mean of one.  Least thrusts keep PX4's share of the hover thrust, so that a
+    strong vehicle can still descend and is still seen as landed (land detector: 10 % above the least).
+    """
+    hover = float(np.mean(setpoint(factor, result.hover.command)))
+    share = min(hover / DEFAULTS["MPC_THR_HOVER"], 1.0)
+    return {
+        "THR_MDL_FAC": factor,
+        "MPC_THR_HOVER": round(min(max(hover, 0.1), 0.8), 3),
+        "MPC_THR_MIN": round(max(DEFAULTS["MPC_THR_MIN"] * share, 0.05), 3),
+        "MPC_MANTHR_MIN": round(DEFAULTS["MPC_MANTHR_MIN"] * share, 3),
+    }
+
+
+@cache
+def _reference_loops() -> tuple[LoopGain, LoopGain, LoopGain]:
+    """Rate loops of the iris as PX4 flies it: PX4's gains and allocation, THR_MDL_FAC 0."""
+    name = next(d / "iris.yaml" for d in airframe_directories()[1:] if (d / "iris.yaml").is_file())
+    iris = load_airframe(name)
+    world = World()
+    _, _, density = air(world.environment[0], 0.0)
+    hover = performance(iris.record, density, float(world.environment[0]["gravity"])).hover
+    return reference(response(iris, geometry(iris), hover, density, 0.0))
+
+
+def _gains_and_yaw(
+    airframe: Airframe, found: Parameters, result: Performance, density: float, factor: float
+) -> Parameters:
+    """Gains of the rate and attitude loops, and how fast it may yaw.
+
+    The attitude loop keeps its distance from the rate loop: its gain goes down with the crossover.  A yaw
+    setpoint may take the rotors from hover to the nearer end of their range; half of it is for the planned
+    turns of automatic modes, all of it for what the attitude loop asks for to stop a turn, P times its rate.
+    """
+    answer = response(airframe, found, result.hover, density, factor)
+    wanted = _reference_loops()
+    loops = [gain_for(axis, answer, wanted[axis]) for axis in range(3)]
+    gains: Parameters = {}
+    for axis, name in enumerate(("ROLL", "PITCH", "YAW")):
+        slower = min(1.0, loops[axis].crossover / wanted[axis].crossover)
+        gains[f"MC_{name}RATE_K"] = round(loops[axis].factor, 3)
+        gains[f"MC_{name}RATE_I"] = round(GAINS[axis][1] * loops[axis].integral, 4)
+        gains[f"MC_{name}_P"] = round(ATTITUDE_GAINS[axis] * slower, 2)
+    hover = float(found["MPC_THR_HOVER"])
+    turning = float(answer.authority[2]) * min(hover, 1.0 - hover)
+    rate = math.degrees(turning / gains["MC_YAW_P"])
+    gains["MC_YAWRATE_MAX"] = round(max(min(DEFAULTS["MC_YAWRATE_MAX"], rate), 5.0), 1)
+    for name in ("MPC_YAWRAUTO_MAX", "MPC_MAN_Y_MAX"):
+        gains[name] = min(DEFAULTS[name], gains["MC_YAWRATE_MAX"])
+    gains["MPC_YAWRAUTO_ACC"] = round(
+        max(min(DEFAULTS["MPC_YAWRAUTO_ACC"], 0.5 * math.degrees(turning)), 5.0), 1
+    )
+    return gains
+
+
+def _limits(airframe: Airframe, result: Performance, density: float) -> Parameters:
+    """Tilt, accelerations and speeds, lowered from PX4's defaults to what the vehicle can do.
+
+    At the greatest tilt the thrust still carries the weight with a reserve.  Level speed is where drag takes
+    what that tilt gives, less the same reserve; a setpoint beyond it could not be followed.
+    """
+    tilt = math.degrees(math.acos(min(1.0, THRUST_RESERVE / max(result.thrust_to_weight, THRUST_RESERVE))))
+    tilt = min(max(tilt, TILT_RANGE[0]), TILT_RANGE[1])
+    sideways = GRAVITY * math.tan(math.radians(tilt))
+    upwards = GRAVITY * (result.thrust_to_weight / THRUST_RESERVE - 1.0)
+    speed = level_speed(airframe, result, density, math.radians(tilt)) / THRUST_RESERVE
+    climb = _climb_speed(airframe, result, density)
+    found: Parameters = {
+        "MPC_TILTMAX_AIR": round(tilt, 1),
+        "MPC_ACC_HOR": _lower("MPC_ACC_HOR", 0.5 * sideways, 2.0),
+        "MPC_ACC_HOR_MAX": _lower("MPC_ACC_HOR_MAX", 0.8 * sideways, 2.0),
+        "MPC_ACC_UP_MAX": _lower("MPC_ACC_UP_MAX", upwards, 2.0),
+        "MPC_XY_VEL_MAX": _lower("MPC_XY_VEL_MAX", speed, 3.0),
+        "MPC_VEL_MANUAL": _lower("MPC_VEL_MANUAL", speed, 3.0),
+        "MPC_XY_CRUISE": _lower("MPC_XY_CRUISE", speed, 3.0),
+        "MPC_Z_VEL_MAX_UP": _lower("MPC_Z_VEL_MAX_UP", climb, 0.5),
+    }
+    found["MPC_Z_V_AUTO_UP"] = found["MPC_Z_VEL_MAX_UP"]
+    return found
+
+
+def _lower(name: str, value: float, least: float) -> float:
+    """PX4's default or less, but not below what PX4 allows."""
+    return round(max(min(DEFAULTS[name], value), least), 2)
+
+
+def level_speed(airframe: Airframe, result: Performance, density: float, tilt: float) -> float:
+    """Speed in m/s at which drag balances weight times tan(tilt), the rotors at hover speed.
+
+    In-plane rotor drag grows with speed, body drag with its square: W tan(tilt) = a v + b v^2.
+    """
+    record = airframe.record
+    n = len(airframe.rotors)
+    ratio = density / record["rotor_density"][:n]
+    linear = float(np.sum(record["rotor_drag"][:n] * result.hover.rotor_speed * ratio))
+    square = float(record["drag_force"][0]) * density / float(record["drag_density"])
+    push = airframe.mass * GRAVITY * math.tan(tilt)
+    if square == 0.0:
+        return push / linear if linear > 0.0 else math.inf
+    return (-linear + math.sqrt(linear**2 + 4.0 * square * push)) / (2.0 * square)
+
+
+def _climb_speed(airframe: Airframe, result: Performance, density: float) -> float:
+    """Greatest climb speed in m/s at which full thrust still carries the weight with the reserve."""
+    record = airframe.record
+    up = -record["rotor_axis"][: len(airframe.rotors), 2]
+
+    def reserve(speed: float) -> float:
+        lift = sum(
+            float(up[k]) * thrust_and_torque(record, k, float(result.full_speed[k]), -speed, density)[0]
+            for k in range(len(airframe.rotors))
+        )
+        return lift - THRUST_RESERVE * airframe.mass * GRAVITY
+
+    speeds = np.arange(0.5, DEFAULTS["MPC_Z_VEL_MAX_UP"] + 0.05, 0.1)
+    climbing = [float(v) for v in speeds if reserve(float(v)) >= 0.0]
+    return max(climbing, default=0.5)
+
+
+def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> Parameters:
+    """Whose battery PX4 believes in, and the pack.
+
+    A BATTERY_STATUS from outside reaches PX4's battery_status with a remaining time of 0 s, not unknown
+    (mavlink_receiver.cpp, handle_message_battery_status), and PX4 would return at once.  COM_FLTT_LOW_ACT 0
+    would still make it hold for COM_FAIL_ACT_T; a time for the return that is below 0 s never does.
+    """
+    battery = airframe.battery
+    found: Parameters = {
+        "BAT1_N_CELLS": battery.cells,
+        "BAT1_V_CHARGED": battery.cell_voltage[-1],
+        "BAT1_V_EMPTY": battery.cell_voltage[1],
+        "BAT1_R_INTERNAL": round(min(battery.resistance / battery.cells, 0.2), 5),
+    }
+    if battery.capacity is not None:
+        found["BAT1_CAPACITY"] = battery.capacity * 1000.0
+    if over_mavlink:
+        return found | {"SIM_BAT_ENABLE": 0, "RTL_TIME_MARGIN": -1_000_000}
+    lasts = min(max(result.endurance, 1.0), 86400.0)
+    return found | {"SIM_BAT_ENABLE": 1, "SIM_BAT_DRAIN": round(lasts, 1), "SIM_BAT_MIN_PCT": 0.0}
+
+
+def _timing(speed: float) -> Parameters:
+    """Time-outs of what runs on wall time, in the simulated seconds that PX4 counts.
+
+    Links, and scripts that arm first and take off next, run on wall time: at 20 times real time the 10 s
+    after which PX4 disarms on the ground pass in half a second.
+    """
+    factor = max(1.0, UNBOUNDED_SPEED if math.isinf(speed) else speed)
+    found: Parameters = {}
+    for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_DISARM_PRFLT"):
+        found[name] = min(DEFAULTS[name] * factor, LONGEST.get(name, math.inf))
+    found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
+    return found
+
+
+def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | None:
+    """PX4's own description of its parameters by name; None where the build carries none."""
+    for name in ("extras/parameters.json.xz", "../parameters.json.xz", "../parameters.json"):
+        path = etc / name
+        if path.is_file():
+            raw = path.read_bytes()
+            text = lzma.decompress(raw) if path.suffix == ".xz" else raw
+            return {entry["name"]: entry for entry in json.loads(text)["parameters"]}
+    return None
+
+
+def check_against_build(parameters: Parameters, etc: Path, given: Parameters) -> tuple[Parameters, list[str]]:
+    """What of the parameters a PX4 build knows.
+
+    Args:
+        parameters: derived and given.
+        etc: of the build.
+        given: those that the airframe file itself gives.
+
+    Returns:
+        the parameters by this PX4's names, without the derived ones that it does not have, and the names of
+        these.  A build without a list of its parameters gets those that were renamed by both names.
+
+    Raises:
+        UserError: for given ones that it does not have, cannot store or does not allow.
+    """
+    known = build_parameters(etc)
+    parameters = named_for(parameters, known)
+    if known is None:
+        return parameters, []
+    faults = []
+    for name, value in named_for(given, known).items():
+        entry = known.get(name)
+        if entry is None:
+            near = [] if name in REPLACED else difflib.get_close_matches(name, known, 1)
+            said = f"; meant {near[0]}?" if near else hint(name)
+            faults.append(f"{name} is no parameter of this PX4{said}")
+            continue
+        if entry["type"] == "Int32" and float(value) != int(value):
+            faults.append(f"{name} is a whole number, not {value}")
+        low, high = float(entry.get("min", -math.inf)), float(entry.get("max", math.inf))
+        if not low <= value <= high:
+            faults.append(f"{name} is {value}, allowed are {low:g} to {high:g}")
+    if faults:
+        raise UserError("px4.parameters of the airframe: " + "; ".join(faults))
+    absent = [name for name in parameters if name not in known]
+    return {name: value for name, value in parameters.items() if name in known}, absent

@@ -1,0 +1,268 @@
+"""Identification of the attitude model of eq. 4 from a recorded flight, and the files models are kept in.
+
+The paper identifies gains and time constants of an unknown attitude controller and leaves open how; here by
+output error: the model is simulated from the commands alone and its parameters moved until it fits the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import yaml
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict
+from scipy.optimize import least_squares
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.yaml_file import read, validate
+from sitl_bridge.input_file import is_file
+from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+from sitl_bridge.vehicle.airframe import find_airframe
+
+Floats = NDArray[np.float64]
+Stack = Literal["px4", "builtin"]
+
+LEAST_EXCITATION = np.radians(1.0)
+"""rad, standard deviation of a command below which gain and time constant cannot be told apart from noise."""
+LEAST_FIT = 0.5
+"""Share of the angle's deviation that a model must explain to be worth keeping."""
+_FLIES_AS_ITS_BASE = {"base", "name", "description", "sources", "sensors"}
+"""Fields by which an airframe may differ from its base and still respond alike."""
+
+
+@dataclass(frozen=True)
+class AxisFit:
+    """First-order response of one axis.
+
+    Attributes:
+        gain: 1.
+        time_constant: s.
+        offset: rad at which the axis settles when level is commanded.
+        fit: 1 - rms(error) / rms(angle about its mean); 1 is perfect.
+        rms: rad, of the error.
+    """
+
+    gain: float
+    time_constant: float
+    offset: float
+    fit: float
+    rms: float
+
+
+def respond(time: Floats, command: Floats, gain: float, time_constant: float, initial: float) -> Floats:
+    """(t,) angle in rad of eq. 4 for commands (t,) held from each time to the next; exact."""
+    keep = np.exp(-np.diff(time) / time_constant)
+    angle = np.empty(len(time))
+    angle[0] = initial
+    for k, share in enumerate(keep):
+        angle[k + 1] = share * angle[k] + (1.0 - share) * gain * command[k]
+    return angle
+
+
+def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
+    """Gain, time constant and offset by which the model's output fits a recorded angle in least squares.
+
+    Args:
+        time: (t,) s, rising.
+        command: (t,) rad, in force from each time on.
+        angle: (t,) rad.
+
+    Raises:
+        UserError: for arrays that do not fit, commands that hardly move, and a response that is not
+            of this kind.
+    """
+    t, u, y = (np.asarray(values, dtype=np.float64) for values in (time, command, angle))
+    if not (t.ndim == 1 and t.shape == u.shape == y.shape and len(t) >= 20):
+        raise UserError("identification needs time, command and angle of one length, 20 rows at least")
+    if not (np.isfinite([t, u, y]).all() and (np.diff(t) > 0.0).all()):
+        raise UserError("identification needs rising times and numbers throughout")
+    if u.std() < LEAST_EXCITATION:
+        raise UserError(
+            f"the commanded angle varies by {np.degrees(u.std()):.2f} deg only; fly doublets of a few "
+            "degrees in roll and pitch to identify the attitude model"
+        )
+
+    def error(p: Floats) -> Floats:
+        gain, log_time_constant, offset, initial = p
+        answer = respond(t, u, gain, float(np.exp(log_time_constant)), initial - offset)
+        difference: Floats = answer + offset - y
+        return difference
+
+    span = float(t[-1] - t[0])
+    lower, upper = np.log(1e-3 * span), np.log(span)
+    guess = np.array([1.0, np.clip(np.log(0.2), lower, upper), 0.0, y[0]])
+    found = least_squares(
+        error, guess, bounds=([0.0, lower, -1.0, -np.pi], [5.0, upper, 1.0, np.pi]), x_scale=[1, 1, 0.1, 0.1]
+    )
+    rms = float(np.sqrt(np.mean(np.square(found.fun))))
+    fit = 1.0 - rms / float(y.std()) if y.std() > 0.0 else -np.inf
+    if fit < LEAST_FIT:
+        raise UserError(
+            f"a first-order response explains {max(fit, 0.0):.0%} of the angle only; "
+            "are commands and angles of the same axis and clock?"
+        )
+    gain, log_time_constant, offset, _ = (float(value) for value in found.x)
+    return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit, rms)
+
+
+def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> float:
+    """Lumped drag coefficient of eq. 2 in s/m by linear least squares, not below zero.
+
+    Args:
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        acceleration: (t, 3) m/s^2 NED, in still air.
+        thrust: (t,) m/s^2.
+    """
+    x, a, f = (np.asarray(values, dtype=np.float64) for values in (truth, acceleration, thrust))
+    roll, pitch, yaw = x[:, 6], x[:, 7], x[:, 8]
+    z = np.stack(
+        [
+            np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
+            np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
+            np.cos(pitch) * np.cos(roll),
+        ],
+        axis=-1,
+    )
+    rest = a - (0.0, 0.0, GRAVITY)
+    rest -= z * (z * rest).sum(axis=1, keepdims=True)  # what is left in the rotor plane
+    v = x[:, 3:6]
+    shape = -f[:, None] * (v - z * (z * v).sum(axis=1, keepdims=True))
+    weight = float((shape * shape).sum())
+    return max(float((shape * rest).sum()) / weight, 0.0) if weight > 0.0 else 0.0
+
+
+class Identified(BaseModel):
+    """An attitude model and where it comes from.
+
+    Attributes:
+        airframe: it was identified on.
+        stack: what steered: a flight stack and its version.
+        flight: it was recorded in.
+        model: gains, time constants and drag.
+        fit_roll, fit_pitch: 1 is perfect.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    airframe: str
+    stack: str
+    flight: str = ""
+    model: AttitudeModel
+    fit_roll: float
+    fit_pitch: float
+
+
+class IdentifiedFile(BaseModel):
+    """What ``identified/NAME.yaml`` beside an airframe's NAME.yaml holds: a model for each kind of stack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    px4: Identified | None = None
+    builtin: Identified | None = None
+
+
+def identify(
+    time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str, flight: str = ""
+) -> Identified:
+    """Attitude model from a recorded flight in still air.
+
+    Args:
+        time: (t,) s, evenly spaced.
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, in force from each time on.
+        airframe, stack, flight: for the file.
+
+    Raises:
+        UserError: as ``fit_axis``, with the axis.
+    """
+    t, x, u = (np.asarray(values, dtype=np.float64) for values in (time, truth, commands))
+    fits = []
+    for i, axis in enumerate(("roll", "pitch")):
+        try:
+            fits.append(fit_axis(t, u[:, i], x[:, 6 + i]))
+        except UserError as error:
+            raise UserError(f"{axis}: {error}") from error
+    roll, pitch = fits
+    drag = fit_drag(x, np.gradient(x[:, 3:6], t, axis=0), u[:, 2])
+    model = AttitudeModel(
+        roll_gain=round(roll.gain, 5),
+        roll_time_constant=round(roll.time_constant, 5),
+        pitch_gain=round(pitch.gain, 5),
+        pitch_time_constant=round(pitch.time_constant, 5),
+        drag=round(drag, 5),
+    )
+    return Identified(
+        airframe=airframe,
+        stack=stack,
+        flight=flight,
+        model=model,
+        fit_roll=round(roll.fit, 3),
+        fit_pitch=round(pitch.fit, 3),
+    )
+
+
+def kind_of(stack: str) -> Stack:
+    """Which kind of stack steered, by the words in ``Identified.stack``: PX4 says so itself."""
+    return "px4" if stack.startswith("PX4") else "builtin"
+
+
+def models_file(airframe: str) -> Path:
+    """Where the models of an airframe are kept, given by name or file: ``identified/`` beside its file.
+
+    Raises:
+        UserError: when there is no such airframe.
+    """
+    file = find_airframe(airframe)
+    return file.parent / "identified" / f"{file.stem}.yaml"
+
+
+def save(identified: Identified, path: Path) -> None:
+    """Write a model into an airframe's file of models, in the place of the one for the same kind of stack.
+
+    Raises:
+        UserError: where the file cannot be written.
+        ConfigurationError: where there is a file that is none of models.
+    """
+    before = load(path) if path.is_file() else IdentifiedFile()
+    models = before.model_copy(update={kind_of(identified.stack): identified})
+    data = models.model_dump(mode="json", exclude_none=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> IdentifiedFile:
+    """Read an airframe's models.
+
+    Raises:
+        ConfigurationError: with every fault of the file.
+    """
+    return validate(IdentifiedFile, read(path))
+
+
+def identified_model(airframe: str, stack: Stack) -> Identified | None:
+    """What is kept for an airframe under a kind of stack; None where nothing has been identified.
+
+    An airframe that is another one with other sensors flies as that one does.
+
+    Raises:
+        UserError: when there is no such airframe.
+        ConfigurationError: with every fault of a file.
+    """
+    path = models_file(airframe)
+    if path.is_file():
+        known: Identified | None = getattr(load(path), stack)
+        return known
+    file = find_airframe(airframe)
+    given = read(file).data
+    base = given.get("base")
+    if not isinstance(base, str) or not set(given) <= _FLIES_AS_ITS_BASE:
+        return None
+    near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
+    return identified_model(str(near) if is_file(near) else base, stack)

@@ -1,0 +1,93 @@
+"""What was true of a formation that was flown by the vehicles' own estimates: slot errors and separation.
+
+The estimates are in the tracks that a flight leaves, the truth in the log of whoever simulated the vehicles.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.output_file import write_whole
+from sitl_bridge.record.truth_log import read_truth
+
+Array: TypeAlias = NDArray[np.float64]
+SUMMARY, TRACKS = "summary.json", "tracks.npz"
+
+
+def true_slot_errors(tracks: dict[str, Any], true: Array) -> Array:
+    """Distance (k, n) in m of each vehicle's true place from its slot as the leader's true place has it.
+
+    What a vehicle errs by in its own place comes on top of what it knows to be off its slot, and what the
+    leader errs by is common to all.
+
+    Args:
+        tracks: of ``Result.write``.
+        true: (k, n, 3) m NED at their times.
+
+    Returns:
+        nan where the vehicle is not in formation, or nobody leads.
+    """
+    leader = tracks["leader"]
+    erred = true - tracks["position"]
+    common = erred[np.arange(len(leader)), np.maximum(leader, 0)]
+    apart = tracks["position"] - tracks["slot"] + erred - common[:, None]
+    errors: Array = np.linalg.norm(apart, axis=2)
+    return np.where((leader >= 0)[:, None] & np.isfinite(tracks["slot_error"]), errors, np.nan)
+
+
+def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
+    """Put what was true beside the estimates in a formation's ``summary.json``.
+
+    Args:
+        directory: of ``Result.write``.
+        log: of the truth; its clock is that of the vehicles.
+        count: vehicles in it, in the order of the formation.
+
+    Returns:
+        worst error with a steady centre and between moves, and least separation, m; empty where the formation
+        left no tracks.
+    """
+    if not ((directory / TRACKS).is_file() and (directory / SUMMARY).is_file()):
+        return {}
+    summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+    with np.load(directory / TRACKS) as file:
+        tracks = {name: file[name] for name in file.files}
+    table = read_truth(log)
+    whole = len(table) // count * count
+    clock = table["time"][:whole:count] * 1e-6
+    axes = ("position_north", "position_east", "position_down")
+    moments = tracks["time"] + summary["started_at_s"]
+    true = np.empty_like(tracks["position"])
+    for vehicle in range(count):
+        for axis, name in enumerate(axes):
+            # A log that ended early, on a full disk, says nothing about the time after it.
+            true[:, vehicle, axis] = np.interp(
+                moments, clock, table[name][vehicle:whole:count], left=np.nan, right=np.nan
+            )
+    errors = true_slot_errors(tracks, true)
+    found = {
+        "true_worst_slot_error_steady_m": _worst(errors[tracks["steady"]]),
+        "true_worst_slot_error_settled_m": _worst(errors[tracks["settled"]]),
+        "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
+    }
+    text = json.dumps(summary | found, indent=2)
+    write_whole(directory / SUMMARY, text + "\n")
+    return {**found, "estimated": summary["worst_slot_error_steady_m"]}
+
+
+def _worst(errors: Array) -> float:
+    return float(np.nanmax(errors)) if np.isfinite(errors).any() else float("nan")
+
+
+def _least_separation(position: Array) -> float:
+    """m between any two in any row of (k, n, 3) that is known."""
+    least = float("inf")
+    i, j = np.triu_indices(position.shape[1], 1)
+    for row in position[np.isfinite(position).all(axis=(1, 2))]:
+        least = min(least, float(np.linalg.norm(row[i] - row[j], axis=1).min(initial=np.inf)))
+    return least

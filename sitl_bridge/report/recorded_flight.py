@@ -1,0 +1,135 @@
+"""What identification needs of a recorded flight: attitude, commanded attitude and motion out of a ULog.
+
+PX4's logs and the built-in flight stack's alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pyulog import ULog
+from pyulog.exceptions import ULogException
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.swarm.avoidance.full_dynamics import euler
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+
+Floats = NDArray[np.float64]
+
+STEP = 0.01
+"""s between rows, a tick of the controller."""
+MARGIN = 3.0
+"""s after take-off and before landing that are left out: ground effect, and ramps of the flight stack."""
+LEAST_LENGTH = 5.0
+"""s of flight that a model can be identified from."""
+LARGEST_GAP = 0.5
+"""s between setpoints beyond which nobody commands attitudes."""
+_TOPICS = ("vehicle_attitude", "vehicle_attitude_setpoint", "vehicle_local_position", "vehicle_land_detected")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A flight on an even grid.
+
+    Attributes:
+        stack: what flew and its version.
+        time: (t,) s on the stack's clock.
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw, all as the stack estimated them.
+        commands: (t, 3) roll, pitch in rad, and specific thrust in m/s^2 along body up, worked out from
+            the motion.
+    """
+
+    stack: str
+    time: Floats
+    truth: Floats
+    commands: Floats
+
+
+def read_flight(path: Path) -> Recorded:
+    """The longest stretch of a ULog in the air and under commanded attitudes.
+
+    A setpoint counts from halfway between the log's sample that first has it and the one before: PX4 logs one
+    every 50 ms by default, and what changed between two samples did so anywhere between them.
+
+    Raises:
+        UserError: for what is no ULog, has no commanded attitude, or never flew long enough.
+    """
+    try:
+        with path.open("rb") as file:
+            log = ULog(file, list(_TOPICS))
+    except (OSError, ULogException, ValueError, IndexError, KeyError) as error:
+        raise UserError(f"{path}: cannot be read as a ULog: {error}") from error
+    tables = {d.name: d.data for d in log.data_list if d.multi_id == 0 and len(d.data["timestamp"]) > 1}
+    for topic in _TOPICS:
+        if topic not in tables:
+            raise UserError(f"{path}: holds no {topic}, which identification needs")
+    seconds = {name: 1e-6 * np.asarray(t["timestamp"], np.float64) for name, t in tables.items()}
+    begin, end = _longest_flight(seconds["vehicle_land_detected"], tables["vehicle_land_detected"]["landed"])
+    begin, end = _longest_command(seconds["vehicle_attitude_setpoint"], begin + MARGIN, end - MARGIN)
+    if end - begin < LEAST_LENGTH:
+        raise UserError(
+            f"{path}: no {LEAST_LENGTH:.0f} s of flight under commanded attitudes, {MARGIN:.0f} s from "
+            "take-off and landing"
+        )
+    time = np.arange(begin, end, STEP)
+
+    def column(topic: str, name: str) -> Floats:
+        values: Floats = np.interp(time, seconds[topic], np.asarray(tables[topic][name], np.float64))
+        return values
+
+    attitude = _angles(tables["vehicle_attitude"], "q")
+    wanted = _angles(tables["vehicle_attitude_setpoint"], "q_d")
+    truth = np.column_stack(
+        [column("vehicle_local_position", name) for name in ("x", "y", "z", "vx", "vy", "vz")]
+        + [np.interp(time, seconds["vehicle_attitude"], np.unwrap(angle)) for angle in attitude.T]
+    )
+    since = seconds["vehicle_attitude_setpoint"]
+    since = np.concatenate([since[:1], 0.5 * (since[1:] + since[:-1])])
+    held = np.clip(np.searchsorted(since, time, side="right") - 1, 0, None)
+    commands = np.column_stack([wanted[held, 0], wanted[held, 1], _thrust(time, truth)])
+    info = log.msg_info_dict
+    version = str(info.get("ver_sw", ""))[:10]
+    return Recorded(f"{info.get('sys_name', 'unknown')} {version}".strip(), time, truth, commands)
+
+
+def _longest_command(seconds: Floats, begin: float, end: float) -> tuple[float, float]:
+    """s of the beginning and the end of the longest stretch of setpoints without a gap, within limits."""
+    inside = seconds[(seconds >= begin) & (seconds <= end)]
+    parts = np.split(inside, np.flatnonzero(np.diff(inside) > LARGEST_GAP) + 1)
+    longest = max(parts, key=lambda part: float(np.ptp(part)) if len(part) else 0.0)
+    return (float(longest[0]), float(longest[-1])) if len(longest) else (0.0, 0.0)
+
+
+def _angles(table: dict[str, NDArray[np.generic]], name: str) -> Floats:
+    """(k, 3) roll, pitch, yaw of a topic's quaternions; where a row holds none, those of the row before."""
+    q = np.column_stack([np.asarray(table[f"{name}[{i}]"], np.float64) for i in range(4)])
+    sound = np.isfinite(q).all(axis=1) & (np.abs(np.linalg.norm(q, axis=1) - 1.0) < 0.1)
+    last = np.maximum.accumulate(np.where(sound, np.arange(len(q)), np.argmax(sound)))
+    return euler(q[last])
+
+
+def _thrust(time: Floats, truth: Floats) -> Floats:
+    """(t,) m/s^2: the part along body up of what accelerates, less gravity."""
+    roll, pitch, yaw = truth[:, 6:9].T
+    down = np.column_stack(
+        [
+            np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
+            np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
+            np.cos(pitch) * np.cos(roll),
+        ]
+    )
+    force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, GRAVITY)
+    return -np.asarray((force * down).sum(axis=1), np.float64)
+
+
+def _longest_flight(seconds: Floats, landed: NDArray[np.generic]) -> tuple[float, float]:
+    """s of the beginning and the end of the longest stretch in the air."""
+    air = ~np.asarray(landed, bool)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], air, [False]]).astype(np.int8)))
+    ends = [
+        (seconds[a], seconds[min(b, len(seconds) - 1)]) for a, b in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    return max(ends, key=lambda pair: pair[1] - pair[0], default=(0.0, 0.0))

@@ -1,0 +1,252 @@
+"""What is said after a flight: what was flown, how closely, what went wrong, where the logs are.
+
+Puts the figures of ``ulog.py`` and what the simulation knows into one table of plain values
+(``summary.json``) and into words for the terminal.  Draws nothing; that is ``picture.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from sitl_bridge.hil.link_errors import fault_words
+from sitl_bridge.output_file import write_whole
+from sitl_bridge.report.ulog_analysis import VIBRATION_WARN, Deviation, FlightRecord
+from sitl_bridge.run.monitor import Message
+from sitl_bridge.run.px4_events import LEVELS, WARNING
+
+HARD_LANDING = 2.0
+"""m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's
+landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
+
+EXPECTED_MESSAGES = ("arming warning", "request past EOF")
+"""Logged by PX4 at each arming, the name of a tune, and at the end of each file that a partner reads."""
+
+
+FRAME = 8
+"""Characters of a box's title line that are no title, with a margin."""
+
+WAITING = "Preflight Fail"
+"""What PX4 repeats while it waits for its sensors after it started; the mission tells when that lasts."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, as far as the simulation's side knows.
+
+    Attributes:
+        mission: what was flown, as the user named it.
+        airframe: its name.
+        succeeded: whether the mission did what it was to do.
+        reason: why it did not; empty when it did.
+        flown_by: which flight stack.
+        seed: of the run.
+        simulated_seconds, wall_seconds: how long it took.
+        impact_speed: greatest closing speed of a new ground contact, m/s; nan when unknown.
+        battery_used: share of the charge, nan when unknown.
+        logs: what is where, by what it is.
+        errors: of the bridge itself, which the flight outlived: a log that ended early, a failed sensor.
+        link_faults: what the flight stack sent wrong on the simulator link, counts by kind (hil/link_errors).
+    """
+
+    mission: str
+    airframe: str
+    succeeded: bool
+    reason: str = ""
+    flown_by: str = "PX4"
+    seed: int = 0
+    simulated_seconds: float = math.nan
+    wall_seconds: float = math.nan
+    impact_speed: float = math.nan
+    battery_used: float = math.nan
+    logs: dict[str, Path] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    link_faults: dict[str, int] = field(default_factory=dict)
+
+
+def warnings_of(record: FlightRecord | None, messages: Iterable[Message]) -> list[tuple[float, str, str]]:
+    """(s, level, text) of PX4's warnings and worse from its log and its link, each once, in order."""
+    found = [(m.time, m.level, m.text) for m in messages]
+    if record is not None:
+        found += [(t, level, text.split("] ", 1)[-1]) for t, level, text in record.messages]
+    seen: set[tuple[str, int]] = set()
+    kept = []
+    for time, level, text in sorted(found, key=lambda entry: (math.isnan(entry[0]), entry[0])):
+        if level > WARNING or text in EXPECTED_MESSAGES or text.startswith(WAITING):
+            continue
+        # The same text within some seconds came by two ways.
+        mark = (text, 0 if math.isnan(time) else int(time // 5.0))
+        if mark in seen or (mark[0], mark[1] - 1) in seen:
+            continue
+        seen.add(mark)
+        kept.append((time, LEVELS[level], text))
+    return kept
+
+
+def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
+    """What went wrong, in words, worst first; empty when nothing did."""
+    problems = [*([outcome.reason] if outcome.reason else []), *outcome.errors]
+    problems += [f"simulator link: {words}" for words in fault_words(outcome.link_faults)]
+    if record is None:
+        problems.append(f"{outcome.flown_by} left no log (PX4 logs from arming on)")
+    else:
+        problems += [f"failsafe: {cause}" for cause in record.failsafes]
+        for estimator in record.estimators:
+            problems += [f"estimator {estimator.instance}: {failure}" for failure in estimator.failures]
+        if record.vibration > VIBRATION_WARN:
+            problems.append(f"vibration of {record.vibration:.1f} m/s^2 (PX4's log analysis warns at 4.9)")
+    if outcome.impact_speed > HARD_LANDING:
+        problems.append(f"hit the ground at {outcome.impact_speed:.1f} m/s")
+    return problems
+
+
+def summarise(outcome: Outcome, record: FlightRecord | None, messages: Iterable[Message]) -> dict[str, Any]:
+    """Everything as plain values for ``summary.json``; what is unknown is null."""
+    summary: dict[str, Any] = {
+        "mission": outcome.mission,
+        "airframe": outcome.airframe,
+        "flown_by": outcome.flown_by,
+        "succeeded": outcome.succeeded,
+        "problems": problems_of(outcome, record),
+        "seed": outcome.seed,
+        "simulated_seconds": outcome.simulated_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "impact_speed": outcome.impact_speed,
+        "battery_used": outcome.battery_used,
+        "link_faults": outcome.link_faults,
+        "warnings": [
+            {"time": time, "level": level, "text": text}
+            for time, level, text in warnings_of(record, messages)
+        ],
+        "logs": {name: str(path) for name, path in outcome.logs.items()},
+    }
+    if record is not None:
+        summary["flight"] = {
+            "take_off": record.take_off,
+            "landing": record.landing,
+            "air_time": record.air_time,
+            "distance": record.distance,
+            "max_speed": record.max_speed,
+            "max_height": record.max_height,
+            "modes": [{"mode": mode, "seconds": seconds} for mode, seconds in record.modes],
+            "deviations": {name: asdict(d) for name, d in record.deviations.items()},
+            "true_deviations": {name: asdict(d) for name, d in record.true_deviations.items()},
+            "estimate_error": asdict(record.estimate_error) if record.estimate_error else None,
+            "estimators": [asdict(estimator) for estimator in record.estimators],
+            "failsafes": record.failsafes,
+            "vibration": record.vibration,
+        }
+    return summary
+
+
+def write_json(summary: dict[str, Any], path: Path) -> None:
+    """Write a summary; numbers that are not finite become null, which JSON has.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    write_whole(path, json.dumps(_finite(summary), indent=2, ensure_ascii=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+# -------------------------------------------------------------------------- words
+
+
+def headline(what: str, verdict: Text, width: int) -> Text:
+    """Title of a box ``width`` characters wide: what was flown, cut in its middle, and the verdict."""
+    room = width - FRAME - len(": ") - len(verdict.plain)
+    if len(what) > room:
+        end = max(room // 2 - 1, 1)
+        what = f"{what[: max(room - end - 3, 1)]}...{what[-end:]}"
+    return Text.assemble(f"{what}: ", verdict)
+
+
+def show(
+    console: Console, outcome: Outcome, record: FlightRecord | None, messages: Iterable[Message]
+) -> None:
+    """Print the summary."""
+    verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
+    title = headline(f"{outcome.mission} with {outcome.airframe}, {outcome.flown_by}", verdict, console.width)
+    parts: list[Any] = [_figures(outcome, record)]
+    problems = problems_of(outcome, record)
+    warnings = warnings_of(record, messages)
+    if problems:
+        parts += [Text("What went wrong", "bold"), *(Text(f"  {problem}", "red") for problem in problems)]
+    if warnings:
+        parts.append(Text(f"{outcome.flown_by[0].upper()}{outcome.flown_by[1:]} warned", "bold"))
+        parts += [Text(f"  {time:8.1f} s  {level}: {text}", "yellow") for time, level, text in warnings[:12]]
+        if len(warnings) > 12:
+            parts.append(Text(f"  and {len(warnings) - 12} more, in the logs", "yellow"))
+    if outcome.logs:
+        parts.append(Text("Logs", "bold"))
+        parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
+    console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))
+
+
+def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column()
+    if record is not None and record.air_time > 0:
+        table.add_row(
+            "Flown",
+            f"{record.air_time:.1f} s in the air, {record.distance:.0f} m, up to {record.max_speed:.1f} m/s "
+            f"and {record.max_height:.1f} m high",
+        )
+        table.add_row("Modes", ", ".join(f"{mode} {seconds:.0f} s" for mode, seconds in record.modes))
+        for name, deviation in record.deviations.items():
+            true = record.true_deviations.get(name)
+            unit = "m/s" if name.endswith("velocity") else "m"
+            table.add_row(f"Off {name}", _deviation_words(deviation, true, unit))
+        if record.estimate_error is not None:
+            error = record.estimate_error
+            table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m off the truth")
+        table.add_row("Estimator", _estimator_words(record))
+    else:
+        table.add_row("Flown", "it never left the ground")
+    if math.isfinite(outcome.impact_speed):
+        table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
+    if math.isfinite(outcome.battery_used):
+        table.add_row("Battery used", f"{outcome.battery_used:.0%}")
+    if outcome.wall_seconds > 0 and math.isfinite(outcome.simulated_seconds):
+        factor = outcome.simulated_seconds / outcome.wall_seconds
+        table.add_row(
+            "Simulated",
+            f"{outcome.simulated_seconds:.1f} s in {outcome.wall_seconds:.1f} s ({factor:.1f} x real time), "
+            f"seed {outcome.seed}",
+        )
+    return table
+
+
+def _deviation_words(deviation: Deviation, true: Deviation | None, unit: str) -> str:
+    words = f"RMS {deviation.rms:.2f} {unit}, at most {deviation.max:.2f} {unit} in {deviation.seconds:.0f} s"
+    return f"{words} (in truth {true.rms:.2f}, {true.max:.2f})" if true else words
+
+
+def _estimator_words(record: FlightRecord) -> str:
+    if not record.estimators:
+        return "no log of it"
+    failures = sum(len(estimator.failures) for estimator in record.estimators)
+    warnings = sum(len(estimator.warnings) for estimator in record.estimators)
+    worst = max((ratio for e in record.estimators for ratio in e.ratios.values()), default=math.nan)
+    count = f"{len(record.estimators)} instances" if len(record.estimators) > 1 else "1 instance"
+    verdict = "no measurement rejected" if not failures else f"{failures} checks failed"
+    return f"{count}, {verdict}, {warnings} warnings, greatest test ratio {worst:.2f}"

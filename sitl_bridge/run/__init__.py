@@ -1,0 +1,1 @@
+"""What runs in the bridge's process: a session, its processes, the monitor and scheduled events."""

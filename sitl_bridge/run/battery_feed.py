@@ -1,0 +1,31 @@
+"""What the simulation's battery tells a flight stack; the monitor sends it."""
+
+from __future__ import annotations
+
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.run.monitor import BatterySample
+from sitl_bridge.sensors.records import BATTERY
+
+
+def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:
+    """Latest sample of a vehicle's battery sensor, or the true state where it has no such sensor.
+
+    Args:
+        server: serves the vehicle.
+        cells: in series.
+        vehicle: which of them.
+
+    Returns:
+        None while there is no flight stack, or no sample yet.
+    """
+    now = server.time_for(vehicle)
+    if now is None:
+        return None
+    values = server.sensor_values(vehicle, BATTERY)
+    if values is None:
+        voltage, current, left = (float(value) for value in server.status().battery[vehicle])
+        return BatterySample(now, voltage, current, left, 0.0, cells)
+    voltage, current, left, consumed = (float(value) for value in values[:4])
+    if voltage <= 0.0:
+        return None  # not sampled yet
+    return BatterySample(now, voltage, current, left, consumed, cells)

@@ -1,0 +1,168 @@
+"""A mission in a process of its own: a plan or a script that uses MAVSDK, for one vehicle or for all.
+
+Checked before anything starts, started, listened to, and stopped with everything it started itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.plan import MAX_LEG, Plan, distance, load_plan
+from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
+from sitl_bridge.mission_link.time_gate import VARIABLE, MissionGate
+from sitl_bridge.offboard.mission_script import INTERRUPTED
+from sitl_bridge.system import launch
+from sitl_bridge.system.interpreter import check_interpreter
+from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.world.world import Origin
+
+MISSION_STOP = 4.0
+"""s of wall time a mission script is given to end after SIGTERM: it may tell the vehicle to hold first."""
+
+
+def check_mission(
+    path: Path, arguments: Sequence[str], origin: Origin, python: Path | None = None
+) -> Plan | None:
+    """Look for everything that would go wrong with a mission later.
+
+    Args:
+        path: a ``.plan`` of QGroundControl or a ``.py``.
+        arguments: for a script.
+        origin: of the world.
+        python: interpreter of a script; None for this program's.
+
+    Returns:
+        the plan, where it is one.
+
+    Raises:
+        UserError: for what is at fault; ConfigurationError for the faults of a plan.
+    """
+    if not exists(path):
+        raise UserError(f"{path}: no such mission file")
+    if path.suffix == ".plan":
+        plan = load_plan(path)
+        away = distance((origin.latitude, origin.longitude), plan.legs[0].point)
+        if away > MAX_LEG:
+            raise UserError(
+                f"{path}: begins {away / 1000:.1f} km from the world's origin ({origin.latitude:.5f}, "
+                f"{origin.longitude:.5f}); give a --world whose origin is near the plan's home "
+                f"({plan.home[0]:.5f}, {plan.home[1]:.5f})"
+            )
+        if arguments:
+            raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
+        if python is not None:
+            raise UserError(f"{path}: a plan is flown by sitl-bridge itself; leave out --python")
+        return plan
+    if path.suffix == ".py" and python is not None:
+        check_interpreter(python, path)
+        return None
+    if path.suffix == ".py":
+        try:
+            ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UserError(f"{path}: is not a Python program: {error}") from error
+        return None
+    raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")
+
+
+class MissionProcess:
+    """A running mission.
+
+    Args:
+        command: of the Python interpreter: a script and its arguments, or ``-m`` and a module.
+        environment: what it is told beyond this process's environment.
+        say: takes each line it prints, from a thread.
+        inherited: file descriptors it has, too.
+        gate: by which it limits how far and how fast simulated time runs; None for none.
+        python: interpreter; None for this program's.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        say: Callable[[str], None],
+        inherited: Sequence[int] = (),
+        gate: MissionGate | None = None,
+        python: Path | None = None,
+    ) -> None:
+        self._say = say
+        self._last = ""
+        self.gate = gate
+        inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
+        told = {} if gate is None else {VARIABLE: str(gate.mission_end)}
+        with unbroken():
+            self._process = subprocess.Popen(
+                # A mission starts what it likes; its keeper ends with this program, and ends all of that.
+                launch.command("keep", [str(python or sys.executable), "-u", *command]),
+                env=os.environ | environment | told,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+        if gate is not None:
+            gate.start()
+        self._reader = threading.Thread(target=self._read, name="mission", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for raw in stream:
+                line = raw.decode("utf-8", "replace").rstrip()
+                if line:
+                    self._last = line
+                    self._say(line)
+
+    def poll(self) -> int | None:
+        """Exit status; None while it runs."""
+        return self._process.poll()
+
+    def reason(self) -> str:
+        """Why a mission that has ended did not succeed, in its own words where it has any."""
+        self._reader.join(timeout=2.0)
+        status = self.poll()
+        if status == INTERRUPTED:
+            return "the mission was interrupted"
+        if self._last.startswith("mission failed: "):
+            return self._last.removeprefix("mission failed: ")
+        how = (
+            f"was ended by {signal.Signals(-status).name}"
+            if status and status < 0
+            else f"exited with {status}"
+        )
+        return f"the mission {how}; its last words: {self._last or 'none'}"
+
+    def stop(self) -> None:
+        """End it and whatever it started and left behind; safe to call twice."""
+        for send, limit in ((self._ask_to_end, MISSION_STOP), (self._kill, 2.0)):
+            if self.poll() is None:
+                send()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(limit)
+        self._signal(signal.SIGKILL)
+        if self.gate is not None:
+            self.gate.close()
+        self._reader.join(timeout=2.0)
+
+    def _ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        """Have the keeper kill the mission and what it has started, also what has left the session."""
+        self._process.send_signal(launch.KILL_ALL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)

@@ -1,0 +1,243 @@
+"""One vehicle's controller: what it hears and believes goes in, one command a tick comes out.
+
+No clock, no socket, no flight stack: the caller brings the time and carries the command.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
+from sitl_bridge.swarm.avoidance.disturbance_observer import Observer, ObserverNoise
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
+from sitl_bridge.swarm.avoidance.optimal_control_problem import follow_yaw
+from sitl_bridge.swarm.avoidance.records import STATES
+from sitl_bridge.swarm.avoidance.references import Reference, Route
+from sitl_bridge.swarm.avoidance.solver import Solver, Status
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OwnState:
+    """What a vehicle believes of itself.
+
+    Attributes:
+        position: m NED.
+        velocity: m/s NED.
+        attitude: roll, pitch, yaw in rad.
+        position_deviation, velocity_deviation: standard deviations NED, m and m/s, of errors that change
+            from tick to tick; what the observer makes of them widens the distances.
+        attitude_deviation: rad, of roll and pitch.
+    """
+
+    position: Vector
+    velocity: Vector
+    attitude: Vector
+    position_deviation: Vector = (0.02, 0.02, 0.02)
+    velocity_deviation: Vector = (0.02, 0.02, 0.02)
+    attitude_deviation: float = 0.005
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a vehicle is to do until the next tick.
+
+    Attributes:
+        roll, pitch: rad.
+        yaw: rad, where the heading should be.
+        yaw_rate: rad/s that leads there.
+        thrust: m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g.
+        position, velocity: m and m/s NED of the plan one grid step ahead.
+        acceleration: m/s^2 NED of the plan, mean of the first grid step.  With position
+            and velocity, for a flight stack that is commanded in velocity with feed-forward.
+        status: how the plan came about.
+    """
+
+    roll: float
+    pitch: float
+    yaw: float
+    yaw_rate: float
+    thrust: float
+    position: Vector
+    velocity: Vector
+    acceleration: Vector
+    status: Status
+
+
+def wrapped(angle: float) -> float:
+    """The same angle within -pi..pi rad."""
+    return math.remainder(angle, math.tau)
+
+
+def to_vector(values: Floats) -> Vector:
+    """A tuple of three numbers."""
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+class Agent:
+    """The predictive controller of one vehicle.
+
+    Args:
+        name: by which others know it.
+        reference: to follow.
+        settings: of the controller.
+        avoids: names of the vehicles it avoids.
+        obstacles: it avoids.
+        start: us at which the reference starts.
+        noise: of the disturbance observer.
+
+    Attributes:
+        solver: with the plan, the counters of every status and the use of slack.
+        observer: with the estimated state and disturbances.
+        neighbourhood: what it knows of others.
+    """
+
+    _rehearsed = False
+
+    def __init__(
+        self,
+        name: str,
+        reference: Reference,
+        settings: ControllerSettings | None = None,
+        *,
+        avoids: Iterable[str] = (),
+        obstacles: Sequence[Obstacle] = (),
+        start: int = 0,
+        noise: ObserverNoise | None = None,
+    ) -> None:
+        Agent._rehearse()
+        self.name = name
+        self.reference = reference
+        self.settings = settings or ControllerSettings()
+        self.neighbourhood = Neighbourhood(avoids, obstacles, self.settings)
+        record = self.settings.record()
+        self.observer = Observer(record, noise)
+        self.solver = Solver(
+            record,
+            self.settings.horizon,
+            self.neighbourhood.capacity,
+            self.settings.iterations,
+            self.settings.limits.speed,
+        )
+        self._start = start
+        self._course = np.zeros(self.settings.horizon + 1)
+        self._ahead: Floats = np.arange(self.settings.horizon + 1, dtype=np.float64) * self.settings.step
+        self._pace, self._behind = 1.0, 0.0
+        self._last: int | None = None
+        self._input: Floats | None = None
+
+    @classmethod
+    def _rehearse(cls) -> None:
+        """Once a process: let somebody else tick first, so that no tick of a flight waits for a kernel."""
+        if cls._rehearsed:
+            return
+        cls._rehearsed = True
+        still = (0.0, 0.0, 0.0)
+        reference = Route([still, (1.0, 0.0, 0.0)])
+        obstacle = Obstacle.sphere((2.0, 0.0, 0.0), 0.5)
+        other = Broadcast("other", 0, (0.0, 1.5, 0.0), (0.0, -1.0, 0.0))
+        agent = cls("rehearsal", reference, avoids=["other"], obstacles=[obstacle])
+        for k in range(3):
+            agent.tick(10_000 * k, OwnState(still, still, still), [other])
+        agent.broadcast()
+
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+        """Command for the time from ``now`` on.
+
+        Args:
+            now: us; later than at the last call.
+            own: state of the vehicle now; where it holds what is no number, the last plan goes on.
+            neighbours: what arrived since the last call, in any order.
+        """
+        seconds = 0.0 if self._last is None else (now - self._last) * 1e-6
+        first = self._last is None or seconds > self.settings.step
+        self._last = now
+        variance = np.square(
+            [*own.position_deviation, *own.velocity_deviation, own.attitude_deviation, own.attitude_deviation]
+        )
+        measured = np.array([*own.position, *own.velocity, own.attitude[0], own.attitude[1]])
+        sound = bool(np.isfinite(measured).all() and math.isfinite(own.attitude[2]))
+        if sound:
+            self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
+            self._course[0] = own.attitude[2]
+        self.neighbourhood.hear(neighbours)
+        reference = self._wanted(now, seconds)
+        yaw_rate = follow_yaw(
+            reference,
+            self.settings.yaw_gain,
+            self.settings.limits.yaw_rate,
+            self.settings.step,
+            self._course,
+        )
+        if first:
+            self.solver.restart(self.observer.state)
+        share = min(seconds / self.settings.step, 1.0)
+        if sound:
+            status = self.solver.step(
+                self.observer.state,
+                np.ascontiguousarray(self.observer.covariance[:STATES, :STATES]),
+                self._course,
+                self.observer.disturbance,
+                reference,
+                self.neighbourhood.entities(now),
+                share,
+            )
+        else:
+            status = self.solver.coast(self._course, self.observer.disturbance, share)
+        return self._command(status, float(reference[0, 9]), yaw_rate)
+
+    def broadcast(self) -> Broadcast:
+        """What to tell others after a tick: the observer's estimate and how sure it is.
+
+        Raises:
+            ValueError: before the first tick.
+        """
+        if self._last is None:
+            raise ValueError(f"{self.name} has nothing to tell before its first tick")
+        state = self.observer.state
+        deviation = np.sqrt(np.diag(self.observer.covariance))
+        return Broadcast(
+            self.name,
+            self._last,
+            to_vector(state[:3]),
+            to_vector(state[3:6]),
+            to_vector(deviation[:3]),
+            to_vector(deviation[3:6]),
+        )
+
+    def _wanted(self, now: int, seconds: float) -> Floats:
+        """(n + 1, 11) of the reference along the horizon, slowed down where it runs ahead of the vehicle."""
+        self._behind += (1.0 - self._pace) * seconds
+        clock = (now - self._start) * 1e-6 - self._behind
+        here = self.reference.sample(np.array([clock]))[0]
+        speed = float(np.linalg.norm(here[3:6]))
+        lead = float(here[3:6] @ (here[:3] - self.observer.state[:3])) / speed if speed > 0.0 else 0.0
+        self._pace = min(max(2.0 - 2.0 * lead / self.settings.lead, 0.0), 1.0)
+        reference = self.reference.sample(clock + self._pace * self._ahead)
+        reference[:, 3:6] *= self._pace
+        reference[:, 6:9] *= self._pace**2
+        reference[:, 10] *= self._pace
+        return reference
+
+    def _command(self, status: Status, yaw_reference: float, yaw_rate: float) -> Command:
+        solver = self.solver
+        u = solver.plan_u[0].copy()
+        self._input = u
+        x = solver.plan_x
+        return Command(
+            roll=float(u[0]),
+            pitch=float(u[1]),
+            yaw=wrapped(yaw_reference),
+            yaw_rate=yaw_rate,
+            thrust=float(u[2]),
+            position=to_vector(x[1, :3]),
+            velocity=to_vector(x[1, 3:6]),
+            acceleration=to_vector((x[1, 3:6] - x[0, 3:6]) / self.settings.step),
+            status=status,
+        )

@@ -1,0 +1,189 @@
+"""A scenario's controllers as what steers a flock: each on its own vehicle's estimate and the others' words.
+
+The flock brings time and estimates and carries the setpoints; which flight stack flies is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
+from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario
+from sitl_bridge.swarm.avoidance.broadcast_link import Link
+from sitl_bridge.swarm.avoidance.closed_loop import Flight
+from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.interface import Setpoints, States
+
+Floats = NDArray[np.float64]
+
+TICK_DEVIATION = 0.02
+"""m and m/s, what a flight stack's estimate of position or velocity jumps by from one report to the next."""
+
+TILT_DEVIATION = 0.02
+"""rad; a report of the attitude may be 50 ms old, in which a vehicle tilts on by as much."""
+
+
+REHEARSED = 20
+"""Ticks of 50 ms in a rehearsal: within a second all have heard of all."""
+
+
+class Swarm:
+    """Steers the vehicles of a scenario; before the start they hold at its first points.
+
+    The paper commands attitude and thrust.  Here the acceleration goes out that they stand for, with the
+    position and velocity from which the plan sets out: the flight stack turns it back into the same attitude,
+    keeps the height by itself, and holds on to a place when nothing more comes.
+
+    Over eight seeds of the swap of six on the built-in stack at 20 Hz the least true distance was 1.19 m this
+    way, the last vehicle there within 6.7 to 7.8 s; by attitude and thrust 1.02 m, within 6.9 to 11.0 s; by
+    what is planned a grid step ahead 0.52 m.
+
+    Args:
+        scenario: checked.
+        start: us of the flock's clock at which the references start.
+        deviation: m, of ``launch.lasting_deviation``.
+        seed: of the link's losses.
+
+    Attributes:
+        agents: of the vehicles, in the scenario's order.
+        statuses: how many plans came about how, from the start on.
+    """
+
+    def __init__(self, scenario: Scenario, start: int, deviation: float, seed: int = 0) -> None:
+        self.scenario, self.start, self._seed = scenario, start, seed
+        self._lasting = 2.0 * deviation
+        self.statuses: Counter[Status] = Counter()
+        plans, graph, obstacles = scenario.plans(), scenario.graph(), scenario.bodies()
+        self.agents = [
+            Agent(
+                plan.name,
+                plan.reference(),
+                scenario.controller,
+                avoids=graph[plan.name],
+                obstacles=obstacles,
+                start=start,
+            )
+            for plan in plans
+        ]
+        self._link = Link(scenario.link, len(plans), 0, seed)
+        self._rows: list[tuple[int, Floats, Floats, Floats]] = []
+
+    def tick(self, states: States) -> Setpoints:
+        """Setpoints of this moment; none for those that are gone."""
+        now, count = states.time, len(self.agents)
+        told = Setpoints.none(count)
+        row = np.full((count, 3), math.nan)
+        solved = np.zeros((count, 4))
+        for i in np.flatnonzero(states.alive).tolist():
+            agent, own = self.agents[i], self._own(states, i)
+            wall, cpu = time.perf_counter(), time.thread_time()
+            command = agent.tick(now, own, self._heard(i, now))
+            solved[i] = time.thread_time() - cpu, time.perf_counter() - wall, 0.0, 0.0
+            solved[i, 2:] = agent.solver.active, agent.solver.slack
+            row[i] = command.roll, command.pitch, command.thrust
+            told.position[i], told.velocity[i] = agent.observer.state[:3], agent.observer.state[3:6]
+            told.acceleration[i], told.yaw[i] = commanded_acceleration(command, own.attitude[2]), command.yaw
+            self.statuses[command.status] += now >= self.start
+        for i in np.flatnonzero(states.alive).tolist():
+            self._link.send(i, now, self.agents[i].broadcast)
+        state = np.column_stack([states.position, states.velocity, _tilt(states), states.yaw])
+        self._rows.append((now, state, row, solved))
+        return told
+
+    def _own(self, states: States, i: int) -> OwnState:
+        position, velocity = states.position[i].tolist(), states.velocity[i].tolist()
+        roll, pitch = _tilt(states)[i].tolist()
+        return OwnState(
+            position=(position[0], position[1], position[2]),
+            velocity=(velocity[0], velocity[1], velocity[2]),
+            attitude=(roll, pitch, float(states.yaw[i])),
+            position_deviation=(TICK_DEVIATION,) * 3,
+            velocity_deviation=(TICK_DEVIATION,) * 3,
+            attitude_deviation=TILT_DEVIATION,
+        )
+
+    def _heard(self, i: int, now: int) -> list[Broadcast]:
+        """What has reached vehicle ``i``, as uncertain as both are for long.
+
+        What an agent's observer takes for noise it averages away.  An error that stays, of the receiver or
+        of the common frame, is neither seen nor averaged by it; so it is added here to what the sender says
+        of itself: eq. 15 adds the two deviations of a pair, whoever has them.
+        """
+        return [
+            replace(word, position_deviation=_add(word, self._lasting)) for word in self._link.receive(i, now)
+        ]
+
+    def flight(self) -> Flight:
+        """What was flown from the start on, by the vehicles' own estimates.
+
+        Raises:
+            ValueError: before the start.
+        """
+        rows = [row for row in self._rows if row[0] >= self.start]
+        if not rows:
+            raise ValueError("nothing has been flown yet")
+        seconds = (np.array([row[0] for row in rows]) - self.start) * 1e-6
+        solved = np.stack([row[3] for row in rows])
+        plans = self.scenario.plans()
+        return Flight(
+            self.scenario,
+            PREDICTIVE,
+            self._seed,
+            tuple(plan.name for plan in plans),
+            seconds,
+            np.stack([row[1] for row in rows]),
+            np.stack([plan.reference().sample(seconds)[:, :3] for plan in plans], axis=1),
+            np.stack([row[2] for row in rows]),
+            solved[:, :, 0],
+            solved[:, :, 1],
+            solved[:, :, 2].astype(np.int64),
+            solved[:, :, 3],
+            self.statuses,
+        )
+
+
+def rehearse(scenario: Scenario, deviation: float) -> None:
+    """Tick a swarm that hovers at its first points: all is compiled and loaded before anything flies."""
+    plans = scenario.plans()
+    count = len(plans)
+    swarm = Swarm(scenario, 0, deviation)
+    place = np.array([plan.start() for plan in plans])
+    zero, yaw = np.zeros((count, 3)), np.array([plan.yaw for plan in plans])
+    for k in range(REHEARSED):
+        states = States(k * 50_000, place, zero, yaw, np.ones(count, np.bool_), np.zeros((count, 2)))
+        swarm.tick(states)
+
+
+def commanded_acceleration(command: Command, yaw: float) -> Vector:
+    """Acceleration NED in m/s^2 that a flight stack turns into the commanded attitude and thrust.
+
+    g e3 - T z, with z the body's down axis at the commanded roll and pitch (eq. 3b without drag).
+    """
+    sin_roll, cos_roll = math.sin(command.roll), math.cos(command.roll)
+    sin_pitch, cos_pitch = math.sin(command.pitch), math.cos(command.pitch)
+    sin_yaw, cos_yaw = math.sin(yaw), math.cos(yaw)
+    return (
+        -command.thrust * (cos_yaw * sin_pitch * cos_roll + sin_yaw * sin_roll),
+        -command.thrust * (sin_yaw * sin_pitch * cos_roll - cos_yaw * sin_roll),
+        GRAVITY - command.thrust * cos_pitch * cos_roll,
+    )
+
+
+def _tilt(states: States) -> Floats:
+    if states.tilt is None:
+        raise ValueError("the flock must know roll and pitch of its vehicles")
+    return states.tilt
+
+
+def _add(word: Broadcast, deviation: float) -> Vector:
+    x, y, z = word.position_deviation
+    return x + deviation, y + deviation, z + deviation

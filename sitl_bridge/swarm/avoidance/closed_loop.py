@@ -1,0 +1,293 @@
+"""Whole scenarios in closed loop, without a flight stack: vehicles, their errors, and the link between them.
+
+What flies is a ``Plant``, here the prediction model itself; what steers is anything with an agent's ``tick``
+and ``broadcast``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
+from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, VehiclePlan, check_scenario
+from sitl_bridge.swarm.avoidance.broadcast_link import Link
+from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
+from sitl_bridge.swarm.avoidance.prediction_model import predict
+from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, STATES
+from sitl_bridge.swarm.avoidance.separation import separation
+from sitl_bridge.swarm.avoidance.solver import Status
+
+Floats = NDArray[np.float64]
+START = 1_000_000_000
+"""us of simulated time at which flights begin."""
+
+
+class Plant(Protocol):
+    """Vehicles that obey commands."""
+
+    def state(self) -> Floats:
+        """(n, 9) position, velocity (NED), roll, pitch, yaw."""
+        ...
+
+    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+        """Fly on for ``seconds`` with commands held."""
+        ...
+
+
+class Pilot(Protocol):
+    """What steers one vehicle."""
+
+    name: str
+
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+        """Command for the time from ``now`` (us) on."""
+        ...
+
+    def broadcast(self) -> Broadcast:
+        """What to tell others."""
+        ...
+
+
+class ModelPlant:
+    """The prediction model of eqs 2 to 4, with parameters of its own.
+
+    Args:
+        starts: (n, 3) m NED.
+        yaws: (n,) rad.
+        model: its true parameters.
+        force: m/s^2 NED, steady and unknown to the vehicles.
+    """
+
+    def __init__(
+        self,
+        starts: Sequence[Sequence[float]],
+        yaws: Sequence[float],
+        model: AttitudeModel,
+        force: Sequence[float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        self._settings = ControllerSettings(model=model).record()
+        self._x = np.zeros((len(starts), STATES))
+        self._x[:, :3] = starts
+        self._yaw = np.array(yaws, dtype=np.float64)
+        self._disturbance = np.zeros(DISTURBANCES)
+        self._disturbance[:3] = force
+        self._a, self._b = np.zeros((STATES, STATES)), np.zeros((STATES, INPUTS))
+        self._after, self._work = np.zeros(STATES), np.zeros((6, STATES, STATES + 1))
+
+    def state(self) -> Floats:
+        """(n, 9)."""
+        return np.column_stack([self._x, self._yaw])
+
+    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+        """Fly on for ``seconds``; yaw follows its rate at once (eq. 4c)."""
+        for i, command in enumerate(commands):
+            u = np.array([command.roll, command.pitch, command.thrust])
+            predict(
+                self._settings[0], self._x[i], u, float(self._yaw[i]), self._disturbance, seconds, 1,
+                self._after, self._a, self._b, self._work,
+            )  # fmt: skip
+            self._x[i] = self._after
+            self._yaw[i] += command.yaw_rate * seconds
+
+
+@dataclass
+class Flight:
+    """A scenario as it was flown.
+
+    Attributes:
+        scenario: what was to be flown.
+        method: who steered.
+        seed: of errors and link.
+        names: of the vehicles.
+        time: (t,) s.
+        state: (t, n, 9) truth: position, velocity, roll, pitch, yaw.
+        reference: (t, n, 3) m NED.
+        command: (t, n, 3) roll, pitch, thrust.
+        solve_cpu, solve_wall: (t, n) s that each tick took, CPU of the thread and wall; no part of what is
+            repeatable.
+        active: (t, n) distance constraints a plan rests on; zero for other methods.
+        slack: (t, n) m.
+        statuses: of all ticks.
+    """
+
+    scenario: Scenario
+    method: str
+    seed: int
+    names: tuple[str, ...]
+    time: Floats
+    state: Floats
+    reference: Floats
+    command: Floats
+    solve_cpu: Floats
+    solve_wall: Floats
+    active: NDArray[np.int64]
+    slack: Floats
+    statuses: Counter[Status]
+
+    def distances(self) -> Floats:
+        """(t,) m between the two closest vehicles; inf for a single one."""
+        p = self.state[:, :, :3]
+        apart = np.linalg.norm(p[:, :, None] - p[:, None], axis=-1)
+        n = p.shape[1]
+        apart[:, np.arange(n), np.arange(n)] = math.inf
+        return np.asarray(apart.min(axis=(1, 2)), dtype=np.float64)
+
+    def clearances(self) -> Floats:
+        """(t,) m from the surface of the nearest obstacle; inf without obstacles."""
+        entities = obstacle_entities(self.scenario.bodies(), self.scenario.controller.distances)
+        normal = np.zeros(3)
+        out = np.full(len(self.time), math.inf)
+        for k, positions in enumerate(np.ascontiguousarray(self.state[:, :, :3])):
+            for entity in entities:
+                for position in positions:
+                    out[k] = min(out[k], separation(entity, position, 0.0, normal))
+        return out
+
+    def arrival(self) -> Floats:
+        """(n,) s at which each vehicle came within the tolerance of its goal to stay; inf: never."""
+        away = np.linalg.norm(self.state[:, :, :3] - self.reference[-1], axis=-1)
+        outside = away > self.scenario.tolerance
+        last = np.where(outside.any(axis=0), len(self.time) - np.argmax(outside[::-1], axis=0), 0)
+        return np.where(last < len(self.time), self.time[np.minimum(last, len(self.time) - 1)], math.inf)
+
+    def path_lengths(self) -> Floats:
+        """(n,) m flown."""
+        steps = np.diff(self.state[:, :, :3], axis=0)
+        return np.asarray(np.linalg.norm(steps, axis=-1).sum(axis=0), dtype=np.float64)
+
+    def effort(self) -> Floats:
+        """(n,) integral of the squared commanded deviation from hover's acceleration, m^2/s^3."""
+        roll, pitch, thrust = np.moveaxis(self.command, -1, 0)
+        vertical = thrust * np.cos(roll) * np.cos(pitch)
+        sideways = np.square(thrust) - np.square(vertical)
+        squares = sideways + np.square(vertical - 9.80665)
+        return np.asarray(squares.sum(axis=0) * (self.time[1] - self.time[0]), dtype=np.float64)
+
+
+def make_agents(scenario: Scenario) -> list[Pilot]:
+    """The predictive controllers of a scenario's vehicles."""
+    graph, obstacles = scenario.graph(), scenario.bodies()
+    return [
+        Agent(
+            plan.name,
+            plan.reference(),
+            scenario.controller,
+            avoids=graph[plan.name],
+            obstacles=obstacles,
+            start=START,
+        )
+        for plan in scenario.plans()
+    ]
+
+
+@contextlib.contextmanager
+def frozen_garbage() -> Iterator[None]:
+    """Leave alone what is in memory now: a full collection among all modules' objects takes tens of ms."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def fly(
+    scenario: Scenario,
+    *,
+    seed: int = 0,
+    method: str = "nmpc",
+    pilots: Callable[[Scenario], Sequence[Pilot]] = make_agents,
+    plant: Plant | None = None,
+) -> Flight:
+    """Fly a scenario.
+
+    Args:
+        scenario: is checked first.
+        seed: of the vehicles' errors and of the link's losses.
+        method: for the record.
+        pilots: makes what steers.
+        plant: what flies; the prediction model, with the wind as the force of its drag, when not given.
+
+    Raises:
+        ConfigurationError: for a scenario that cannot be flown.
+    """
+    check_scenario(scenario)
+    plans = scenario.plans()
+    steering = list(pilots(scenario))
+    if plant is None:
+        model = scenario.controller.model
+        force = [model.drag * 9.80665 * w for w in (*scenario.wind[:2], 0.0)]
+        plant = ModelPlant([plan.start() for plan in plans], [plan.yaw for plan in plans], model, force)
+    errors = [_Errors(scenario, seed, plan) for plan in plans]
+    link = Link(scenario.link, len(plans), START, seed)
+    tick = round(1e6 / scenario.controller.rate)
+    ticks, n = round(scenario.duration * 1e6 / tick) + 1, len(plans)
+    seconds: Floats = np.arange(ticks, dtype=np.float64) * (tick * 1e-6)
+    state, command = np.zeros((ticks, n, 9)), np.zeros((ticks, n, 3))
+    cpu, wall, slack = np.zeros((ticks, n)), np.zeros((ticks, n)), np.zeros((ticks, n))
+    active = np.zeros((ticks, n), np.int64)
+    statuses: Counter[Status] = Counter()
+    with frozen_garbage():
+        for k in range(ticks):
+            now = START + k * tick
+            state[k] = plant.state()
+            commands = []
+            for i, pilot in enumerate(steering):
+                own, heard = errors[i].believe(state[k, i]), link.receive(i, now)
+                cpu_before, wall_before = time.thread_time(), time.perf_counter()
+                commands.append(pilot.tick(now, own, heard))
+                wall[k, i], cpu[k, i] = time.perf_counter() - wall_before, time.thread_time() - cpu_before
+                command[k, i] = commands[-1].roll, commands[-1].pitch, commands[-1].thrust
+                statuses[commands[-1].status] += 1
+                if isinstance(pilot, Agent):
+                    active[k, i], slack[k, i] = pilot.solver.active, pilot.solver.slack
+            for i, pilot in enumerate(steering):
+                link.send(i, now, pilot.broadcast)
+            plant.advance(commands, tick * 1e-6)
+    reference = np.stack([plan.reference().sample(seconds)[:, :3] for plan in plans], axis=1)
+    names = tuple(plan.name for plan in plans)
+    return Flight(
+        scenario, method, seed, names, seconds, state, reference, command, cpu, wall, active, slack, statuses
+    )
+
+
+class _Errors:
+    """How one vehicle is wrong about itself."""
+
+    def __init__(self, scenario: Scenario, seed: int, plan: VehiclePlan) -> None:
+        noise = scenario.noise
+        self._random = np.random.default_rng(int(stream(seed, plan.name, "avoidance", "errors")[0]))
+        self._deviation = np.array([noise.position] * 3 + [noise.velocity] * 3)
+        self._attitude = noise.attitude
+        tick = 1.0 / scenario.controller.rate
+        self._keep = math.exp(-tick / noise.correlation) if noise.correlation > 0.0 else 0.0
+        self._error = self._deviation * self._random.standard_normal(6)
+        # A vehicle knows how good its source is, and no source is perfect.
+        self._told = np.maximum(self._deviation, 0.01)
+
+    def believe(self, truth: Floats) -> OwnState:
+        drive = math.sqrt(1.0 - self._keep**2)
+        self._error *= self._keep
+        self._error += drive * self._deviation * self._random.standard_normal(6)
+        believed = truth[:6] + self._error
+        roll, pitch, yaw = truth[6:9] + self._attitude * self._random.standard_normal(3)
+        return OwnState(
+            position=(float(believed[0]), float(believed[1]), float(believed[2])),
+            velocity=(float(believed[3]), float(believed[4]), float(believed[5])),
+            attitude=(float(roll), float(pitch), float(yaw)),
+            position_deviation=(float(self._told[0]),) * 3,
+            velocity_deviation=(float(self._told[3]),) * 3,
+            attitude_deviation=max(self._attitude, 0.002),
+        )

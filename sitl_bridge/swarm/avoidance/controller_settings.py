@@ -1,0 +1,188 @@
+"""What a user may set: the attitude model, weights and limits of the controller, and distances.
+
+Figures of the paper and its companion code are the defaults; those of our own choice say so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+from sitl_bridge.swarm.avoidance.records import SETTINGS
+from sitl_bridge.swarm.avoidance.terminal_cost import terminal_hessian
+
+Positive = Annotated[float, Field(ge=1e-3, le=1e6)]
+"""Lengths, speeds, times and weights that flights of vehicles have."""
+NotNegative = Annotated[float, Field(ge=0.0, le=1e6)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AttitudeModel(_Section):
+    """First-order response of roll and pitch to their commands (eq. 4), and the rotors' drag (eq. 2).
+
+    The defaults are the firefly's: nonlinear_mpc_firefly.yaml of ethz-asl/mav_control_rw.
+
+    Attributes:
+        roll_gain, pitch_gain: 1, angle reached per angle commanded.
+        roll_time_constant, pitch_time_constant: s.
+        drag: s/m, lumped coefficient: acceleration in the rotor plane per specific thrust and speed.
+    """
+
+    roll_gain: Positive = 0.75
+    roll_time_constant: Positive = 0.257
+    pitch_gain: Positive = 0.78
+    pitch_time_constant: Positive = 0.259
+    drag: NotNegative = 0.01
+
+
+class Weights(_Section):
+    """Weights of eqs 8 to 10; north and east weigh alike.
+
+    Tracking and input weights are the companion code's (nonlinear_mpc_firefly.yaml).  The paper gives no
+    figures for the collision cost; ours are the weakest and steepest of those tried (1000 to 5000, 4 to
+    8 1/m) with which the potential alone keeps a crossing pair apart: wider ones hold six vehicles off from
+    a middle that all must cross.
+
+    Attributes:
+        horizontal_position, vertical_position: 1/m^2.
+        horizontal_velocity, vertical_velocity: s^2/m^2.
+        attitude, tilt_command: 1/rad^2.
+        thrust_command: s^4/m^2.
+        collision: Q_c of eq. 10.
+        smoothness: 1/m, kappa of eq. 10.
+    """
+
+    horizontal_position: Positive = 80.0
+    vertical_position: Positive = 120.0
+    horizontal_velocity: NotNegative = 80.0
+    vertical_velocity: NotNegative = 100.0
+    attitude: NotNegative = 10.0
+    tilt_command: Positive = 50.0
+    thrust_command: Positive = 1.0
+    collision: NotNegative = 2000.0
+    smoothness: Positive = 8.0
+
+
+class Limits(_Section):
+    """Input limits of eq. 11; the defaults are those of nonlinear_mpc_firefly.yaml.
+
+    Attributes:
+        tilt: deg, of commanded roll and pitch each.
+        thrust_min, thrust_max: m/s^2.
+        yaw_rate: rad/s.
+        speed: m/s that a plan keeps below as far as distances allow; ours, half as fast again as the paper's
+            references.
+    """
+
+    tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = 25.0
+    thrust_min: NotNegative = 5.0
+    thrust_max: Positive = 20.0
+    yaw_rate: Positive = 1.0
+    speed: Positive = 3.0
+
+    @model_validator(mode="after")
+    def _hover_within(self) -> Self:
+        if not self.thrust_min < GRAVITY < self.thrust_max:
+            raise ValueError(f"hover takes {GRAVITY} m/s^2, which must lie between thrust_min and thrust_max")
+        return self
+
+
+class Distances(_Section):
+    """Distances to keep; r_th and r_min as in the paper's experiments.
+
+    Attributes:
+        threshold: m between vehicles, r_th of eq. 10.
+        minimum: m between vehicles, r_min of eq. 12.
+        obstacle_threshold, obstacle_minimum: m from a vehicle's centre to an obstacle's surface.
+        spread: standard deviations by which uncertainty widens them, eq. 15.
+    """
+
+    threshold: Positive = 1.2
+    minimum: Positive = 0.9
+    obstacle_threshold: Positive = 0.8
+    obstacle_minimum: Positive = 0.5
+    spread: NotNegative = 3.0
+
+    @model_validator(mode="after")
+    def _minimum_below_threshold(self) -> Self:
+        for low, high in (
+            ("minimum", "threshold"),
+            ("obstacle_minimum", "obstacle_threshold"),
+        ):
+            if getattr(self, low) >= getattr(self, high):
+                raise ValueError(f"{low} must be less than {high}, or the potential could never do its work")
+        return self
+
+
+class ControllerSettings(_Section):
+    """Everything the controller of one vehicle is set by.
+
+    Attributes:
+        horizon: grid points after the present; step: s between them.  20 x 0.1 s = 2 s, as in the paper.
+        rate: Hz at which it is called; 100 as in the paper.
+        speed_threshold: m/s below which a neighbour counts as standing still (v_th of section 4.4; the figure
+            is ours).
+        side: m by which encounters lead to the right in the collision cost, so that symmetric ones are
+            decided; ours.
+        yaw_gain: 1/s, of the yaw loop outside the optimisation; the companion code's K_yaw.
+        iterations: of the active-set method in a tick before it counts as out of time; one takes 5 us.
+        lead: m by which the reference may run ahead of the vehicle; it slows down from half of that on and
+            waits there, so that who gave way need not race after it.  Ours; inf follows the clock, as the
+            paper.
+        max_age: s after which a neighbour's word is no longer used.  Until then distances to it widen by what
+            it may have done since.
+    """
+
+    model: AttitudeModel = AttitudeModel()
+    weights: Weights = Weights()
+    limits: Limits = Limits()
+    distances: Distances = Distances()
+    horizon: Annotated[int, Field(ge=5, le=60)] = 20
+    step: Annotated[float, Field(ge=0.001, le=0.5)] = 0.1
+    rate: Annotated[float, Field(ge=10.0, le=1000.0)] = 100.0
+    speed_threshold: NotNegative = 0.05
+    side: NotNegative = 0.5
+    yaw_gain: NotNegative = 1.8
+    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    lead: Annotated[float, Field(ge=1e-3)] = 1.5
+    max_age: Positive = 2.0
+
+    def agility(self) -> float:
+        """m/s^2 that a vehicle can accelerate with sideways: level flight at the attitude it can be told.
+
+        g tan(K phi_max), with the gain of eq. 4, the limit of eq. 11 and the larger of the two axes.
+        """
+        gain = max(self.model.roll_gain, self.model.pitch_gain)
+        return GRAVITY * math.tan(min(gain * math.radians(self.limits.tilt), 0.4 * math.pi))
+
+    def record(self) -> NDArray[np.void]:
+        """(1,) SETTINGS with the terminal cost solved for."""
+        out = np.zeros(1, SETTINGS)
+        s = out[0]
+        w, m = self.weights, self.model
+        s["gain"] = m.roll_gain, m.pitch_gain
+        s["time_constant"] = m.roll_time_constant, m.pitch_time_constant
+        s["drag"] = m.drag
+        s["step"] = self.step
+        s["substeps"] = math.ceil(self.step / min(m.roll_time_constant, m.pitch_time_constant))
+        s["state_weight"] = (
+            w.horizontal_position, w.horizontal_position, w.vertical_position,
+            w.horizontal_velocity, w.horizontal_velocity, w.vertical_velocity,
+            w.attitude, w.attitude,
+        )  # fmt: skip
+        s["input_weight"] = w.tilt_command, w.tilt_command, w.thrust_command
+        tilt = math.radians(self.limits.tilt)
+        s["input_min"] = -tilt, -tilt, self.limits.thrust_min
+        s["input_max"] = tilt, tilt, self.limits.thrust_max
+        s["collision_weight"], s["smoothness"] = w.collision, w.smoothness
+        s["side"], s["spread"] = self.side, self.distances.spread
+        s["terminal"] = terminal_hessian(out)
+        return out

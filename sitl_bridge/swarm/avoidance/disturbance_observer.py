@@ -1,0 +1,174 @@
+"""The disturbance observer: an extended Kalman filter that makes tracking free of offset.
+
+It estimates the state and, with it, what the model does not know: the acceleration of external forces (wind,
+a wrong mass or thrust) and what roll and pitch settle at when level is commanded.  With as many disturbances
+as measured outputs that are to be free of offset, and a steady state of the target that takes them in,
+none remains
+(Pannocchia and Rawlings 2003, AIChE J. 49(2)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.swarm.avoidance.prediction_model import predict
+from sitl_bridge.swarm.avoidance.records import DISTURBANCES, STATES
+
+Floats = NDArray[np.float64]
+SIZE = STATES + DISTURBANCES
+
+
+@dataclass(frozen=True)
+class ObserverNoise:
+    """What the observer takes for the model's unrest, as densities; our choice, not the paper's.
+
+    Attributes:
+        acceleration: m/s^2/sqrt(Hz), of gusts and vibration.
+        attitude: rad/sqrt(s), of roll and pitch against the first-order model.
+        force: m/s^2/sqrt(s), walk of the disturbance: with it a step of wind is known within about 1 s.
+        attitude_offset: rad/sqrt(s), walk of the attitude's rest.
+        largest_force: m/s^2, bound of the estimate.
+        largest_offset: rad, bound of the estimate.
+    """
+
+    acceleration: float = 0.2
+    attitude: float = 0.02
+    force: float = 0.3
+    attitude_offset: float = 0.01
+    largest_force: float = 5.0
+    largest_offset: float = 0.2
+
+
+@compiled
+def observe(
+    settings_array: Any,
+    estimate: Any,
+    covariance: Any,
+    u: Any,
+    yaw: float,
+    seconds: float,
+    density: Any,
+    measurement: Any,
+    variance: Any,
+    bound: Any,
+) -> None:
+    """Predict over ``seconds`` and correct with a measured state, one scalar after the other.
+
+    Args:
+        settings_array: (1,) SETTINGS.
+        estimate: (13,) state and disturbances, changed.
+        covariance: (13, 13), changed.
+        u: (3,) input since the last call.
+        yaw: rad.
+        seconds: since the last call; 0 only corrects.
+        density: (13,) variances per second.
+        measurement: (8,) state.
+        variance: (8,) of it.
+        bound: (5,) largest disturbances.
+    """
+    settings = settings_array[0]
+    size = estimate.shape[0]
+    if seconds > 0.0:
+        f = np.zeros((size, size))
+        after, by_state, by_input = np.empty(8), np.empty((8, 8)), np.empty((8, 3))
+        predict(
+            settings, estimate[:8], u, yaw, estimate[8:], seconds, 1,
+            after, by_state, by_input, np.empty((6, 8, 9)),
+        )  # fmt: skip
+        f[:8, :8] = by_state
+        for i in range(3):
+            f[i, 8 + i] = 0.5 * seconds * seconds
+            f[3 + i, 8 + i] = seconds
+        for i in range(2):
+            for j in range(8):
+                f[j, 11 + i] = by_input[j, i] / settings.gain[i]
+        for i in range(5):
+            f[8 + i, 8 + i] = 1.0
+        estimate[:8] = after
+        covariance[:] = f @ covariance @ f.T
+        for i in range(size):
+            covariance[i, i] += density[i] * seconds
+    gain = np.empty(size)
+    for row in range(8):
+        total = covariance[row, row] + variance[row]
+        innovation = measurement[row] - estimate[row]
+        for i in range(size):
+            gain[i] = covariance[i, row] / total
+        for i in range(size):
+            estimate[i] += gain[i] * innovation
+        for j in range(size):
+            known = covariance[row, j]
+            if j != row:
+                for i in range(size):
+                    covariance[i, j] -= gain[i] * known
+        for i in range(size):
+            covariance[i, row] *= variance[row] / total
+    for i in range(5):
+        estimate[8 + i] = min(max(estimate[8 + i], -bound[i]), bound[i])
+    for i in range(size):
+        for j in range(i):
+            mean = 0.5 * (covariance[i, j] + covariance[j, i])
+            covariance[i, j] = covariance[j, i] = mean
+
+
+class Observer:
+    """The filter of one vehicle.
+
+    Args:
+        settings: (1,) SETTINGS.
+        noise: how restless the model is taken to be.
+
+    Attributes:
+        estimate: (13,) state (8), acceleration of external forces NED, m/s^2 (3), rest of roll and pitch (2).
+        covariance: (13, 13) of it.
+    """
+
+    def __init__(self, settings: NDArray[np.void], noise: ObserverNoise | None = None) -> None:
+        n = noise or ObserverNoise()
+        self._settings = settings
+        self._density = np.square(
+            [0.0] * 3 + [n.acceleration] * 3 + [n.attitude] * 2 + [n.force] * 3 + [n.attitude_offset] * 2
+        )
+        self._bound = np.array([n.largest_force] * 3 + [n.largest_offset] * 2)
+        self.estimate = np.zeros(SIZE)
+        self.covariance = np.zeros((SIZE, SIZE))
+        self._started = False
+
+    @property
+    def state(self) -> Floats:
+        """(8,) estimated state."""
+        return self.estimate[:STATES]
+
+    @property
+    def disturbance(self) -> Floats:
+        """(5,) estimated disturbances."""
+        return self.estimate[STATES:]
+
+    def update(
+        self, measured: Floats, variance: Floats, u: Floats | None, yaw: float, seconds: float
+    ) -> None:
+        """Take in a measured state.
+
+        Args:
+            measured: (8,) state.
+            variance: (8,) of it.
+            u: (3,) commanded since the last call; None where nobody followed a command, which keeps the
+                disturbances.
+            yaw: rad.
+            seconds: since the last call.
+        """
+        if not self._started or u is None:
+            self.estimate[:STATES] = measured
+            if not self._started:
+                np.fill_diagonal(self.covariance, np.concatenate([variance, [1.0] * 3, [0.01] * 2]))
+            self._started = True
+            return
+        observe(
+            self._settings, self.estimate, self.covariance, u, yaw, seconds,
+            self._density, measured, variance, self._bound,
+        )  # fmt: skip

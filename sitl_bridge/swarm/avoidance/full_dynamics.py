@@ -1,0 +1,131 @@
+"""Closed loop on the project's whole dynamics: rotors, motors, drag, wind, and the built-in attitude loop.
+
+No flight stack in between: the controllers know the true attitude, and commands arrive at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.control.allocation import allocate, allocation_record, density_at
+from sitl_bridge.autopilot.control.dispatch import control
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WRENCH
+from sitl_bridge.dynamics.performance import hover
+from sitl_bridge.errors import UserError
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+if TYPE_CHECKING:
+    from sitl_bridge.vehicle.airframe import Airframe
+
+Floats = NDArray[np.float64]
+STEP = 2000
+"""us of a dynamics step: divides the tick of every usual rate."""
+
+
+def quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+    """Body to NED (w, x, y, z) of Euler angles in rad, in the order yaw, pitch, roll."""
+    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
+    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
+    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
+    return (
+        cy * cp * cr + sy * sp * sr,
+        cy * cp * sr - sy * sp * cr,
+        cy * sp * cr + sy * cp * sr,
+        sy * cp * cr - cy * sp * sr,
+    )
+
+
+def euler(attitude: Floats) -> Floats:
+    """(n, 3) roll, pitch, yaw in rad of (n, 4) quaternions body to NED."""
+    w, x, y, z = np.moveaxis(attitude, -1, 0)
+    return np.stack(
+        [
+            np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+            np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0)),
+            np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+        ],
+        axis=-1,
+    )
+
+
+class DynamicsPlant:
+    """Vehicles of one airframe, hovering at their starts in still air at first.
+
+    Thrust commands are turned to a share of full thrust by the airframe's own mass and static thrust; what
+    wind, inflow and battery make of that is left to the controllers.
+
+    Args:
+        airframe: of every vehicle.
+        starts: (n, 3) m NED.
+        yaws: (n,) rad.
+        wind: m/s NED, steady.
+        mass_error: share by which the commands' idea of the mass is wrong.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
+    """
+
+    def __init__(
+        self,
+        airframe: Airframe,
+        starts: Sequence[Sequence[float]],
+        yaws: Sequence[float],
+        wind: Sequence[float] = (0.0, 0.0, 0.0),
+        mass_error: float = 0.0,
+    ) -> None:
+        blowing_from = math.degrees(math.atan2(-wind[1], -wind[0])) % 360.0
+        steady = SteadyWind(speed=math.hypot(wind[0], wind[1]), direction=blowing_from, upward=-wind[2])
+        world = World(WorldSpecification(wind=WindSpecification(steady=steady)))
+        n = len(starts)
+        setups = [
+            VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], name=str(i)) for i in range(n)
+        ]
+        self.simulation = Simulation(world, setups, step=STEP)
+        trim = hover(airframe.record, density_at(world), float(world.environment[0]["gravity"]))
+        if trim is None:
+            raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
+        states = self.simulation.states
+        for i in range(n):
+            states[i]["position"] = starts[i]
+            states[i]["attitude"] = quaternion(0.0, 0.0, yaws[i])
+            states[i]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
+        self.simulation.armed[:] = 1
+        self._controllers = np.array([controller_record(airframe, world)] * n)
+        self._allocations = np.array([allocation_record(airframe, world)] * n)
+        self._estimates, self._setpoints = np.zeros(n, ESTIMATE), np.zeros(n, SETPOINT)
+        self._wrenches = np.zeros(n, WRENCH)
+        full = float(self._controllers[0]["thrust_max"])
+        self._share_per_thrust = (1.0 + mass_error) * float(airframe.record["mass"]) / full
+
+    def state(self) -> Floats:
+        """(n, 9) truth: position, velocity, roll, pitch, yaw."""
+        s = self.simulation.states
+        return np.column_stack([s["position"], s["velocity"], euler(s["attitude"])])
+
+    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+        """Fly on for ``seconds``, a multiple of STEP."""
+        for i, command in enumerate(commands):
+            setpoint = self._setpoints[i]
+            setpoint["level"] = LEVEL_ATTITUDE
+            setpoint["attitude"] = quaternion(command.roll, command.pitch, command.yaw)
+            setpoint["yaw_rate"] = math.nan
+            setpoint["thrust"] = command.thrust * self._share_per_thrust
+        states, estimates = self.simulation.states, self._estimates
+        for _ in range(round(seconds * 1e6 / STEP)):
+            for field in ("attitude", "angular_velocity", "velocity", "position"):
+                estimates[field] = states[field]
+            for i in range(len(commands)):
+                control(
+                    self._controllers[i], estimates[i], self._setpoints[i], STEP * 1e-6, self._wrenches[i]
+                )
+                allocate(self._allocations[i], self._wrenches[i], LEVEL_ATTITUDE, self.simulation.controls[i])
+            self.simulation.advance()

@@ -1,0 +1,221 @@
+"""What vehicles tell one another, what stands in the way, and who avoids whom.
+
+Turns both into ENTITY records; how far they are and how that is weighed is the business of the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
+from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, SPHERE, VEHICLE
+
+Floats = NDArray[np.float64]
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What a vehicle tells all others.
+
+    Attributes:
+        name: of the vehicle.
+        time: us at which the rest was true.
+        position: m NED.
+        velocity: m/s NED.
+        position_deviation: m, standard deviations NED.
+        velocity_deviation: m/s, standard deviations NED.
+    """
+
+    name: str
+    time: int
+    position: Vector
+    velocity: Vector
+    position_deviation: Vector = (0.0, 0.0, 0.0)
+    velocity_deviation: Vector = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A convex body that stands still.
+
+    Attributes:
+        kind: SPHERE, CYLINDER (upright) or BOX (along the axes).
+        centre: m NED.
+        size: m: radius; radius and half height; half edges.
+    """
+
+    kind: int
+    centre: Vector
+    size: Vector
+
+    @classmethod
+    def sphere(cls, centre: Vector, radius: float) -> Obstacle:
+        """A ball."""
+        return cls(SPHERE, centre, (radius, 0.0, 0.0))
+
+    @classmethod
+    def cylinder(cls, centre: Vector, radius: float, height: float) -> Obstacle:
+        """An upright cylinder; ``centre`` at half its height."""
+        return cls(CYLINDER, centre, (radius, 0.5 * height, 0.0))
+
+    @classmethod
+    def box(cls, centre: Vector, edges: Vector) -> Obstacle:
+        """A box along the axes of NED."""
+        return cls(BOX, centre, (0.5 * edges[0], 0.5 * edges[1], 0.5 * edges[2]))
+
+
+def obstacle_entities(obstacles: Sequence[Obstacle], distances: Distances) -> NDArray[np.void]:
+    """(m,) ENTITY of obstacles."""
+    out = np.zeros(len(obstacles), ENTITY)
+    for record, obstacle in zip(out, obstacles, strict=True):
+        record["kind"], record["position"], record["size"] = obstacle.kind, obstacle.centre, obstacle.size
+        record["minimum"], record["threshold"] = distances.obstacle_minimum, distances.obstacle_threshold
+    return out
+
+
+class Neighbourhood:
+    """The latest word of every vehicle that one has to avoid, and the obstacles.
+
+    Args:
+        avoids: names of the vehicles to avoid: this vehicle's edges of the connectivity graph.
+        obstacles: things that stand still.
+        settings: of the controller.
+
+    Attributes:
+        garbled: words that held what is no number, and were not taken in.
+        silent: names of vehicles that are no longer avoided: at the last call of ``entities`` their word was
+            older than max_age.
+    """
+
+    def __init__(
+        self, avoids: Iterable[str], obstacles: Sequence[Obstacle], settings: ControllerSettings
+    ) -> None:
+        self.avoids = frozenset(avoids)
+        self.silent: tuple[str, ...] = ()
+        self.garbled = 0
+        self._settings = settings
+        self._latest: dict[str, Broadcast] = {}
+        self._heard: dict[str, tuple[int, int]] = {}  # time of the first word, number of words
+        # What a vehicle can do is a bound, no deviation: times the spread, the bound itself comes out.
+        self._unheard_acceleration = settings.agility() / max(settings.distances.spread, 1.0)
+        self._records = np.zeros(len(self.avoids) + len(obstacles), ENTITY)
+        self._obstacles = len(obstacles)
+        if obstacles:
+            self._records[: len(obstacles)] = obstacle_entities(obstacles, settings.distances)
+
+    @property
+    def capacity(self) -> int:
+        """Most entities there can be."""
+        return len(self._records)
+
+    def hear(self, broadcasts: Iterable[Broadcast]) -> None:
+        """Take in what arrived; of each vehicle the newest sound word counts, in whatever order it comes."""
+        for word in broadcasts:
+            numbers = (
+                *word.position, *word.velocity, *word.position_deviation, *word.velocity_deviation
+            )  # fmt: skip
+            if not all(map(math.isfinite, numbers)):
+                self.garbled += 1
+                continue
+            known = self._latest.get(word.name)
+            if word.name in self.avoids and (known is None or word.time > known.time):
+                self._latest[word.name] = word
+                first, count = self._heard.get(word.name, (word.time, 0))
+                self._heard[word.name] = first, count + 1
+
+    def _silence(self, name: str, age: float) -> float:
+        """s until the next word: the mean interval so far, as where each word is lost or not by chance."""
+        first, count = self._heard[name]
+        return (self._latest[name].time - first) * 1e-6 / (count - 1) if count > 1 else age
+
+    def entities(self, now: int) -> NDArray[np.void]:
+        """(m,) ENTITY at ``now`` (us): obstacles, then vehicles by name.
+
+        The delay of eq. 13 is the age by the sender's time stamp; clocks are taken as synchronised.  A
+        velocity below the threshold counts as none (section 4.4).
+        """
+        settings = self._settings
+        i = self._obstacles
+        silent = []
+        for name in sorted(self._latest):
+            word = self._latest[name]
+            age = (now - word.time) * 1e-6
+            if age > settings.max_age:
+                silent.append(name)
+                continue
+            vx, vy, vz = word.velocity
+            moving = vx * vx + vy * vy + vz * vz >= settings.speed_threshold**2
+            px, py, pz = word.position_deviation
+            sx, sy, sz = word.velocity_deviation
+            # One assignment of a whole record: field by field takes ten times as long.
+            self._records[i] = (
+                VEHICLE,
+                word.position,
+                word.velocity if moving else (0.0, 0.0, 0.0),
+                (0.0, 0.0, 0.0),
+                max(age, 0.0),
+                (px * px, py * py, pz * pz),
+                (sx * sx, sy * sy, sz * sz),
+                self._unheard_acceleration,
+                self._silence(name, age),
+                settings.distances.minimum,
+                settings.distances.threshold,
+            )
+            i += 1
+        self.silent = tuple(silent)
+        return self._records[:i]
+
+
+def full_graph(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Everyone avoids everyone: avoidance is reciprocal."""
+    return {name: tuple(other for other in names if other != name) for name in names}
+
+
+def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Each vehicle avoids those of higher priority only (section 4.7); the others avoid one another as well.
+
+    Args:
+        names: all vehicles.
+        priority: names in falling priority; who is not among them comes last, all alike.
+
+    Raises:
+        UserError: for a name that is unknown or given twice.
+    """
+    for name in priority:
+        if name not in names:
+            raise UserError(
+                f"priority: there is no vehicle {name!r}; the vehicles are {', '.join(sorted(names))}"
+            )
+        if list(priority).count(name) > 1:
+            raise UserError(f"priority: {name!r} is given more than once")
+    rank = {name: priority.index(name) if name in priority else len(priority) for name in names}
+    graph: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        ranked = rank[name] < len(priority)
+        graph[name] = tuple(
+            other
+            for other in names
+            if other != name and (rank[other] < rank[name] or (not ranked and rank[other] == rank[name]))
+        )
+    return graph
+
+
+def check_graph(graph: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
+    """Refuse a connectivity graph that names vehicles there are not.
+
+    Raises:
+        UserError: with the first name that is unknown.
+    """
+    for name, avoided in graph.items():
+        for other in (name, *avoided):
+            if other not in names:
+                raise UserError(
+                    f"avoids: there is no vehicle {other!r}; the vehicles are {', '.join(sorted(names))}"
+                )

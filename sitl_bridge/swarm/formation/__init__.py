@@ -1,0 +1,1 @@
+"""Formations: patterns, slot assignment, neighbour graphs and what each vehicle flies to every tick."""

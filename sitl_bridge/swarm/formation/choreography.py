@@ -1,0 +1,279 @@
+"""The plan of a formation: a path for its centre, and moves from pattern to pattern, checked ahead.
+
+A move takes every vehicle on a straight way to its new slot, all in step, so that how close they come is
+known in closed form.  It is told before its start, and everybody who knows its number flies it on one clock.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.swarm.formation.assignment import assign_wide, closest_approach
+from sitl_bridge.swarm.formation.patterns import check_separation, closest_pair
+from sitl_bridge.swarm.formation.trajectory import (
+    ROW_PERIOD,
+    Limits,
+    Moment,
+    Trajectory,
+    UnsafeShowError,
+    minimum_jerk,
+    move_time,
+    single_violations,
+)
+
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+BLOCK = 300_000
+"""Rows of all vehicles that are checked at once: a quarter of an hour of thirty vehicles, some 100 MB."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """From slots to slots, in step.
+
+    Attributes:
+        name: of the pattern it leads to.
+        start, duration: us since the formation's start.
+        begin, end: (n, 3) m, formation frame; vehicles that take no part stay.
+    """
+
+    name: str
+    start: int
+    duration: int
+    begin: Array
+    end: Array
+
+    @property
+    def over(self) -> int:
+        """Us at which everybody is there."""
+        return self.start + self.duration
+
+    def at(self, time: int) -> tuple[Array, Array, Array]:
+        """Offsets (n, 3) at a time in us, and their first and second derivative."""
+        offsets, rate, bend = self.rows(np.array([time]))
+        return offsets, rate, bend
+
+    def rows(self, time: Index) -> tuple[Array, Array, Array]:
+        """Offsets (k n, 3) at times (k,) in us, time by time, and their first and second derivative."""
+        span = max(self.duration, 1) * 1e-6
+        parts = minimum_jerk(np.asarray((time - self.start) * 1e-6 / span, dtype=np.float64))
+        way, rate, bend = (part[:, None, None] for part in parts)
+        change = self.end - self.begin
+        return (
+            (self.begin + way * change).reshape(-1, 3),
+            (rate / span * change).reshape(-1, 3),
+            (bend / span**2 * change).reshape(-1, 3),
+        )
+
+
+@dataclass
+class Choreography:
+    """The moves of a formation, in order.
+
+    Args:
+        start: (n, 3) m, where the vehicles are relative to the centre before the first move.
+        limits: that moves keep to; their speed and acceleration are those of a move, not of the centre.
+
+    Attributes:
+        moves: by epoch; the first is no move, just where they start.
+    """
+
+    start: Array
+    limits: Limits = field(default_factory=Limits)
+    moves: list[Move] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_separation(self.start, self.limits.separation, "start")
+        self.moves = [Move("start", 0, 0, self.start, self.start)]
+
+    @property
+    def count(self) -> int:
+        """Vehicles."""
+        return len(self.start)
+
+    def add(
+        self,
+        name: str,
+        slots: Array,
+        time: int,
+        *,
+        duration: int | None = None,
+        members: Mask | None = None,
+        leader: int | None = 0,
+    ) -> Move:
+        """Add a move to new slots, after those that are planned.
+
+        The leader keeps the slot it has in the pattern, the first, where the others can get past it; else all
+        slots are for choice.
+
+        Args:
+            name: of the pattern.
+            slots: (m, 3) m, formation frame, one for each member.
+            time: us since the formation's start at which it is to begin; later where another is not over.
+            duration: us; None takes the shortest that the limits allow.
+            members: (n,) who takes part; all by default.
+            leader: who takes the first slot.
+
+        Raises:
+            UserError: where the slots are too close, or the vehicles would come too close on the way.
+        """
+        members = np.ones(self.count, np.bool_) if members is None else members
+        who = np.flatnonzero(members)
+        if len(slots) != len(who):
+            raise UserError(f"{name}: {len(slots)} slots for {len(who)} vehicles")
+        check_separation(slots, self.limits.separation, name)
+        begin = self.moves[-1].end
+        end = begin.copy()
+        end[who] = slots[self._choose(name, begin[who], slots, who, leader)]
+        farthest = float(np.linalg.norm(end - begin, axis=1).max())
+        shortest = math.ceil(1e6 * move_time(farthest, self.limits.speed, self.limits.acceleration))
+        if duration is not None and duration < shortest:
+            raise UserError(
+                f"{name}: {duration * 1e-6:g} s are too short for a way of {farthest:.1f} m at "
+                f"{self.limits.speed:g} m/s and {self.limits.acceleration:g} m/s^2; "
+                f"it takes {shortest * 1e-6:.1f} s"
+            )
+        move = Move(
+            name, max(time, self.moves[-1].over), shortest if duration is None else duration, begin, end
+        )
+        self.moves.append(move)
+        return move
+
+    def up_to(self, time: int) -> Choreography:
+        """A copy without the moves that have not begun by ``time`` us."""
+        kept = copy(self)
+        kept.moves = [move for k, move in enumerate(self.moves) if k == 0 or move.start < time]
+        return kept
+
+    def _choose(self, name: str, begin: Array, slots: Array, who: Index, leader: int | None) -> Index:
+        """Slots (m,) of the members, none of whom come too close on the way."""
+        wanted = self.limits.separation
+        tried = []
+        rows = np.flatnonzero(who == leader) if leader is not None else np.zeros(0, np.int64)
+        if len(rows):
+            fixed = {int(rows[0]): 0}
+            # Not just past the limit, but as far as free choice would keep them.
+            clearance = max(wanted, min(closest_pair(begin)[0], closest_pair(slots)[0]) / math.sqrt(2.0))
+            tried.append(assign_wide(begin, slots, fixed=fixed, clearance=clearance))
+        for attempt in range(2):
+            choice = tried[attempt] if attempt < len(tried) else assign_wide(begin, slots)
+            distance, part, i, j = closest_approach(begin, slots[choice])
+            if distance >= wanted:
+                return choice
+        raise UserError(
+            f"{name}: on the way to it vehicles {who[i]} and {who[j]} would come within {distance:.2f} m "
+            f"after {part:.0%} of the way; {wanted:g} m is the least allowed: widen the patterns"
+        )
+
+    def offsets(self, known: Index, time: int) -> tuple[Array, Array, Array]:
+        """Offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
+
+        Args:
+            known: (n,) the newest move that each knows of.
+            time: us.
+        """
+        epochs = np.minimum(known, self.epoch_at(time))
+        result = np.zeros((3, self.count, 3))
+        for epoch in np.unique(epochs).tolist():
+            rows = epochs == epoch
+            result[:, rows] = np.stack(self.moves[epoch].at(time))[:, rows]
+        return result[0], result[1], result[2]
+
+    def epoch_at(self, time: int) -> int:
+        """The newest move that has begun by ``time`` us."""
+        return max(k for k, move in enumerate(self.moves) if k == 0 or move.start <= time)
+
+    def planned(self, path: Trajectory, heading: float | None, times: Array) -> Moment:
+        """Where all vehicles are to be.
+
+        Args:
+            path: of the centre.
+            heading: rad of the formation's frame; None turns it with the path's yaw.
+            times: (k,) s since the start.
+
+        Returns:
+            position, velocity, acceleration (k, n, 3), yaw and yaw rate (k, n).
+        """
+        centre = path.at(times)
+        shape = (len(times), self.count)
+        frame = centre.yaw if heading is None else np.full(len(times), heading)
+        rate = centre.yaw_rate if heading is None else np.zeros(len(times))
+        now = np.rint(times * 1e6).astype(np.int64)
+        newest = np.searchsorted([move.start for move in self.moves[1:]], now, side="right")
+        fields = np.zeros((3, *shape, 3))
+        for epoch in np.unique(newest).tolist():
+            rows = newest == epoch
+            offsets = self.moves[epoch].rows(now[rows])
+            turned = in_world(offsets, np.repeat(frame[rows], self.count), np.repeat(rate[rows], self.count))
+            fields[:, rows] = np.stack(turned).reshape(3, -1, self.count, 3)
+        return Moment(
+            centre.position[:, None] + fields[0],
+            centre.velocity[:, None] + fields[1],
+            centre.acceleration[:, None] + fields[2],
+            np.broadcast_to(centre.yaw[:, None], shape),
+            np.broadcast_to(centre.yaw_rate[:, None], shape),
+        )
+
+    def check(self, path: Trajectory, heading: float | None, limits: Limits, until: float) -> None:
+        """Refuse a plan that breaks the limits of the show as a whole, up to ``until`` s.
+
+        Separation follows from the moves alone, whatever the centre does, and ``add`` has seen to it.
+
+        Raises:
+            UnsafeShowError: with vehicle, time and figure of each breach.
+        """
+        times = np.arange(0.0, until, ROW_PERIOD)
+        block = max(1, BLOCK // self.count)
+        for first in range(0, len(times), block):
+            part = times[first : first + block]
+            plan = self.planned(path, heading, part)
+            found = single_violations(part, plan.position, plan.velocity, plan.acceleration, limits)
+            if found:
+                raise UnsafeShowError(found)
+
+    def trajectories(self, path: Trajectory, heading: float | None, until: float) -> list[Trajectory]:
+        """The plan of every vehicle up to ``until`` s, in rows of 0.1 s, as CSV files take it."""
+        times = np.arange(0.0, until + 0.5 * ROW_PERIOD, ROW_PERIOD)
+        plan = self.planned(path, heading, times)
+        return [
+            Trajectory(
+                times, plan.position[:, i], plan.velocity[:, i], plan.acceleration[:, i], plan.yaw[:, i]
+            )
+            for i in range(self.count)
+        ]
+
+
+def in_world(
+    offsets: tuple[Array, Array, Array], heading: Array, turn_rate: Array
+) -> tuple[Array, Array, Array]:
+    """Offsets of a frame that turns, in NED, and their derivatives as seen from the ground.
+
+    With R the rotation by the heading and w the turn about down: d/dt(R f) = R f' + w x R f, and
+    d2/dt2(R f) = R f'' + 2 w x R f' + w x (w x R f), for a steady turn.
+
+    Args:
+        offsets: (n, 3) f, f', f''.
+        heading, turn_rate: (n,) rad, rad/s.
+    """
+    c, s = np.cos(heading), np.sin(heading)
+    place, rate, bend = (np.empty_like(part) for part in offsets)
+    for turned, part in zip((place, rate, bend), offsets, strict=True):
+        turned[:, 0] = c * part[:, 0] - s * part[:, 1]
+        turned[:, 1] = s * part[:, 0] + c * part[:, 1]
+        turned[:, 2] = part[:, 2]
+    w = turn_rate
+    bend[:, 0] -= w * (2.0 * rate[:, 1] + w * place[:, 0])
+    bend[:, 1] += w * (2.0 * rate[:, 0] - w * place[:, 1])
+    rate[:, 0] -= w * place[:, 1]
+    rate[:, 1] += w * place[:, 0]
+    return place, rate, bend

@@ -1,0 +1,516 @@
+"""A formation in flight: every tick, what each vehicle heard, who leads, and what each is told.
+
+Every vehicle decides by what it knows itself: its own state, the plan it was given, and the beacons it heard.
+Only a gone vehicle is known to all at once, as the neighbours' radios would tell them.  Time is the flock's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.swarm.formation.assignment import assign, closest_approach
+from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, way_back
+from sitl_bridge.swarm.formation.patterns import pattern, rotation
+from sitl_bridge.swarm.formation.roles import Follower, Leader, Links, Own, View, carried, reference
+from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.neighbour_graph import BEACON, REFERENCE, Radio, Topology
+
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+LeaderLoss: TypeAlias = Literal["next", "hold", "return"]
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How the vehicles of a formation behave.
+
+    Attributes:
+        beacon_period: us between two beacons of a vehicle.
+        notice: us between telling of a start or a move and its begin: long enough for several beacons over
+            all links, so that lost ones do not matter.
+        leader_loss: ``next``: the next in line leads on; ``hold``: all come to rest in their slots;
+            ``return``: and then fly to where they started.
+        timeout: us without word of the leader after which it counts as lost.
+        stagger: us by which each further vehicle in line waits longer.
+        line: of succession; empty is by number.
+        braking: m/s^2 with which a formation without a leader comes to rest.
+    """
+
+    beacon_period: int = 50_000
+    notice: int = 1_500_000
+    leader_loss: LeaderLoss = "next"
+    timeout: int = 1_000_000
+    stagger: int = 300_000
+    line: tuple[int, ...] = ()
+    braking: float = 2.0
+
+    @property
+    def coast(self) -> float:
+        """s without word of the leader for which the centre is taken to fly on."""
+        wait = 3 * self.stagger if self.leader_loss == "next" else 0
+        return (self.timeout + wait) * 1e-6
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: us, who (-1 for all), and what."""
+
+    time: int
+    vehicle: int
+    text: str
+
+
+class Formation:
+    """Steers n vehicles; vehicle 0 leads at first.
+
+    Args:
+        choreography: where they start and the moves planned so far.
+        leader: guides the centre, whoever leads.
+        follower: steers those that do not lead.
+        topology: who hears whom.
+        radio: that carries the beacons.
+        conduct: the rest.
+
+    Attributes:
+        events: what happened, in order.
+        started_at: us of the start, 0 before it is set.
+    """
+
+    def __init__(
+        self,
+        choreography: Choreography,
+        leader: Leader,
+        follower: Follower,
+        *,
+        topology: Topology | None = None,
+        radio: Radio | None = None,
+        conduct: Conduct | None = None,
+    ) -> None:
+        count = choreography.count
+        self.choreography, self.leader, self.follower = choreography, leader, follower
+        self.topology = topology or Topology()
+        self.radio = radio or Radio(count, seed=0)
+        self.conduct = conduct or Conduct()
+        self.events: list[Event] = []
+        self.started_at = 0
+        self.present = np.ones(count, dtype=np.bool_)
+        self._place = _places(self.conduct.line, count)
+        # --- what each vehicle believes
+        self._claim = np.full(count, count - 1 - self._place[0], dtype=np.int64)
+        self._leader = np.zeros(count, dtype=np.int64)
+        self._epoch = np.full(count, len(choreography.moves) - 1, dtype=np.int64)
+        self._start = np.zeros(count, dtype=np.int64)
+        self._centre = np.zeros(count, REFERENCE)
+        # --- ways of their own
+        self._home: Array = np.full((count, 3), np.nan)
+        self._home_yaw: Array = np.full(count, np.nan)
+        self._leaving: dict[int, Legs] = {}
+        self._lost_way: set[int] = set()
+        self._returning: dict[int, Legs] = {}
+        self._rejoining: dict[int, Legs] = {}
+        self._connected: tuple[object, ...] = ()
+        self._next_beacon = 0
+        self._time = 0
+        self._alive = np.ones(count, dtype=np.bool_)
+
+    # ---------------------------------------------------------------- orders from outside
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Who takes itself for the leader; one, but for the moments of a change."""
+        rows = (self._leader == np.arange(len(self._leader))) & self.present & self._alive
+        return tuple(int(i) for i in np.flatnonzero(rows))
+
+    @property
+    def elapsed(self) -> float:
+        """s since the start, at the last tick; 0 before."""
+        return (self._time - self.started_at) * 1e-6 if self.started_at else 0.0
+
+    @property
+    def members(self) -> Mask:
+        """(n,) who flies in the formation now."""
+        return self.present & self._alive
+
+    def start(self) -> int:
+        """Start together, ``notice`` from now; returns that moment in us.
+
+        Raises:
+            UserError: when it has been started.
+        """
+        if self.started_at:
+            raise UserError("the formation has been started")
+        self.started_at = self._time + self.conduct.notice
+        for i in self.leaders:
+            self._start[i] = self.started_at
+        self._note(-1, f"start at {self.started_at * 1e-6:.2f} s")
+        return self.started_at
+
+    def change(
+        self, name: str, slots: Array | None = None, *, spacing: float = 4.0, after: float = 0.0
+    ) -> Move:
+        """Take another pattern in flight, with those that are there now.
+
+        Args:
+            name: of the pattern.
+            slots: (m, 3) m for the m members, the leader's first; None takes the named pattern.
+            spacing: m, for a named pattern.
+            after: s from now, at least ``notice``.
+
+        Raises:
+            UserError: where the pattern does not suit, or nobody leads.
+        """
+        leaders = self.leaders
+        if not (leaders and self.started_at):
+            raise UserError("nobody leads the formation now, so it cannot change its pattern")
+        members = self.members
+        if slots is None:
+            slots = pattern(name, int(members.sum()), spacing)
+        at = self._time - self.started_at + max(round(1e6 * after), self.conduct.notice)
+        move = self.choreography.add(name, slots, at, members=members, leader=leaders[0])
+        for i in leaders:
+            self._epoch[i] = len(self.choreography.moves) - 1
+        self._note(leaders[0], f"{name} from {(self.started_at + move.start) * 1e-6:.2f} s on")
+        return move
+
+    def redirect(
+        self,
+        name: str,
+        slots: Callable[[Choreography, Mask, int], Array],
+        check: Callable[[Choreography], None] = lambda _plan: None,
+    ) -> Move:
+        """Take other slots as soon as can be, in the place of moves that have not begun.
+
+        Args:
+            name: of what they form.
+            slots: gives (m, 3) m for the m members, the leader's first, from the plan without those moves,
+                the members (n,) and the leader's number.
+            check: of the new plan, before it is flown.
+
+        Raises:
+            UserError: where the slots do not suit, or nobody leads; and what the arguments raise.  The old
+                plan is flown on then.
+        """
+        leaders = self.leaders
+        if not (leaders and self.started_at):
+            raise UserError("nobody leads the formation now, so it cannot take other slots")
+        at = self._time - self.started_at + self.conduct.notice
+        trial, members = self.choreography.up_to(at), self.members
+        kept = len(trial.moves)
+        move = trial.add(name, slots(trial, members, leaders[0]), at, members=members, leader=leaders[0])
+        check(trial)
+        self.choreography.moves[:] = trial.moves
+        np.minimum(self._epoch, kept - 1, out=self._epoch)
+        for i in leaders:
+            self._epoch[i] = kept
+        self._note(leaders[0], f"{name} from {(self.started_at + move.start) * 1e-6:.2f} s on")
+        return move
+
+    def abort(self, vehicle: int, action: Action = "land") -> None:
+        """Take a vehicle out of the formation for good; see ``leave``.
+
+        Raises:
+            UserError: for a vehicle that there is not, or that has left.
+        """
+        if not 0 <= vehicle < len(self.present):
+            raise UserError(f"there is no vehicle {vehicle}; they are 0 to {len(self.present) - 1}")
+        if not self.present[vehicle]:
+            raise UserError(f"vehicle {vehicle} has left the formation already")
+        if np.isnan(self._home_yaw[vehicle]):
+            raise UserError(f"vehicle {vehicle} has not been seen yet, so it cannot leave the formation")
+        self.present[vehicle] = False
+        self._leaving[vehicle] = leave(
+            action, self._time, self._states.position[vehicle], self._states.velocity[vehicle],
+            self._home[vehicle], speed=self.choreography.limits.speed, braking=self.conduct.braking,
+        )  # fmt: skip
+        self._note(vehicle, f"aborts: {action}")
+
+    def _note(self, vehicle: int, text: str) -> None:
+        self.events.append(Event(self._time, vehicle, text))
+
+    # ---------------------------------------------------------------- the tick
+
+    def tick(self, states: States) -> Setpoints:
+        """What every vehicle is told at the moment of ``states``; nan for those that are gone."""
+        new = states.alive & np.isnan(self._home_yaw)
+        self._home[new], self._home_yaw[new] = states.position[new], states.yaw[new]
+        self._states, self._time = states, states.time
+        self._notice_gone(states)
+        on_air = self.members
+        self._connect(on_air)
+        self._listen(self.radio.receive(states.time, on_air))
+        self._succeed(on_air)
+        told = self._waiting(states)
+        offsets = self._offsets()
+        self._lead(states, offsets, told)
+        self._follow(states, offsets, told)
+        for ways in (self._returning, self._leaving):
+            for vehicle, legs in ways.items():
+                _put(told, vehicle, legs.at(states.time))
+        told.put(~states.alive, Setpoints.none(int((~states.alive).sum())))
+        self._send(states, on_air)
+        return told
+
+    def _waiting(self, states: States) -> Setpoints:
+        """Everybody where it started."""
+        zero = np.zeros_like(states.position)
+        return Setpoints(self._home.copy(), zero, zero.copy(), self._home_yaw.copy())
+
+    def _notice_gone(self, states: States) -> None:
+        for i in np.flatnonzero(states.alive != self._alive).tolist():
+            if not states.alive[i]:
+                self._note(i, "is gone")
+                continue
+            # It has missed what happened meanwhile: it stays where it is and listens.
+            self._note(i, "is back")
+            self._claim[i], self._leader[i] = -1, -1
+            frame = rotation(float(self._centre["heading"][i]))
+            offset = frame @ self.choreography.offsets(self._epoch, self._time - int(self._start[i]))[0][i]
+            self._centre[i] = reference(
+                states.time, states.position[i] - offset, np.zeros(3), np.zeros(3),
+                float(self._centre["heading"][i]), 0.0,
+            )  # fmt: skip
+            self._lost_way.add(i)
+        self._alive = states.alive.copy()
+
+    def _connect(self, on_air: Mask) -> None:
+        """The graph of now, where it is not that of the last tick."""
+        epoch = self.choreography.epoch_at(self._time - self.started_at) if self.started_at else 0
+        state = (self.leaders, epoch, on_air.tobytes())
+        if state != self._connected:
+            self._connected = state
+            offsets = self.choreography.moves[epoch].end
+            self.radio.connect(
+                self.topology.edges(offsets, on_air, self.leaders or (int(np.argmin(self._place)),))
+            )
+
+    def _listen(self, fresh: Mask) -> None:
+        """Believe the highest claim, and of it the newest word."""
+        links = np.flatnonzero(fresh)
+        if not len(links):
+            return
+        heard, receiver = self.radio.heard[links], self.radio.edges[links, 1]
+        np.maximum.at(self._epoch, receiver, heard["epoch"])
+        np.maximum.at(self._start, receiver, heard["start"])
+        stamp = heard["reference"]["stamp"]
+        order = np.lexsort((stamp, heard["claim"], receiver))
+        last = order[np.concatenate([np.diff(receiver[order]) != 0, [True]])]
+        who, claim = receiver[last], heard["claim"][last]
+        newer = (stamp[last] > self._centre["stamp"][who]) & (self._leader[who] != who)
+        better = ((claim > self._claim[who]) | ((claim == self._claim[who]) & newer)) & (stamp[last] > 0)
+        for i in who[better & (self._leader[who] == who)].tolist():
+            self._note(i, "leads no more")
+        who, last = who[better], last[better]
+        self._claim[who], self._leader[who] = heard["claim"][last], heard["leader"][last]
+        self._centre[who] = heard["reference"][last]
+        for i in self._lost_way.intersection(who.tolist()):
+            self._rejoin(i)
+
+    def _succeed(self, on_air: Mask) -> None:
+        """Whoever has not heard of the leader for too long, acts by the policy."""
+        followers = on_air & (self._leader != np.arange(len(on_air))) & (self._start > 0)
+        followers &= self._centre["stamp"] > 0
+        silence = self._time - self._centre["stamp"]
+        if not (followers & (silence > self.conduct.timeout)).any():
+            return
+        if self.conduct.leader_loss == "next":
+            known = np.maximum(self._leader, 0)
+            rank = self._place - ((self._place[known] < self._place) & (self._leader >= 0))
+            heirs = np.flatnonzero(followers & (silence > self.conduct.timeout + self.conduct.stagger * rank))
+            for i in heirs.tolist():
+                count = len(on_air)
+                self._claim[i] = (self._claim[i] // count + 1) * count + count - 1 - self._place[i]
+                self._leader[i] = i
+                self._note(i, "leads now")
+        elif self.conduct.leader_loss == "return" and not self._returning:
+            self._return(followers)
+
+    def _return(self, followers: Mask) -> None:
+        """Everybody's way to the places of the start, by the plan that all have in common."""
+        who = np.flatnonzero(followers)
+        places = self._home[~np.isnan(self._home_yaw)]
+        rest = carried(self._centre[who[:1]], self._time + 10**9, self.conduct.coast, self.conduct.braking)
+        speed = float(np.linalg.norm(self._centre["velocity"][who[0]]))
+        begin_at = self._time + round(1e6 * (speed / self.conduct.braking + 1.0))
+        heading = np.full(len(self.present), float(rest["heading"][0]))
+        offsets = self.choreography.offsets(self._epoch, begin_at - int(self._start[who[0]]))
+        begin = rest["position"] + in_world(offsets, heading, np.zeros(len(heading)))[0][who]
+        choice = assign(begin, places)
+        distance, _, i, j = closest_approach(begin, places[choice])
+        if distance < self.choreography.limits.separation:
+            self._note(-1, f"holds: on the way back {who[i]} and {who[j]} would come within {distance:.2f} m")
+            return
+        limits = self.choreography.limits
+        farthest = float(np.linalg.norm(begin - places[choice], axis=1).max())
+        duration = Legs.within(
+            0, np.array([[0.0, 0, 0], [farthest, 0, 0]]), (limits.speed,), limits.acceleration
+        )
+        for row, vehicle in enumerate(who.tolist()):
+            ends = np.stack([begin[row], places[choice[row]]])
+            self._returning[vehicle] = Legs(begin_at, ends, duration.durations)
+        self._note(-1, "the leader is lost: all return")
+
+    def _rejoin(self, vehicle: int) -> None:
+        """Plan the way of a vehicle that is back to its slot, past those of the others."""
+        self._lost_way.discard(vehicle)
+        centre = carried(self._centre[[vehicle]], self._time, self.conduct.coast, self.conduct.braking)
+        slots = self.choreography.offsets(self._epoch, self._time - int(self._start[vehicle]))[0]
+        apart = self._states.position[vehicle] - centre["position"][0]
+        place = rotation(float(centre["heading"][0])).T @ apart
+        others = self.members.copy()
+        others[vehicle] = False
+        way = way_back(place, slots[vehicle], slots[others], self.choreography.limits.separation)
+        if way is None:
+            self.abort(vehicle, "hold")
+            self._note(vehicle, "finds no way back to its slot")
+            return
+        limits = self.choreography.limits
+        legs = Legs.within(self._time, way, (limits.speed,) * (len(way) - 1), limits.acceleration)
+        self._rejoining[vehicle] = legs
+        self._note(vehicle, f"is back in its slot at {legs.over * 1e-6:.1f} s")
+
+    # ---------------------------------------------------------------- slots
+
+    def _offsets(self) -> tuple[Array, Array, Array]:
+        """Offsets (n, 3) and derivatives in the formation's frame, with ways back."""
+        time = self._time - self.started_at if self.started_at else 0
+        offsets = self.choreography.offsets(self._epoch, time)
+        for vehicle, legs in list(self._rejoining.items()):
+            if self._time >= legs.over:
+                del self._rejoining[vehicle]
+                continue
+            for part, value in zip(offsets, legs.at(self._time), strict=True):
+                part[vehicle] = value
+        return offsets
+
+    def _lead(self, states: States, offsets: tuple[Array, Array, Array], told: Setpoints) -> None:
+        """What those that lead tell themselves and the others."""
+        for i in self.leaders:
+            row = np.array([i])
+            part = (offsets[0][row], offsets[1][row], offsets[2][row])
+            own = self._own(states, i, part, self._centre[row])
+            guided = self.leader.guide(own)
+            turned = in_world(part, guided["heading"][None], guided["turn_rate"][None])
+            now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
+            self._centre[i] = self.leader.announce(now, guided)
+            if not self.leader.steers:
+                told.put(row, Setpoints.none(1))
+            elif self._start[i]:
+                way = (guided["position"], guided["velocity"], guided["acceleration"])
+                _put(told, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
+                told.yaw[i] = self.leader.yaw(own)
+
+    def _own(
+        self, states: States, i: int, offset: tuple[Array, Array, Array], centre: NDArray[np.void]
+    ) -> Own:
+        """What vehicle ``i`` knows of itself, by the heading it believed in so far."""
+        place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
+        since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
+        return Own(
+            since * 1e-6, self._time, states.position[i], states.velocity[i], float(states.yaw[i]),
+            place[0], rate[0],
+        )  # fmt: skip
+
+    def _follow(self, states: States, offsets: tuple[Array, Array, Array], told: Setpoints) -> None:
+        """What the others are told: by their law while they hear of the leader, else to come to rest."""
+        rows = self.members & (self._leader != np.arange(len(self.present))) & (self._start > 0)
+        who = np.flatnonzero(rows & (self._centre["stamp"] > 0))
+        if not len(who):
+            return
+        view = self._view(states, offsets, who)
+        told.put(who, self.follower.steer(view))
+        silent = view.age > self.conduct.coast
+        if silent.any():
+            rest = Setpoints(
+                view.slot.position[silent], view.slot.velocity[silent],
+                view.slot.acceleration[silent], view.slot.yaw[silent],
+            )  # fmt: skip
+            told.put(who[silent], rest)
+
+    def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> View:
+        centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        world = in_world(offsets, centre["heading"], centre["turn_rate"])
+        age = (self._time - self._centre["stamp"]) * 1e-6
+        return View(
+            (self._time - self.started_at) * 1e-6, who, states.position[who], states.velocity[who],
+            states.yaw[who], centre[who], age[who], world[0][who], world[1][who], world[2][who],
+            lambda: self._links(offsets, centre, who),
+        )  # fmt: skip
+
+    def _links(self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index) -> Links:
+        """What was heard over each link that is not silent, by the hearer's own idea of the heading."""
+        row = np.full(len(self.present), -1, dtype=np.int64)
+        row[who] = np.arange(len(who))
+        edges, heard = self.radio.edges, self.radio.heard
+        age = self._time - heard["stamp"]
+        use = (heard["stamp"] > 0) & (age <= self.conduct.timeout) & (row[edges[:, 1]] >= 0)
+        sender, receiver, heard, age = edges[use, 0], edges[use, 1], heard[use], age[use] * 1e-6
+        slots = (offsets[0][sender], offsets[1][sender], offsets[2][sender])
+        place, rate, _ = in_world(slots, centre["heading"][receiver], centre["turn_rate"][receiver])
+        return Links(
+            row[receiver], sender, heard["position"] + age[:, None] * heard["velocity"], heard["velocity"],
+            place, rate, age,
+        )  # fmt: skip
+
+    def _send(self, states: States, on_air: Mask) -> None:
+        if states.time < self._next_beacon:
+            return
+        self._next_beacon = states.time + self.conduct.beacon_period
+        beacons = np.zeros(len(on_air), BEACON)
+        beacons["stamp"] = states.time
+        beacons["position"], beacons["velocity"] = states.position, states.velocity
+        beacons["claim"], beacons["leader"] = self._claim, self._leader
+        beacons["epoch"], beacons["start"] = self._epoch, self._start
+        beacons["reference"] = self._centre
+        self.radio.send(states.time, beacons, on_air)
+
+    # ---------------------------------------------------------------- how well
+
+    def slots(self, states: States) -> Array:
+        """Where each (n, 3) m NED has its slot, as the leader's own place has it.
+
+        With nobody leading, about the centre that each last heard of.
+        """
+        leaders = self.leaders
+        time = self._time - self.started_at if self.started_at else 0
+        offsets = self.choreography.offsets(self._epoch, time)
+        centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        place = in_world(offsets, centre["heading"], centre["turn_rate"])[0]
+        if leaders:
+            first = leaders[0]
+            heading = np.full(len(place), float(centre["heading"][first]))
+            place = in_world(offsets, heading, np.zeros(len(place)))[0]
+            middle = np.broadcast_to(states.position[first] - place[first], place.shape)
+        else:
+            middle = centre["position"]
+        slots: Array = middle + place
+        return slots
+
+    def slot_errors(self, states: States) -> Array:
+        """Distance (n,) in m of each from its slot; nan for who is gone, has left, or is on its way back."""
+        error = np.linalg.norm(states.position - self.slots(states), axis=1)
+        counts = self.members & (self.started_at > 0)
+        counts[[*self._rejoining, *self._lost_way]] = False
+        return np.where(counts, error, np.nan)
+
+
+def _places(line: tuple[int, ...], count: int) -> Index:
+    """Place (n,) of each vehicle in the line of succession; those it leaves out come behind, by number."""
+    if len(set(line)) < len(line) or any(not 0 <= i < count for i in line):
+        raise UserError(f"the line of succession {list(line)} must name vehicles 0 to {count - 1}, each once")
+    order = [*line, *(i for i in range(count) if i not in set(line))]
+    place = np.empty(count, dtype=np.int64)
+    place[order] = np.arange(count)
+    return place
+
+
+def _put(told: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
+    told.position[vehicle], told.velocity[vehicle], told.acceleration[vehicle] = way

@@ -1,0 +1,471 @@
+"""The ``formation:`` section of a scenario file, and what is built of it.
+
+Positions are m NED from the common origin, angles deg, times s since the formation's start.  Vehicles, world
+and what flies them are other sections' matter; here is what any flock needs to fly the formation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sitl_bridge.errors import FieldError, UserError, about, within
+from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT, load_plan
+from sitl_bridge.files.yaml_file import placed, read, validate
+from sitl_bridge.quantities import Degrees, Positive, Seconds, Seed
+from sitl_bridge.swarm.formation.choreography import Choreography
+from sitl_bridge.swarm.formation.formation import Conduct, Formation, LeaderLoss
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.patterns import load_offsets, pattern, rotation
+from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, read_csv, still, through
+from sitl_bridge.swarm.neighbour_graph import Kind, Radio, Topology, hops
+from sitl_bridge.swarm.point_mass import PointMass
+from sitl_bridge.user_file import load_class
+
+Array: TypeAlias = NDArray[np.float64]
+Motion = Annotated[float, Field(ge=0.01, le=1e4)]
+"""m/s, m/s^2, deg/s of a limit: slow enough and quick enough for any vehicle."""
+Distance = Annotated[float, Field(ge=0.01, le=1e5)]
+Coordinate = Annotated[float, Field(ge=-1e5, le=1e5)]
+Point = Annotated[tuple[Coordinate, Coordinate, Coordinate], Field(description="m north, east, down")]
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+SILENT_BY_CHANCE = 1e-6
+"""Probability of losing so many beacons in a row that a leader which is there counts as lost."""
+
+MOST_VEHICLE_SECONDS = 300_000.0
+"""Of a plan, which is checked in rows of 0.1 s: five minutes of 1,000 vehicles, nine hours of nine."""
+
+SETTLING = 5.0
+"""s that a flight lasts beyond the path and the last move where the file does not say how long."""
+
+
+class Waypoint(BaseModel):
+    """A point of the leader's path."""
+
+    model_config = _STRICT
+
+    position: Point
+    hold: Seconds = Field(0.0, description="s of rest there; 0 goes through without a stop")
+
+
+class PathSpecification(BaseModel):
+    """Where the centre of the formation goes: one of waypoints, csv and plan; or flown by somebody else."""
+
+    model_config = _STRICT
+
+    waypoints: tuple[Waypoint, ...] = Field((), max_length=1000)
+    csv: Path | None = Field(None, description="t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
+    plan: Path | None = Field(None, description="saved by QGroundControl; its planned home is the origin")
+    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
+    speed: Motion = Field(2.0, description="m/s, at most")
+    acceleration: Motion = Field(1.0, description="m/s^2, at most")
+    yaw: Degrees | Literal["along"] = Field("along", description="deg, or along the path")
+    turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
+
+    @model_validator(mode="after")
+    def _one_path(self) -> PathSpecification:
+        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None, self.flown)) != 1:
+            raise ValueError("takes one of waypoints, csv, plan and flown")
+        return self
+
+
+class PatternSpecification(BaseModel):
+    """A pattern: a named one, or offsets from a file."""
+
+    model_config = _STRICT
+
+    pattern: str | None = Field(None, description="grid, column, v, circle, cube, pyramid, triangle ...")
+    file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
+    spacing: Distance = Field(4.0, description="m")
+
+    @model_validator(mode="after")
+    def _one_pattern(self) -> PatternSpecification:
+        if (self.pattern is None) == (self.file is None):
+            raise ValueError("takes either a pattern or a file")
+        return self
+
+    @property
+    def name(self) -> str:
+        """Of the pattern or the file."""
+        return self.pattern or str(self.file)
+
+    def slots(self, count: int) -> Array:
+        """(count, 3) m in the formation's frame.
+
+        Raises:
+            UserError: for a pattern or file that does not suit.
+        """
+        if self.file is not None:
+            return load_offsets(self.file, count)
+        return pattern(self.name, count, self.spacing)
+
+
+class MoveSpecification(PatternSpecification):
+    """A pattern that is taken at a time."""
+
+    at: Seconds = Field(description="s at which the move to it begins, or later where another is not over")
+    duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="s of the move; as short as the limits allow without"
+    )
+
+
+class GraphSpecification(BaseModel):
+    """Who hears whom, and how well."""
+
+    model_config = _STRICT
+
+    kind: Kind = "star"
+    neighbours: int = Field(4, ge=1, le=100)
+    links: tuple[tuple[int, int], ...] = ()
+    delay: float = Field(0.0, ge=0.0, le=5.0, description="s")
+    loss: float = Field(0.0, ge=0.0, le=0.99, description="probability")
+    range: Distance | None = Field(None, description="m; unlimited without")
+    rate: float = Field(20.0, ge=0.1, le=250.0, description="Hz of beacons")
+
+
+class LeaderLossSpecification(BaseModel):
+    """What is done without a leader."""
+
+    model_config = _STRICT
+
+    policy: LeaderLoss = "next"
+    timeout: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="s of silence; follows from the graph without"
+    )
+    line: tuple[int, ...] = Field((), description="of succession; by number without")
+
+
+class MoveLimits(BaseModel):
+    """What a move from pattern to pattern keeps to, beside the motion of the centre."""
+
+    model_config = _STRICT
+
+    speed: Motion = Field(2.0, description="m/s")
+    acceleration: Motion = Field(1.5, description="m/s^2")
+
+
+class LimitsSpecification(BaseModel):
+    """What a plan must keep to, or it is refused before take-off."""
+
+    model_config = _STRICT
+
+    separation: Distance = Field(1.0, description="m between any two")
+    speed: Motion = Field(6.0, description="m/s")
+    acceleration: Motion = Field(4.0, description="m/s^2")
+    height: tuple[Coordinate, Coordinate] = Field((1.0, 120.0), description="m above the origin")
+    moves: MoveLimits = MoveLimits()
+
+
+class EventSpecification(BaseModel):
+    """Something that befalls or is asked of a vehicle: one of lose, stall and abort."""
+
+    model_config = _STRICT
+
+    at: Seconds
+    lose: int | None = Field(None, ge=0, description="vehicle that is gone for good")
+    stall: int | None = Field(None, ge=0, description="vehicle that stands still for ``seconds``")
+    abort: int | None = Field(None, ge=0, description="vehicle that leaves the formation")
+    seconds: Seconds = 5.0
+    action: Action = "land"
+
+    @model_validator(mode="after")
+    def _one_event(self) -> EventSpecification:
+        if sum(who is not None for who in (self.lose, self.stall, self.abort)) != 1:
+            raise ValueError("takes one of lose, stall and abort")
+        return self
+
+    @property
+    def vehicle(self) -> int:
+        """Whom it concerns."""
+        return next(who for who in (self.lose, self.stall, self.abort) if who is not None)
+
+
+class RolesSpecification(BaseModel):
+    """Roles of a user's own: classes of a Python file, derived from Leader and Follower."""
+
+    model_config = _STRICT
+
+    file: Path
+    leader: str | None = None
+    follower: str | None = None
+    options: dict[str, float | int | str | bool] = Field(
+        default_factory=dict, description="arguments of the follower's class"
+    )
+
+
+class QuickSpecification(BaseModel):
+    """The point masses of the quick simulator; see PointMass."""
+
+    model_config = _STRICT
+
+    position_gain: Positive = PointMass.position_gain
+    velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 follows at once")
+    max_speed: Motion = PointMass.max_speed
+    max_acceleration: Motion = PointMass.max_acceleration
+    rate: float = Field(50.0, ge=0.1, le=250.0, description="Hz of setpoints")
+
+    def model(self) -> PointMass:
+        """As the simulator takes it."""
+        return PointMass(self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration)
+
+
+class FormationSpecification(BaseModel):
+    """A formation: how many, where to, in which patterns, by which scheme."""
+
+    model_config = _STRICT
+
+    count: int = Field(ge=1, le=3000)
+    start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
+    leader: PathSpecification
+    patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
+    heading: Degrees | Literal["leader"] = Field(
+        "leader", description="deg of the pattern, or the leader's yaw"
+    )
+    scheme: Literal["centralised", "leader_follower", "consensus"] = "leader_follower"
+    roles: RolesSpecification | None = None
+    graph: GraphSpecification = GraphSpecification()
+    leader_loss: LeaderLossSpecification = LeaderLossSpecification()
+    limits: LimitsSpecification = LimitsSpecification()
+    events: tuple[EventSpecification, ...] = Field((), max_length=1000)
+    duration: Seconds | None = Field(None, description="s; until the path and the moves are over without")
+    quick: QuickSpecification = QuickSpecification()
+
+
+class _File(BaseModel):
+    """A scenario file as far as it concerns a formation."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    formation: FormationSpecification
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class FormationPlan:
+    """A formation ready to be flown by any flock, checked.
+
+    Attributes:
+        specification: what it was made of.
+        path: of the centre.
+        heading: rad of the formation's frame, None where it turns with the path.
+        choreography: the moves.
+        limits: of the show.
+        seed: of the run.
+        duration: s.
+    """
+
+    specification: FormationSpecification
+    path: Trajectory
+    heading: float | None
+    choreography: Choreography
+    limits: Limits
+    seed: int
+    duration: float
+
+    @property
+    def places(self) -> Array:
+        """(n, 3) m NED where the vehicles are to be, at rest, before the start."""
+        heading = float(self.path.yaw[0]) if self.heading is None else self.heading
+        places: Array = self.path.position[0] + self.choreography.start @ rotation(heading).T
+        return places
+
+    def formation(self) -> Formation:
+        """The formation, not started."""
+        made = self.specification
+        graph = made.graph
+        leader, follower = _roles(made, self.path, self.heading)
+        return Formation(
+            self.choreography,
+            leader,
+            follower,
+            topology=Topology(graph.kind, graph.neighbours, graph.links),
+            radio=Radio(
+                made.count,
+                seed=self.seed,
+                delay=round(1e6 * graph.delay),
+                loss=graph.loss,
+                reach=math.inf if graph.range is None else graph.range,
+            ),
+            conduct=self._conduct(),
+        )
+
+    def _conduct(self) -> Conduct:
+        made = self.specification
+        period = 1.0 / made.graph.rate
+        wait = _patience(made, self.choreography)
+        loss = made.leader_loss
+        return Conduct(
+            beacon_period=round(1e6 * period),
+            notice=round(1e6 * (wait + 0.5)),
+            leader_loss=loss.policy,
+            timeout=round(1e6 * (wait if loss.timeout is None else loss.timeout)),
+            stagger=round(1e6 * max(0.3, made.graph.delay + 2.0 * period)),
+            line=loss.line,
+        )
+
+
+def _patience(made: FormationSpecification, choreography: Choreography) -> float:
+    """s after which silence is not chance.
+
+    Over each link a word takes the delay, the wait for the next beacon and the tries that losses cost in the
+    mean; and somewhere so many may be lost in a row as have a probability of SILENT_BY_CHANCE.
+
+    Raises:
+        UserError: for a graph that leaves somebody out.
+    """
+    graph = made.graph
+    topology = Topology(graph.kind, graph.neighbours, graph.links)
+    everybody = np.ones(made.count, dtype=np.bool_)
+    far = 1
+    for move in choreography.moves:
+        away = hops(topology.edges(move.end, everybody, [0]), made.count, 0)
+        if away.min() < 0:
+            deaf = int(np.argmin(away))
+            raise UserError(f"the graph ({graph.kind}) carries no word of the leader to vehicle {deaf}")
+        far = max(far, int(away.max()))
+    row = math.ceil(math.log(SILENT_BY_CHANCE) / math.log(graph.loss)) if graph.loss > 0.0 else 0
+    tries = 1.0 + 1.0 / (1.0 - graph.loss)
+    return max(1.0, far * (graph.delay + tries / graph.rate) + row / graph.rate)
+
+
+def _roles(made: FormationSpecification, path: Trajectory, heading: float | None) -> tuple[Leader, Follower]:
+    lead, follow = SCHEMES[made.scheme]
+    options: dict[str, Any] = {}
+    if made.roles is not None:
+        options = made.roles.options
+        if made.roles.leader is not None:
+            lead = load_class(made.roles.file, made.roles.leader, Leader, "leader of a formation")
+        if made.roles.follower is not None:
+            follow = load_class(made.roles.file, made.roles.follower, Follower, "follower of a formation")
+    try:
+        leader = FlownLeader(heading) if made.leader.flown else lead(path, heading)
+        return leader, follow(**options)
+    except TypeError as error:
+        raise UserError(f"the formation's roles do not take their arguments: {error}") from error
+
+
+# ---------------------------------------------------------------- from the file
+
+
+def load_formation(file: Path) -> FormationPlan:
+    """Read the formation of a scenario file, plan it and check the plan.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line.
+        UnsafeShowError: for a plan that breaks its limits, with where and when.
+        UserError: for patterns or paths that do not suit.
+    """
+    document = read(file)
+    found = validate(_File, document)
+    with placed(document), within("formation"):
+        return plan_formation(_beside(found.formation, file.parent), found.seed)
+
+
+def _beside(made: FormationSpecification, directory: Path) -> FormationSpecification:
+    """The same with its files taken relative to the scenario's."""
+
+    def beside(model: BaseModel, *names: str) -> dict[str, Path]:
+        files = {name: getattr(model, name) for name in names}
+        return {name: directory / path for name, path in files.items() if path is not None}
+
+    changes: dict[str, Any] = {
+        "leader": made.leader.model_copy(update=beside(made.leader, "csv", "plan")),
+        "start": made.start.model_copy(update=beside(made.start, "file")),
+        "patterns": tuple(p.model_copy(update=beside(p, "file")) for p in made.patterns),
+    }
+    if made.roles is not None:
+        changes["roles"] = made.roles.model_copy(update=beside(made.roles, "file"))
+    return made.model_copy(update=changes)
+
+
+def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan:
+    """Plan a formation and check the plan.
+
+    Raises:
+        UnsafeShowError, UserError: see ``load_formation``.
+    """
+    for i, event in enumerate(made.events):
+        if event.vehicle >= made.count:
+            last = made.count - 1
+            raise FieldError(
+                ("events", i), f"there is no vehicle {event.vehicle}; they are numbered 0 to {last}"
+            )
+    with about("leader"):
+        path = leader_path(made.leader)
+    heading = None if made.heading == "leader" else math.radians(made.heading)
+    bounds = made.limits
+    moves = Limits(bounds.separation, bounds.moves.speed, bounds.moves.acceleration)
+    with about("start"):
+        choreography = Choreography(made.start.slots(made.count), moves)
+    for i, move in enumerate(made.patterns):
+        with about("patterns", i):
+            choreography.add(
+                move.name,
+                move.slots(made.count),
+                round(1e6 * move.at),
+                duration=None if move.duration is None else round(1e6 * move.duration),
+            )
+    over = max(path.duration, choreography.moves[-1].over * 1e-6) + SETTLING
+    duration = over if made.duration is None else made.duration
+    if over * made.count > MOST_VEHICLE_SECONDS:
+        raise FieldError(
+            ("leader",),
+            f"{made.count} vehicles for {over:.0f} s are more than a plan holds; it holds"
+            f" {MOST_VEHICLE_SECONDS:.0f} vehicle seconds",
+        )
+    with about("graph"):
+        _patience(made, choreography)
+    limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
+    if not made.leader.flown:
+        choreography.check(path, heading, limits, min(duration, over))
+    return FormationPlan(made, path, heading, choreography, limits, seed, duration)
+
+
+def leader_path(made: PathSpecification) -> Trajectory:
+    """The path of the centre; of a leader that somebody else flies, just the origin.
+
+    Raises:
+        ConfigurationError: for a faulty CSV file or plan.
+    """
+    if made.flown:
+        return still((0.0, 0.0, 0.0))
+    if made.csv is not None:
+        return read_csv(made.csv)
+    points = [w.position for w in made.waypoints] if made.plan is None else _plan_points(made.plan)
+    holds = [w.hold for w in made.waypoints] if made.plan is None else None
+    return through(
+        np.array(points),
+        speed=made.speed,
+        acceleration=made.acceleration,
+        holds=holds,
+        yaw=None if made.yaw == "along" else math.radians(made.yaw),
+        turn_rate=math.radians(made.turn_rate),
+    )
+
+
+def _plan_points(file: Path) -> list[tuple[float, float, float]]:
+    """Positions of a plan's items in m NED from its planned home, on PX4's sphere."""
+    plan = load_plan(file)
+    latitude, longitude, altitude = plan.home
+    if not math.isfinite(latitude):
+        raise UserError(f"{file}: has no planned home, from which the formation's origin is taken")
+    if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
+        raise UserError(f"{file}: the planned home has no altitude, and items have altitudes above sea level")
+    points = []
+    for item in plan.legs:
+        north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
+        east = math.radians(item.point[1] - longitude) * EARTH_RADIUS * math.cos(math.radians(latitude))
+        height = item.params[6] - (altitude if item.frame in (GLOBAL, GLOBAL_INT) else 0.0)
+        points.append((north, east, -height))
+    if not points:
+        raise UserError(f"{file}: has no item with a position for the leader to fly to")
+    return points

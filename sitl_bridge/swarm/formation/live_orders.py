@@ -1,0 +1,104 @@
+"""Orders that come while a formation flies, checked against the limits of the show before anything changes.
+
+How they come here from another process is in order_line.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.bus.messages import FormationTarget
+from sitl_bridge.errors import UserError
+from sitl_bridge.swarm.formation.choreography import Choreography, Move
+from sitl_bridge.swarm.formation.formation import Formation
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.swarm.formation.trajectory import ROW_PERIOD, UnsafeShowError, single_violations
+from sitl_bridge.swarm.interface import States
+from sitl_bridge.swarm.quick_simulation import SETTLED
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+WAY_DOWN = 1.5
+"""m beside its own way down (and up, where it is to return) within which another vehicle makes a vehicle's
+leaving unsafe: the two metres of an ordinary fix's error hardly fit between them, as of those that land."""
+
+
+def redirect(target: FormationTarget, plan: FormationPlan, formation: Formation) -> Move:
+    """Have a formation take the slots of ``target``.
+
+    Raises:
+        UserError: for slots that do not suit, are too close, or cannot be reached safely.
+        UnsafeShowError: where the rest of the show would break its limits.
+    """
+
+    def slots(so_far: Choreography, members: Mask, leader: int) -> Array:
+        count = int(members.sum())
+        if target.pattern is not None:
+            return pattern(target.pattern, count, target.spacing)
+        if target.offsets is not None:
+            return np.array(target.offsets, dtype=np.float64).reshape(-1, 3)
+        now = so_far.moves[-1].end
+        others = members.copy()
+        others[leader] = False
+        scaled: Array = np.concatenate([now[[leader]], now[others]]) * target.scale
+        return scaled
+
+    begun = formation.elapsed
+
+    def check(trial: Choreography) -> None:
+        if not plan.specification.leader.flown:
+            _check_rest(trial, plan, begun, formation.members)
+
+    name = target.pattern or ("offsets" if target.offsets is not None else f"scale {target.scale:g}")
+    return formation.redirect(name, slots, check)
+
+
+def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members: Mask) -> None:
+    """Refuse a plan that breaks the show's limits from ``begun`` s on; separation ``add`` has seen to.
+
+    After the last move only the centre moves, and is looked at less often: vehicles wait for their setpoints.
+    """
+    settled = max(begun, trial.moves[-1].over * 1e-6 + SETTLED)
+    times = np.concatenate(
+        [np.arange(begun, settled, ROW_PERIOD), np.arange(settled, plan.duration, 10.0 * ROW_PERIOD)]
+    )
+    moment = trial.planned(plan.path, plan.heading, times)
+    found = single_violations(
+        times,
+        moment.position[:, members],
+        moment.velocity[:, members],
+        moment.acceleration[:, members],
+        plan.limits,
+    )
+    if found:
+        numbers = np.flatnonzero(members).tolist()
+        raise UnsafeShowError([replace(v, vehicles=tuple(numbers[i] for i in v.vehicles)) for v in found])
+
+
+def require_free_way(vehicle: int, action: Action, states: States) -> None:
+    """Refuse to send a vehicle down onto another, or up into one.
+
+    Raises:
+        UserError: with who is in the way.
+    """
+    if action == "hold" or not 0 <= vehicle < len(states.alive):
+        return
+    away = states.position - states.position[vehicle]
+    beside = np.hypot(away[:, 0], away[:, 1])
+    near = states.alive & (beside < WAY_DOWN)
+    near[vehicle] = False
+    if action == "land":
+        near &= away[:, 2] > 0.0
+    if near.any():
+        other = int(np.argmin(np.where(near, np.abs(away[:, 2]), np.inf)))
+        below = float(away[other, 2])
+        raise UserError(
+            f"vehicle {vehicle} cannot {action}: vehicle {other} flies {abs(below):.1f} m "
+            f"{'below' if below > 0.0 else 'above'} it; let it hold, or change the pattern first"
+        )

@@ -1,0 +1,288 @@
+"""The shapes of formations: where each slot lies relative to the formation's centre.
+
+Offsets are (n, 3) in m in the formation's frame: forward, right, down.  Slot 0 is the leader's, at the centre
+unless a file says otherwise.  Who flies to which slot is decided in ``assignment.py``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.yaml_file import load
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+
+Array: TypeAlias = NDArray[np.float64]
+
+XTDRONE_SPACING = 4.0
+"""m between neighbouring corners of XTDrone's cube of nine, and of its pyramid's upper layer."""
+
+
+def _forward_right_down(points: Sequence[tuple[float, float, float]]) -> Array:
+    """XTDrone's followers, and the leader before them, in this project's frame.
+
+    XTDrone adds its offsets to ENU positions; its vehicles start with zero yaw, nose to the east, so its axes
+    are forward, left, up.  A formation that heads east here stands exactly where XTDrone's does.
+    """
+    followers = np.array(points, dtype=np.float64) * (1.0, -1.0, -1.0)
+    return np.concatenate([np.zeros((1, 3)), followers]) + 0.0
+
+
+_HALF = math.sqrt(2.0)
+
+XTDRONE: dict[tuple[str, int], Array] = {
+    ("t", 6): _forward_right_down([(4, 0, 0), (2, 0, 0), (2, 0, -2), (2, 0, -4), (2, 0, -6)]),
+    ("diamond", 6): _forward_right_down([(2, 2, -2), (2, -2, -2), (-2, -2, -2), (-2, 2, -2), (0, 0, -4)]),
+    ("triangle", 6): _forward_right_down(
+        [(-3, 0, -3), (3, 0, -3), (-1.5, 0, -1.5), (1.5, 0, -1.5), (0, 0, -3)]
+    ),
+    ("cube", 9): _forward_right_down(
+        [(2, 2, 2), (-2, 2, 2), (-2, -2, 2), (2, -2, 2), (2, 2, -2), (-2, 2, -2), (-2, -2, -2), (2, -2, -2)]
+    ),
+    ("pyramid", 9): _forward_right_down(
+        [(a * i, a * j, -a) for a in (2, 4) for i, j in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
+    ),
+    ("triangle", 9): _forward_right_down(
+        [(0, 4, -4), (0, 0, -2), (0, 0, -4), (0, -2, -2), (0, 2, -4), (0, 2, -2), (0, -4, -4), (0, -2, -4)]
+    ),
+    # Eighteen stand about a centre 4 m (cuboid: none) ahead of the leader, which is one of the outer slots.
+    ("cuboid", 18): _forward_right_down(
+        [(4.0 * i, 4.0 * j, 4.0 * k) for k, i, j in product((0, 1, 2), (0, 1, 2), (0, 1)) if i or j or k]
+    ),
+    ("sphere", 18): _forward_right_down(
+        [(6.0 - 6.0 * math.cos(a), -6.0 * math.sin(a), 0) for a in np.arange(1, 8) * math.pi / 4.0]
+        + [(6.0 + 3.0 * i, 3.0 * j, 3.0 * _HALF * k) for i, j, k in product((-1, 1), repeat=3)]
+        + [(6.0, 0.0, 6.0), (6.0, 0.0, -6.0)]
+    ),
+    ("diamond", 18): _forward_right_down(
+        [(4.0 * i, 4.0 * j, 0) for i, j in product(range(3), repeat=2) if (i or j) and (i, j) != (1, 1)]
+        + [(2.0 + 4.0 * i, 2.0 + 4.0 * j, k) for i, j, k in product((0, 1), (0, 1), (2.0, -2.0))]
+        + [(4.0, 4.0, 4.0), (4.0, 4.0, -4.0)]
+    ),
+}  # fmt: skip
+"""XTDrone's own slots, m: robin-shaun/XTDrone, coordination/formation_demo/formation_dict.py (2025-08-02)."""
+
+
+def _by(points: Array, *keys: Array) -> Array:
+    """Points in the order of the keys, the first one deciding first; ties as they stand."""
+    ordered: Array = points[np.lexsort(tuple(reversed(keys)))]
+    return ordered
+
+
+def grid(count: int) -> Array:
+    """A level square of unit spacing, filled from the leader outwards."""
+    side = math.isqrt(count) // 2 + 2
+    axis = np.arange(-side, side + 1, dtype=np.float64)
+    points = np.array([(x, y, 0.0) for x in axis for y in axis])
+    ring = np.abs(points).max(axis=1)
+    return _by(points, ring, (points**2).sum(axis=1))[:count]
+
+
+def column(count: int) -> Array:
+    """One behind the other, at unit spacing; the leader ahead."""
+    return np.stack([-np.arange(count, dtype=np.float64), np.zeros(count), np.zeros(count)], axis=1)
+
+
+def vee(count: int) -> Array:
+    """Two arms swept back by 45 deg, unit spacing along each; the leader ahead."""
+    rank = (np.arange(count) + 1) // 2 / math.sqrt(2.0)
+    side = np.where(np.arange(count) % 2 == 0, -1.0, 1.0)
+    return np.stack([-rank, side * rank, np.zeros(count)], axis=1) + 0.0
+
+
+def circle(count: int) -> Array:
+    """The leader in the middle of a level ring, at least one spacing from it and between neighbours."""
+    if count == 1:
+        return np.zeros((1, 3))
+    others = count - 1
+    radius = max(1.0, 0.5 / math.sin(math.pi / others)) if others > 1 else 1.0
+    angle = 2.0 * math.pi * np.arange(others) / others
+    ring = np.stack([radius * np.cos(angle), radius * np.sin(angle), np.zeros(others)], axis=1)
+    return np.concatenate([np.zeros((1, 3)), ring])
+
+
+def cube(count: int) -> Array:
+    """Nested cubes of a body-centred lattice whose cells have unit edges, filled from the leader outwards.
+
+    XTDrone's nine, the leader amid eight corners, are its first complete cube; 35 the second.
+    """
+    shells = math.ceil(count ** (1.0 / 3.0)) + 1
+    axis = range(-shells, shells + 1)
+    points = 0.5 * np.array(
+        [p for p in product(axis, repeat=3) if p[0] % 2 == p[1] % 2 == p[2] % 2], np.float64
+    )
+    size = np.abs(points).max(axis=1)
+    on_faces = (np.abs(points) == size[:, None]).sum(axis=1)
+    # Corners first, so that an unfinished shell already has the outline of a cube.
+    return _by(points, size, -on_faces.astype(np.float64))[:count]
+
+
+def pyramid(count: int) -> Array:
+    """Level squares of unit spacing below the leader, each larger by one; corners first, then outlines.
+
+    XTDrone's nine are the apex and the corners of squares of one and two spacings, here the first nine slots
+    too: a square whose corners are all that is left is laid out like any other.
+    """
+    layers = [np.zeros((1, 3))]
+    left, depth = count - 1, 0
+    while left > 0:
+        depth += 1
+        axis = np.arange(depth + 1) - 0.5 * depth
+        square = np.array([(x, y, 0.5 * depth) for x in axis for y in axis])
+        at_edge = np.abs(square[:, :2]) == 0.5 * depth
+        layers.append(_by(square, -at_edge.sum(axis=1).astype(np.float64), -np.abs(square[:, 1]))[:left])
+        left -= len(layers[-1])
+    return np.concatenate(layers)
+
+
+def triangle(count: int) -> Array:
+    """An upright triangle across the direction of flight, the leader at its top.
+
+    Row k below it has 2k + 1 slots, half a unit apart both ways, as XTDrone's nine; an unfinished row keeps
+    its ends.
+    """
+    rows, left, depth = [np.zeros((1, 3))], count - 1, 0
+    while left > 0:
+        depth += 1
+        across = 0.5 * (np.arange(2 * depth + 1) - depth)
+        row = np.stack([np.zeros(len(across)), across, np.full(len(across), 0.5 * depth)], axis=1)
+        rows.append(_by(row, -np.abs(across))[:left])
+        left -= len(rows[-1])
+    return np.concatenate(rows)
+
+
+SHAPES: dict[str, Callable[[int], Array]] = {
+    "grid": grid,
+    "column": column,
+    "v": vee,
+    "circle": circle,
+    "cube": cube,
+    "pyramid": pyramid,
+    "triangle": triangle,
+}
+"""Shapes for any number of vehicles, at unit spacing."""
+
+NAMES = tuple(dict.fromkeys([*SHAPES, *(name for name, _ in XTDRONE)]))
+
+
+def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Array:
+    """Slots of a named pattern.
+
+    Args:
+        name: one of NAMES.
+        count: vehicles, the leader among them.
+        spacing: m, the pattern's own unit; 4 m gives XTDrone's sizes.  The nearest two slots of a grid,
+            column, V or circle are one spacing apart, of a cube or pyramid 0.87, of a triangle 0.5.
+
+    Returns:
+        (count, 3) m, formation frame.  Where XTDrone has the pattern for this count, exactly its slots.
+
+    Raises:
+        UserError: for an unknown name, or one that is only known for other counts.
+    """
+    if count < 1:
+        raise UserError(f"a formation of {count} vehicles: it takes one at least")
+    if (name, count) in XTDRONE:
+        return XTDRONE[name, count] * (spacing / XTDRONE_SPACING)
+    if name in SHAPES:
+        return SHAPES[name](count) * spacing
+    counts = sorted(n for other, n in XTDRONE if other == name)
+    if counts:
+        raise UserError(f"the pattern {name} is for {' or '.join(map(str, counts))} vehicles, not {count}")
+    raise UserError(f"no pattern is called {name!r}; there are {', '.join(NAMES)}")
+
+
+def load_offsets(path: Path, count: int) -> Array:
+    """Slots from a file: CSV with the header ``forward,right,down``, or YAML with a list ``offsets``.
+
+    Args:
+        path: of the file; ``.csv`` is read as CSV, all else as YAML.
+        count: vehicles it must have slots for.
+
+    Returns:
+        (count, 3) m, formation frame, the leader's first.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
+    """
+    rows, lines = _csv_offsets(path) if path.suffix.lower() == ".csv" else _yaml_offsets(path)
+    faults: list[str] = []
+    offsets = []
+    for row, line in zip(rows, lines, strict=True):
+        try:
+            values = [float(value) for value in row]
+        except (TypeError, ValueError):
+            values = []
+        if len(values) != 3 or not all(math.isfinite(value) for value in values):
+            faults.append(f"line {line}: must be three finite numbers: forward, right, down in m")
+        offsets.append(values)
+    if len(rows) != count:
+        faults.append(f"line {lines[-1] if lines else 1}: {len(rows)} slots for {count} vehicles")
+    if faults:
+        raise ConfigurationError(str(path), faults)
+    return np.array(offsets, dtype=np.float64).reshape(count, 3)
+
+
+def _csv_offsets(path: Path) -> tuple[list[Any], list[int]]:
+    text = read_text(path, MAX_TABLE_BYTES)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
+        raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])
+    return [row for row, _ in table[1:]], [line for _, line in table[1:]]
+
+
+def _yaml_offsets(path: Path) -> tuple[list[Any], list[int]]:
+    data, lines = load(path)
+    rows = data.get("offsets")
+    if not isinstance(rows, list) or set(data) != {"offsets"}:
+        raise ConfigurationError(str(path), ["line 1: must be a list `offsets` of [forward, right, down]"])
+    return [r if isinstance(r, list) else [] for r in rows], [lines["offsets", i] for i in range(len(rows))]
+
+
+def closest_pair(points: Array) -> tuple[float, int, int]:
+    """Least distance in m between two of (n, 3) points, and which two; infinite for fewer than two."""
+    if len(points) < 2:
+        return math.inf, 0, 0
+    distance, index = (np.asarray(part) for part in KDTree(points).query(points, k=2))
+    # Of points that coincide, the tree may name the other one first.
+    first = int(np.argmin(distance[:, 1]))
+    second = int(index[first, 1] if index[first, 1] != first else index[first, 0])
+    return float(distance[first, 1]), min(first, second), max(first, second)
+
+
+def check_separation(points: Array, separation: float, what: str) -> None:
+    """Refuse slots that lie closer than ``separation`` m.
+
+    Raises:
+        UserError: with the pair and its distance.
+    """
+    distance, i, j = closest_pair(points)
+    if distance < separation:
+        raise UserError(
+            f"{what}: slots {i} and {j} are {distance:.2f} m apart, below the {separation:g} m asked for; "
+            "widen the spacing"
+        )
+
+
+def rotation(heading: Array | float) -> Array:
+    """Rotation (..., 3, 3) from the formation's frame to NED for a heading in rad from north."""
+    heading = np.asarray(heading, dtype=np.float64)
+    c, s = np.cos(heading), np.sin(heading)
+    zero, one = np.zeros_like(c), np.ones_like(c)
+    return np.stack(
+        [np.stack([c, -s, zero], -1), np.stack([s, c, zero], -1), np.stack([zero, zero, one], -1)], -2
+    )

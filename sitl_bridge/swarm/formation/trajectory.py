@@ -1,0 +1,509 @@
+"""Paths through time: from waypoints, from and to CSV files, and whether a show of several is safe to fly.
+
+Frames: m NED from the common origin, s from the start of the path.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.swarm.formation.assignment import nearest_part
+
+Array: TypeAlias = NDArray[np.float64]
+
+COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
+"""Of a CSV file: s; m, m/s, m/s^2 NED; yaw in deg from north, clockwise, as MAVSDK's setpoints have it.  The
+columns are those of MAVSDK-Python's example offboard_from_csv, which has ``mode`` behind them."""
+
+ROW_PERIOD = 0.1
+"""s between rows of a path that is made here: the rate of MAVSDK's example files."""
+
+PEAK_SPEED = 1.875
+PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)
+"""Of a minimum-jerk move over a unit distance in unit time: the maxima of its derivatives (at 1/2; at
+1/2 -+ sqrt(3)/6)."""
+
+TURN_TIME = 4.0
+"""s over which a turn of a heading along the path is spread at least."""
+
+
+def minimum_jerk(part: Array | float) -> tuple[Array, Array, Array]:
+    """Way, speed and acceleration of the rest-to-rest move of least jerk over unit distance and time.
+
+    Flash and Hogan, "The coordination of arm movements", J. Neuroscience 5(7), 1985:
+    s = 10 t^3 - 15 t^4 + 6 t^5.
+
+    Args:
+        part: of the time, any shape; below 0 it has not begun, above 1 it is over.
+    """  # fmt: skip
+    raw = np.asarray(part, dtype=np.float64)
+    t = np.clip(raw, 0.0, 1.0)
+    way = t**3 * (10.0 + t * (-15.0 + 6.0 * t))
+    return way, 30.0 * (t * (1.0 - t)) ** 2, 60.0 * t * (1.0 - t) * (1.0 - 2.0 * t)
+
+
+def move_time(distance: float, speed: float, acceleration: float) -> float:
+    """s of the shortest minimum-jerk move over ``distance`` m within m/s and m/s^2."""
+    return max(PEAK_SPEED * distance / speed, math.sqrt(PEAK_ACCELERATION * distance / acceleration))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a path is at one or several times; the leading axes are those of the times.
+
+    Attributes:
+        position, velocity, acceleration: (..., 3) NED.
+        yaw, yaw_rate: (...,) rad, rad/s.
+    """
+
+    position: Array
+    velocity: Array
+    acceleration: Array
+    yaw: Array
+    yaw_rate: Array
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A path through rows, quintic in between so that position, velocity and acceleration are met at each.
+
+    Attributes:
+        time: (k,) s, rising.
+        position, velocity, acceleration: (k, 3) NED.
+        yaw: (k,) rad, without jumps of a turn.
+    """
+
+    time: Array
+    position: Array
+    velocity: Array
+    acceleration: Array
+    yaw: Array
+
+    @property
+    def duration(self) -> float:
+        """Time of the last row, s."""
+        return float(self.time[-1])
+
+    def at(self, time: Array | float) -> Moment:
+        """The path at times of any shape; before its first row and after its last it rests there."""
+        asked = np.asarray(time, dtype=np.float64)
+        t = np.clip(asked, self.time[0], self.time[-1])
+        moving = (asked >= self.time[0]) & (asked <= self.time[-1])
+        row = np.clip(np.searchsorted(self.time, t, side="right") - 1, 0, max(len(self.time) - 2, 0))
+        following = np.minimum(row + 1, len(self.time) - 1)
+        span = np.maximum(self.time[following] - self.time[row], 1e-9)
+        part = ((t - self.time[row]) / span)[..., None]
+        scale = span[..., None]
+        begin, end = (
+            (self.position[k], self.velocity[k] * scale, self.acceleration[k] * scale**2)
+            for k in (row, following)
+        )
+        position, velocity, acceleration = _quintic(begin, end, part)
+        rest = moving[..., None]
+        rates = self._yaw_rates
+        turn, turn_rate = _cubic(
+            self.yaw[row], rates[row] * span, self.yaw[following], rates[following] * span, part[..., 0]
+        )
+        return Moment(
+            position,
+            np.where(rest, velocity / span[..., None], 0.0),
+            np.where(rest, acceleration / span[..., None] ** 2, 0.0),
+            turn,
+            np.where(moving, turn_rate / span, 0.0),
+        )
+
+    @cached_property
+    def _yaw_rates(self) -> Array:
+        if len(self.time) < 2:
+            return np.zeros_like(self.yaw)
+        rates = np.asarray(np.gradient(self.yaw, self.time))
+        rates[[0, -1]] = 0.0
+        return rates
+
+
+def _quintic(begin: Sequence[Array], end: Sequence[Array], s: Array) -> tuple[Array, Array, Array]:
+    """Hermite quintic on the unit interval through position, velocity and acceleration at both ends."""
+    p, v, a = begin
+    a = 0.5 * a
+    d = end[0] - p - v - a
+    e = end[1] - v - 2.0 * a
+    f = end[2] - 2.0 * a
+    c3, c4, c5 = 10.0 * d - 4.0 * e + 0.5 * f, -15.0 * d + 7.0 * e - f, 6.0 * d - 3.0 * e + 0.5 * f
+    way = p + s * (v + s * (a + s * (c3 + s * (c4 + s * c5))))
+    rate = v + s * (2.0 * a + s * (3.0 * c3 + s * (4.0 * c4 + s * 5.0 * c5)))
+    return way, rate, 2.0 * a + s * (6.0 * c3 + s * (12.0 * c4 + s * 20.0 * c5))
+
+
+def _cubic(p: Array, v: Array, q: Array, w: Array, s: Array) -> tuple[Array, Array]:
+    """Hermite cubic on the unit interval: value and rate."""
+    c2, c3 = 3.0 * (q - p) - 2.0 * v - w, 2.0 * (p - q) + v + w
+    return p + s * (v + s * (c2 + s * c3)), v + s * (2.0 * c2 + s * 3.0 * c3)
+
+
+def still(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
+    """A path that stays at (3,) m NED, facing ``yaw`` rad."""
+    zero = np.zeros((1, 3))
+    return Trajectory(
+        np.zeros(1), np.array([position], dtype=np.float64), zero, zero, np.array([yaw], dtype=np.float64)
+    )
+
+
+# ---------------------------------------------------------------- from waypoints
+
+
+def through(
+    points: Array,
+    *,
+    speed: float,
+    acceleration: float,
+    holds: Sequence[float] | None = None,
+    yaw: float | None = None,
+    turn_rate: float = math.radians(45.0),
+) -> Trajectory:
+    """The smoothest path through waypoints: of least jerk between stops, never faster than allowed.
+
+    Args:
+        points: (k, 3) m NED; two that coincide are one.
+        speed, acceleration: m/s, m/s^2 that are reached at most.
+        holds: s of rest at each point; where it is 0 the path goes through without a stop.
+        yaw: rad; None faces along the path.
+        turn_rate: rad/s that a turn on the spot reaches at most; a formation that turns with its leader
+            sweeps its outer slots round with it.
+
+    Raises:
+        UserError: for limits that are not above 0.
+    """
+    if not (speed > 0.0 and acceleration > 0.0):
+        raise UserError(f"a path at {speed:g} m/s and {acceleration:g} m/s^2: both must be above 0")
+    points = np.asarray(points, dtype=np.float64)
+    holds = [0.0] * len(points) if holds is None else list(holds)
+    stops = [0, *(i for i in range(1, len(points) - 1) if holds[i] > 0.0), len(points) - 1]
+    rows = [still(points[0].tolist())]
+    clock = holds[0]
+    for first, last in pairwise(stops):
+        leg = _between_stops(points[first : last + 1], speed, acceleration)
+        if leg is not None:
+            rows.append(_moved(leg, clock))
+            clock += leg.duration
+        clock += holds[last]
+    rows.append(_moved(still(points[-1].tolist()), clock))
+    time = np.concatenate([r.time for r in rows])
+    keep = np.concatenate([[True], np.diff(time) > 1e-9])
+    path = Trajectory(
+        time[keep],
+        np.concatenate([r.position for r in rows])[keep],
+        np.concatenate([r.velocity for r in rows])[keep],
+        np.concatenate([r.acceleration for r in rows])[keep],
+        np.full(int(keep.sum()), 0.0 if yaw is None else yaw),
+    )
+    return _facing_along(path, turn_rate) if yaw is None else path
+
+
+def _moved(path: Trajectory, by: float) -> Trajectory:
+    return Trajectory(path.time + by, path.position, path.velocity, path.acceleration, path.yaw)
+
+
+def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
+    """The same path in rows of ROW_PERIOD, its heading along it.
+
+    A window of Hann's over T makes a sudden turn by a one of least haste: its rate peaks at 2 a/T.
+    """
+    count = max(2, round(path.duration / ROW_PERIOD) + 1)
+    time = np.linspace(0.0, path.duration, count)
+    moment = path.at(time)
+    yaw = _along(time, moment.velocity)
+    span = round(TURN_TIME / ROW_PERIOD)
+    sharpest = float(np.abs(yaw[span:] - yaw[:-span]).max()) if len(yaw) > span else 0.0
+    width = 2 * math.ceil(0.5 * max(TURN_TIME, 2.0 * sharpest / turn_rate) / ROW_PERIOD) + 1
+    window = np.hanning(width + 2)[1:-1]
+    padded = np.pad(yaw, width // 2, mode="edge")
+    smooth = np.convolve(padded, window / window.sum(), mode="valid")
+    return Trajectory(time, moment.position, moment.velocity, moment.acceleration, smooth)
+
+
+def _along(time: Array, velocity: Array) -> Array:
+    """Heading along a horizontal velocity, kept where there is next to none; 0 for a path that rests."""
+    speed = np.hypot(velocity[:, 0], velocity[:, 1])
+    moving = np.flatnonzero(speed > 0.05)
+    if not len(moving):
+        return np.zeros(len(time))
+    held = np.clip(np.searchsorted(moving, np.arange(len(time)), side="right") - 1, 0, None)
+    heading = np.arctan2(velocity[:, 1], velocity[:, 0])[moving[held]]
+    return np.asarray(np.unwrap(heading))
+
+
+def _between_stops(points: Array, speed: float, acceleration: float) -> Trajectory | None:
+    """Minimum-jerk path at rest at both ends, within both limits; None for no way at all."""
+    legs = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    points = points[np.concatenate([[True], legs > 1e-6])]
+    legs = legs[legs > 1e-6]
+    if not len(legs):
+        return None
+    path = _spline(points, np.concatenate([[0.0], np.cumsum(legs / speed)]))
+    fine = path.at(np.linspace(0.0, path.duration, 400 * len(points)))
+    stretch = max(
+        float(np.linalg.norm(fine.velocity, axis=1).max()) / speed,
+        math.sqrt(float(np.linalg.norm(fine.acceleration, axis=1).max()) / acceleration),
+    )
+    return Trajectory(
+        path.time * stretch, path.position, path.velocity / stretch, path.acceleration / stretch**2, path.yaw
+    )
+
+
+def _spline(points: Array, time: Array) -> Trajectory:
+    """The path of least integrated squared jerk through points at given times, at rest at both ends.
+
+    It is the quintic spline whose third and fourth derivatives are continuous at the inner points; the
+    velocities and accelerations there solve that linear system.
+    """
+    inner = len(points) - 2
+    velocity, acceleration = np.zeros_like(points), np.zeros_like(points)
+    if inner:
+        matrix, right = np.zeros((2 * inner, 2 * inner)), np.zeros((2 * inner, 3))
+        for k in range(inner):
+            for side, (first, second) in ((1.0, (k, k + 1)), (-1.0, (k + 1, k + 2))):
+                h = time[second] - time[first]
+                d = points[second] - points[first]
+                # Third and fourth derivative of a Hermite quintic at its end (side 1) or its beginning.
+                near, far = (second, first) if side > 0 else (first, second)
+                rows = (
+                    (
+                        60.0 * d / h**3,
+                        {near: (-36.0 / h**2, side * 9.0 / h), far: (-24.0 / h**2, -side * 3.0 / h)},
+                    ),
+                    (
+                        side * 360.0 * d / h**4,
+                        {
+                            near: (-side * 192.0 / h**3, 36.0 / h**2),
+                            far: (-side * 168.0 / h**3, -24.0 / h**2),
+                        },
+                    ),
+                )
+                for order, (constant, terms) in enumerate(rows):
+                    right[2 * k + order] -= side * constant
+                    for knot, (of_velocity, of_acceleration) in terms.items():
+                        if 1 <= knot <= inner:
+                            matrix[2 * k + order, 2 * (knot - 1)] += side * of_velocity
+                            matrix[2 * k + order, 2 * (knot - 1) + 1] += side * of_acceleration
+        solved = np.linalg.solve(matrix, right)
+        velocity[1:-1], acceleration[1:-1] = solved[0::2], solved[1::2]
+    return Trajectory(time, points, velocity, acceleration, np.zeros(len(points)))
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def read_csv(path: Path) -> Trajectory:
+    """Read a path; see COLUMNS.  Further columns behind them are not looked at.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
+    """
+    text = read_text(path, MAX_TABLE_BYTES)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    header = [cell.strip() for cell in table[0][0]] if table else []
+    begin = 1 if header[:1] == ["idx"] else 0
+    if tuple(header[begin : begin + len(COLUMNS)]) != COLUMNS:
+        raise ConfigurationError(str(path), [f"line 1: the header must be {','.join(COLUMNS)}"])
+    faults: list[str] = []
+    rows: list[list[float]] = []
+    for cells, line in table[1:]:
+        values = _numbers(cells[begin : begin + len(COLUMNS)], line, faults)
+        if values and rows and values[0] <= rows[-1][0]:
+            faults.append(f"line {line}: t: {values[0]:g} s does not come after {rows[-1][0]:g} s")
+        if values:
+            rows.append(values)
+    if not rows and not faults:
+        faults.append("line 1: there are no rows below the header")
+    if faults:
+        raise ConfigurationError(str(path), faults)
+    data = np.array(rows)
+    yaw = np.unwrap(np.radians(data[:, 10]))
+    return Trajectory(data[:, 0], data[:, 1:4], data[:, 4:7], data[:, 7:10], np.asarray(yaw))
+
+
+def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
+    """The row's numbers; none and a fault where one is missing or none."""
+    if len(cells) < len(COLUMNS):
+        faults.append(f"line {line}: {len(cells)} columns; it takes {len(COLUMNS)}")
+        return []
+    values = []
+    for name, cell in zip(COLUMNS, cells, strict=True):
+        try:
+            value = float(cell)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            faults.append(f"line {line}: {name}: {cell.strip()[:40]!r} is not a finite number")
+            return []
+        values.append(value)
+    return values
+
+
+def write_csv(path: Path, trajectory: Trajectory) -> None:
+    """Write a path; read again it is the same to the last bit but for yaw's change of units."""
+    table = np.column_stack(
+        [
+            trajectory.time,
+            trajectory.position,
+            trajectory.velocity,
+            trajectory.acceleration,
+            np.degrees(trajectory.yaw),
+        ]
+    )
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        stream.write(",".join(COLUMNS) + "\n")
+        for row in table.tolist():
+            stream.write(",".join(map(repr, row)) + "\n")
+
+
+# ---------------------------------------------------------------- is it safe?
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a show must keep to.
+
+    Attributes:
+        separation: m between any two vehicles.
+        speed: m/s.
+        acceleration: m/s^2.
+        height: m above the origin, least and greatest, in flight.
+    """
+
+    separation: float = 1.0
+    speed: float = 5.0
+    acceleration: float = 3.0
+    height: tuple[float, float] = (1.0, 120.0)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Where a show breaks a limit: the worst of its kind for a vehicle or a pair.
+
+    Attributes:
+        kind: ``separation``, ``speed``, ``acceleration`` or ``height``.
+        vehicles: one, or a pair.
+        time: s.
+        value, limit: in the kind's unit.
+    """
+
+    kind: str
+    vehicles: tuple[int, ...]
+    time: float
+    value: float
+    limit: float
+
+    def __str__(self) -> str:
+        if self.kind == "separation":
+            i, j = self.vehicles
+            return (
+                f"vehicles {i} and {j} come within {self.value:.2f} m at {self.time:.1f} s; "
+                f"{self.limit:g} m is the least allowed"
+            )
+        unit = {"speed": "m/s", "acceleration": "m/s^2", "height": "m"}[self.kind]
+        bound = "least" if self.kind == "height" and self.value < self.limit else "most"
+        return (
+            f"vehicle {self.vehicles[0]}: {self.kind} {self.value:.2f} {unit} at {self.time:.1f} s; "
+            f"{self.limit:g} {unit} is the {bound} allowed"
+        )
+
+
+class UnsafeShowError(UserError):
+    """A show that breaks its limits; ``violations`` has all of them, the message the first ten."""
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        self.violations = tuple(violations)
+        told = [str(v) for v in self.violations[:10]]
+        if len(self.violations) > 10:
+            told.append(f"and {len(self.violations) - 10} more")
+        super().__init__("the show is not safe to fly:\n  " + "\n  ".join(told))
+
+
+def check_show(paths: Sequence[Trajectory], limits: Limits, period: float = 0.05) -> None:
+    """Refuse paths of one show that break its limits.
+
+    Args:
+        paths: one a vehicle, on one clock.
+        limits: to keep.
+        period: s between looks; between two, vehicles are taken to fly straight, which at 5 m/s^2 is
+            right to 1.6 mm.
+
+    Raises:
+        UnsafeShowError: with pair, time and figure of each breach.
+    """
+    end = max(path.duration for path in paths)
+    time = np.linspace(0.0, end, max(2, math.ceil(end / period) + 1))
+    moments = [path.at(time) for path in paths]
+    position = np.stack([m.position for m in moments], axis=1)
+    found = single_violations(
+        time,
+        position,
+        np.stack([m.velocity for m in moments], axis=1),
+        np.stack([m.acceleration for m in moments], axis=1),
+        limits,
+    )
+    found += separation_violations(time, position, limits.separation)
+    if found:
+        raise UnsafeShowError(found)
+
+
+def single_violations(
+    time: Array, position: Array, velocity: Array, acceleration: Array, limits: Limits
+) -> list[Violation]:
+    """Breaches of single vehicles: speed, acceleration, height; arrays are (k,) and (k, n, 3)."""
+    low, high = limits.height
+    height = -position[:, :, 2]
+    figures: list[tuple[str, Array, float, float]] = [
+        ("speed", np.linalg.norm(velocity, axis=2), limits.speed, 1.0),
+        ("acceleration", np.linalg.norm(acceleration, axis=2), limits.acceleration, 1.0),
+        ("height", height, low, -1.0),
+        ("height", height, high, 1.0),
+    ]
+    found = []
+    for kind, figure, limit, sign in figures:
+        worst = np.argmax(sign * figure, axis=0)
+        peak = figure[worst, np.arange(figure.shape[1])]
+        # A path that is timed to just reach a limit reaches it but for rounding.
+        for i in np.flatnonzero(sign * peak > sign * limit + 1e-6 * max(1.0, abs(limit))):
+            found.append(Violation(kind, (int(i),), float(time[worst[i]]), float(peak[i]), limit))
+    return found
+
+
+def separation_violations(time: Array, position: Array, separation: float) -> list[Violation]:
+    """Pairs that come too close, each with its least distance and when; position is (k, n, 3) m."""
+    worst: dict[tuple[int, int], Violation] = {}
+    for k in range(len(time) - 1):
+        now, then = position[k], position[k + 1]
+        reach = float(np.linalg.norm(then - now, axis=1).max())
+        pairs = KDTree(0.5 * (now + then)).query_pairs(separation + reach, output_type="ndarray")
+        if not len(pairs):
+            continue
+        i, j = pairs[:, 0], pairs[:, 1]
+        apart = now[i] - now[j]
+        part, square = nearest_part(apart, (then[i] - then[j]) - apart)
+        for n in np.flatnonzero(square < separation**2):
+            pair = (int(i[n]), int(j[n]))
+            distance = math.sqrt(float(square[n]))
+            if pair not in worst or distance < worst[pair].value:
+                moment = float(time[k] + part[n] * (time[k + 1] - time[k]))
+                worst[pair] = Violation("separation", pair, moment, distance, separation)
+    return sorted(worst.values(), key=lambda v: v.value)

@@ -1,0 +1,176 @@
+"""A formation on the built-in flight stack: full dynamics and sensors, all vehicles in this process.
+
+The vehicles' own estimates go in, as they would from PX4, and setpoints go out as offboard targets; what is
+true of them stays in the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.autopilot.commander_data import OffboardTarget
+from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
+from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.errors import UserError
+from sitl_bridge.report.formation_truth import true_slot_errors
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan
+from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.quick_simulation import Recording, Result
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.world import World
+
+Array: TypeAlias = NDArray[np.float64]
+
+ARRIVED = 0.5
+"""m from its place at which a vehicle counts as there."""
+TICK = 50_000
+"""us between setpoints; the fleet's commanders take them up at their own."""
+
+
+class BuiltInFlock:
+    """A fleet as a flock.
+
+    Args:
+        fleet: of vehicles that stand on the ground.
+        origins: (n, 3) m NED from the common origin, where they stand: the origins of their own estimates.
+    """
+
+    def __init__(self, fleet: Fleet, origins: Array) -> None:
+        self.fleet, self.origins = fleet, np.asarray(origins, dtype=np.float64)
+        self.alive = np.ones(len(fleet), dtype=np.bool_)
+
+    def states(self) -> States:
+        """By the vehicles' own estimates."""
+        found = self.fleet.stacks.estimates
+        w, x, y, z = found["attitude"].T
+        roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+        pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
+        yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        return States(
+            self.fleet.time,
+            found["position"] + self.origins,
+            found["velocity"].copy(),
+            yaw,
+            self.alive.copy(),
+            np.stack([roll, pitch], axis=1),
+        )
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Hand each vehicle its target, in its own frame; those that are gone get none."""
+        position = setpoints.position - self.origins
+        for i in np.flatnonzero(self.alive).tolist():
+            target = OffboardTarget(
+                (position[i, 0], position[i, 1], position[i, 2]),
+                (setpoints.velocity[i, 0], setpoints.velocity[i, 1], setpoints.velocity[i, 2]),
+                (setpoints.acceleration[i, 0], setpoints.acceleration[i, 1], setpoints.acceleration[i, 2]),
+                float(setpoints.yaw[i]),
+            )
+            self.fleet.pilots[i].commander.offboard(target, self.fleet.time)
+
+    def advance(self, time: int) -> None:
+        """Fly on until ``time`` us or a little later, in whole updates of the commanders."""
+        while self.fleet.time < time:
+            self.fleet.advance()
+
+    def take_off(self, places: Array, yaw: float | Array, *, limit: float = 90.0) -> None:
+        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin, heading for yaw in rad.
+
+        Raises:
+            UserError: for a vehicle that cannot arm or does not get there within ``limit`` s.
+        """
+        end = self.fleet.time + round(1e6 * limit)
+        commanders = [pilot.commander for pilot in self.fleet.pilots]
+        self._until(lambda: not any(c.arming_problems for c in commanders), None, end, "be ready to arm")
+        zero = np.zeros_like(places)
+        told = Setpoints(places, zero, zero, np.full(len(places), yaw))
+        self.command(told)
+        for i, commander in enumerate(commanders):
+            mode = [float(FLAG_CUSTOM), float(OFFBOARD.main), *[0.0] * 5]
+            for command, params in (
+                (mavlink.MAV_CMD_DO_SET_MODE, mode),
+                (mavlink.MAV_CMD_COMPONENT_ARM_DISARM, [1.0, *[0.0] * 6]),
+            ):
+                result = commander.command(command, params, self.fleet.time)
+                if result != mavlink.MAV_RESULT_ACCEPTED:
+                    raise UserError(f"vehicle {i} refuses command {command} with result {result}")
+        self._until(lambda: self._far(places) < ARRIVED, told, end, "be at their places")
+
+    def _far(self, places: Array) -> float:
+        return float(np.linalg.norm(self.states().position - places, axis=1).max())
+
+    def _until(self, condition: Callable[[], bool], told: Setpoints | None, end: int, what: str) -> None:
+        while not condition():
+            if self.fleet.time > end:
+                raise UserError(f"the vehicles did not come to {what} in time")
+            if told is not None:
+                self.command(told)
+            self.fleet.advance()
+
+
+@dataclass(frozen=True)
+class Flown:
+    """How a formation flew.
+
+    Attributes:
+        result: by the vehicles' estimates.
+        true_error: (k, n) m, true distances from the slots at the result's rows.
+        separation: m, least true one of any two.
+        contacts: between vehicles.
+    """
+
+    result: Result
+    true_error: Array
+    separation: float
+    contacts: int
+
+    @property
+    def worst_steady_error(self) -> float:
+        """m in truth with a steady centre; nan where it never was."""
+        rows = self.true_error[self.result.steady]
+        return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
+
+
+def fly_built_in(plan: FormationPlan, airframe: Airframe, seed: int = 1) -> Flown:
+    """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
+
+    Args:
+        plan: of ``load_formation`` or ``plan_formation``; its events are the quick simulator's own.
+        airframe: of every vehicle.
+        seed: of all random streams.
+    """
+    ground = plan.places * (1.0, 1.0, 0.0)
+    members = [
+        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0)) for i, p in enumerate(ground)
+    ]
+    with Fleet(World(), members, seed=seed, proximity=Proximity()) as fleet:
+        flock = BuiltInFlock(fleet, ground)
+        flock.take_off(plan.places, float(plan.path.yaw[0]))
+        formation = plan.formation()
+        recording = Recording(formation)
+        separation, true = [], []
+
+        def watch(states: States, told: Setpoints) -> None:
+            if not formation.started_at:
+                formation.start()
+            position = fleet.simulation.states["position"]
+            if recording(states, told):
+                true.append(position.copy())
+            separation.append(closest_pair(position)[0])
+
+        until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
+        fly(formation, flock, until, TICK, watch)
+        result = recording.result(plan)
+        return Flown(
+            result,
+            true_slot_errors(result.tracks(), np.stack(true)),
+            min(separation),
+            int(fleet.simulation.proximity[0]["count"]),
+        )

@@ -1,0 +1,161 @@
+"""The quick simulator: every vehicle a point mass of second order, thousands of them in one compiled loop.
+
+XTDrone's "simple 3D simulator" (Xiao et al., "XTDrone: a customizable multi-rotor UAVs simulation platform",
+section V) is for trying a formation before it is flown on full dynamics; this is that, behind the same
+surface as the vehicles.  No attitude, no wind, no sensors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.swarm.interface import Setpoints, States
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PointMass:
+    """How a point mass follows its setpoints: position, velocity, acceleration, as PX4's position control.
+
+    Attributes:
+        position_gain: 1/s; PX4's MPC_XY_P, 0.95.
+        velocity_lag: s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.
+            0 follows velocities at once (a kinematic point), which laws of first order are proven for.
+        max_speed: m/s; PX4's MPC_XY_VEL_MAX, 12.
+        max_acceleration: m/s^2; PX4's MPC_ACC_HOR_MAX, 5.
+        max_turn_rate: rad/s; PX4's MPC_YAWRAUTO_MAX, 45 deg/s.
+        step: us of an integration step.
+    """
+
+    position_gain: float = 0.95
+    velocity_lag: float = 1.0 / 1.8
+    max_speed: float = 12.0
+    max_acceleration: float = 5.0
+    max_turn_rate: float = math.radians(45.0)
+    step: int = 10_000
+
+    def parameters(self) -> Array:
+        """(5,) for the compiled loop."""
+        return np.array(
+            [self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration, self.max_turn_rate]
+        )
+
+
+@compiled
+def _limit(vector: Any, limit: Any) -> None:
+    """Shorten a vector (3,) to ``limit``, keeping its direction."""
+    length = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
+    if length > limit:
+        vector *= limit / length
+
+
+@compiled
+def _advance(
+    position: Any, velocity: Any, yaw: Any, alive: Any, wanted: Any, feed: Any, push: Any, face: Any, p: Any,
+    dt: Any, steps: Any,
+) -> None:  # fmt: skip
+    """Advance (n, 3) positions and velocities by ``steps`` steps of ``dt`` s; the dead stay where they are.
+
+    A position or velocity setpoint that is nan does not act; where only an acceleration is given, it is
+    followed as it is.  Semi-implicit Euler: velocity first, then position with the mean of old and new.
+    """
+    target = np.zeros(3)
+    accelerate = np.zeros(3)
+    for i in range(len(position)):
+        if not alive[i]:
+            velocity[i] = 0.0
+            continue
+        for _ in range(steps):
+            given = False
+            for k in range(3):
+                target[k] = 0.0
+                if not math.isnan(feed[i, k]):
+                    target[k] += feed[i, k]
+                    given = True
+                if not math.isnan(wanted[i, k]):
+                    target[k] += p[0] * (wanted[i, k] - position[i, k])
+                    given = True
+                accelerate[k] = 0.0 if math.isnan(push[i, k]) else push[i, k]
+            _limit(target, p[2])
+            if p[1] == 0.0 and given:
+                for k in range(3):
+                    velocity[i, k] = target[k]
+                    position[i, k] += dt * target[k]
+            else:
+                for k in range(3):
+                    if given:
+                        accelerate[k] += (target[k] - velocity[i, k]) / p[1]
+                _limit(accelerate, p[3])
+                for k in range(3):
+                    old = velocity[i, k]
+                    velocity[i, k] += dt * accelerate[k]
+                    position[i, k] += 0.5 * dt * (old + velocity[i, k])
+            if not math.isnan(face[i]):
+                turn = face[i] - yaw[i]
+                turn -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
+                yaw[i] += min(max(turn, -p[4] * dt), p[4] * dt)
+
+
+class PointMassFlock:
+    """A flock of point masses, all alike.
+
+    Args:
+        position: (n, 3) m NED where they begin, at rest.
+        model: how they follow setpoints.
+        yaw: rad, all of them.
+        start: us of their time.
+    """
+
+    def __init__(
+        self, position: Array, model: PointMass | None = None, *, yaw: float = 0.0, start: int = 0
+    ) -> None:
+        self.model = model or PointMass()
+        self.time = start
+        self.position = np.array(position, dtype=np.float64)
+        self.velocity = np.zeros_like(self.position)
+        self.yaw = np.full(len(position), yaw)
+        self.alive = np.ones(len(position), dtype=np.bool_)
+        self._back: dict[int, int] = {}
+        self._setpoints = Setpoints.none(len(position))
+        self._setpoints.position[:] = self.position
+
+    def stop(self, vehicle: int, back: int | None = None) -> None:
+        """Let a vehicle stand still and be silent, until ``back`` us or for good."""
+        self.alive[vehicle] = False
+        if back is not None:
+            self._back[vehicle] = back
+
+    def states(self) -> States:
+        """Copies, so that they can be kept."""
+        for vehicle in [v for v, back in self._back.items() if self.time >= back]:
+            del self._back[vehicle]
+            self.alive[vehicle] = True
+        return States(
+            self.time, self.position.copy(), self.velocity.copy(), self.yaw.copy(), self.alive.copy()
+        )
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Follow these until told otherwise."""
+        self._setpoints = setpoints
+
+    def advance(self, time: int) -> None:
+        """Let time pass until ``time`` us, in whole steps and what is left of one."""
+        whole, rest = divmod(time - self.time, self.model.step)
+        self._steps(self.model.step * 1e-6, whole)
+        if rest:
+            self._steps(rest * 1e-6, 1)
+        self.time = time
+
+    def _steps(self, dt: float, count: int) -> None:
+        told = self._setpoints
+        _advance(
+            self.position, self.velocity, self.yaw, self.alive, told.position, told.velocity,
+            told.acceleration, told.yaw, self.model.parameters(), dt, count,
+        )  # fmt: skip

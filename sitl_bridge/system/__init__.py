@@ -1,0 +1,1 @@
+"""The operating system: child processes, signals, ports and interpreters."""
