@@ -33,6 +33,7 @@ from sitl_bridge.bus.broker import NICENESS
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4
@@ -51,7 +52,6 @@ from sitl_bridge.swarm.formation.formation_specification import (
     plan_formation,
 )
 from sitl_bridge.swarm.quick_simulation import fly_quick
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -408,7 +408,7 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 STARTER = """
 import time
 begin = time.time()
-from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World

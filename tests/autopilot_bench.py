@@ -16,9 +16,10 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.records import OCV_POINTS, STATE
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 DT = 0.004

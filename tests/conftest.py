@@ -12,9 +12,10 @@ import pytest
 from hypothesis import settings
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 # Kernels compile on their first call, and machines are noisy: no test fails by the clock.  Examples are

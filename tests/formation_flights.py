@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import parameters_for
@@ -24,7 +25,7 @@ from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.quick_simulation import Result
 from sitl_bridge.system.child_process import ChildProcess
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
 Array: TypeAlias = NDArray[np.float64]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
-from sitl_bridge.vehicle.airframe import load_airframe
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 21

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import figure_paths, load_airframe
+from sitl_bridge.vehicle.figure_sources import figure_paths
 from sitl_bridge.world.world import World
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))

@@ -11,7 +11,7 @@ import pytest
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
-from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 

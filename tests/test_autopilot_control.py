@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import IDLE, LEVEL_ATTITUDE, LEVEL_RATES, OFF, TRAJECTORY
 from sitl_bridge.errors import UserError
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 

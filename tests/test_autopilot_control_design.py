@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from sitl_bridge.autopilot.control.gains import CASCADE, Design, controller_record, design
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
 from sitl_bridge.world.world import World
 

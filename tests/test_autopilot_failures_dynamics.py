@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
-from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.world import World
 
 ARM, TAKE_OFF, TERMINATE, FAIL = 400, 22, 185, 420

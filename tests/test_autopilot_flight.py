@@ -19,10 +19,10 @@ from sitl_bridge.autopilot.stack_main import LinkedStack, connect
 from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
-from sitl_bridge.vehicle.airframe import load_airframe
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.geography import Projection
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
 from sitl_bridge.report.plot_avoidance import save_figures
 from sitl_bridge.swarm.avoidance.agent import Command
@@ -19,7 +20,6 @@ from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import Status
-from sitl_bridge.vehicle.airframe import load_airframe
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.airframe_file import find_airframe
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.attitude_identification import (
     IdentifiedFile,
@@ -40,7 +41,6 @@ from sitl_bridge.swarm.avoidance.neighbours import (
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.references import Route, Table
 from sitl_bridge.swarm.avoidance.solver import Status
-from sitl_bridge.vehicle.airframe import find_airframe
 
 FLOWN_TOPICS = [
     "vehicle_attitude",

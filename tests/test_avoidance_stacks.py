@@ -12,6 +12,7 @@ import pytest
 
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.report.attitude_identification import identified_model
@@ -34,7 +35,6 @@ from sitl_bridge.swarm.avoidance.solver import Status
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.in_process import BuiltInFlock
 from sitl_bridge.swarm.interface import States, fly
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 MISSIONS = Path(__file__).parents[1] / "missions"

@@ -18,11 +18,11 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import stack_main
 from sitl_bridge.cli.main import build
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.run.monitor import PAYLOAD_PORT
-from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:

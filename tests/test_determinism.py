@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots, write_step
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import World, WorldSpecification
 

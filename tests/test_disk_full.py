@@ -20,6 +20,7 @@ from pyulog import ULog
 
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.output_file import LineLog, write_arrays, write_figure, write_whole
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_directory import RunDirectory
@@ -28,7 +29,6 @@ from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.summary import Outcome, problems_of
 from sitl_bridge.run.autopilot_choice import FlownBy
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings
-from sitl_bridge.vehicle.airframe import load_airframe
 
 REPOSITORY = Path(__file__).parent.parent
 FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}

@@ -87,6 +87,6 @@ def test_the_steps_of_the_image_work_in_an_empty_environment(tmp_path: Path) -> 
     subprocess.run([python, "-m", "pip", "install", "--quiet", str(ROOT)], check=True, timeout=600)
     for code in (
         "from sitl_bridge.cli.warm import warm; warm()",
-        "from sitl_bridge.vehicle.airframe import load_airframe; load_airframe('ar200')",
+        "from sitl_bridge.files.airframe_file import load_airframe; load_airframe('ar200')",
     ):
         subprocess.run([python, "-c", code], cwd=tmp_path, check=True, timeout=300)

@@ -13,10 +13,11 @@ from peer import Peer
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.cli.check import airframe_facts, facts_of
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
 HIGH = (0.0, 0.0, -100.0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sitl_bridge.dynamics.proximity import WAKE_REACH, Proximity, hull, interact
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 HEIGHT = -50.0

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
-from sitl_bridge.vehicle.airframe import load_airframe
 
 pytestmark = pytest.mark.px4
 

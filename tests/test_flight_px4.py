@@ -16,12 +16,12 @@ import numpy as np
 import psutil
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.startup import write_startup_files
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
-from sitl_bridge.vehicle.airframe import load_airframe
 
 pytestmark = pytest.mark.px4
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.run import scheduled_events
 from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe, Payload, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe, Payload
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World
 

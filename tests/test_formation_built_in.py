@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.swarm.formation.formation_specification import load_formation
 from sitl_bridge.swarm.in_process import fly_built_in
-from sitl_bridge.vehicle.airframe import load_airframe
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 

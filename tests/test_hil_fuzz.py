@@ -113,8 +113,8 @@ def test_the_decoder_takes_only_what_is_valid_many_times(data: bytes, piece: int
 @pytest.fixture(scope="module")
 def server() -> Iterator[LockstepServer]:
     """One vehicle at full speed, whose flight stacks come and go."""
+    from sitl_bridge.files.airframe_file import load_airframe
     from sitl_bridge.simulation import VehicleSetup
-    from sitl_bridge.vehicle.airframe import load_airframe
     from sitl_bridge.world.world import World
 
     iris = load_airframe("iris")

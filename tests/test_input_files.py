@@ -12,6 +12,7 @@ import pytest
 
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.plan import load_plan
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
@@ -23,7 +24,6 @@ from sitl_bridge.swarm.formation.formation_specification import load_formation
 from sitl_bridge.swarm.formation.patterns import load_offsets
 from sitl_bridge.swarm.formation.trajectory import read_csv
 from sitl_bridge.user_file import load_class
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind
 from sitl_bridge.world.world import Origin
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.position_hold import (
     COVERED,
@@ -24,7 +25,6 @@ from sitl_bridge.px4.position_hold import (
     noise_of,
     position_gains,
 )
-from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def predicted(name: str, factor: float = 1.0, **told: float) -> float:

@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
 from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.rate_loop import GAINS, PHASE_MARGIN, crossover, gain_for, phase_margin, reference
-from sitl_bridge.vehicle.airframe import Airframe, Px4Section, load_airframe
+from sitl_bridge.px4.rate_loop import (
+    GAINS,
+    IRIS,
+    PHASE_MARGIN,
+    crossover,
+    gain_for,
+    phase_margin,
+    reference_loop,
+    with_default_gains,
+)
+from sitl_bridge.vehicle.airframe import Airframe, Px4Section
 from sitl_bridge.vehicle.control_effectiveness import (
     Response,
     allocation_matrix,
@@ -159,7 +169,7 @@ def test_thrust_curve_of_the_iris_follows_its_motor() -> None:
 
 @pytest.mark.parametrize("name", AIRFRAMES)
 def test_rate_loops_cross_over_where_the_reference_does_or_keep_their_margin(name: str) -> None:
-    wanted = reference(answer("iris", geometry(load_airframe("iris")), 0.0))
+    wanted = [reference_loop(axis) for axis in range(3)]
     parameters = told(name)
     plant = answer(name, parameters, float(parameters["THR_MDL_FAC"]))
     for axis, key in enumerate(("MC_ROLLRATE", "MC_PITCHRATE", "MC_YAWRATE")):
@@ -173,13 +183,21 @@ def test_rate_loops_cross_over_where_the_reference_does_or_keep_their_margin(nam
 def test_iris_gets_back_the_gains_of_px4() -> None:
     # With PX4's own thrust curve (none) the derivation must return PX4's defaults, a factor of 1.
     plant = answer("iris", geometry(load_airframe("iris")), 0.0)
-    for axis, loop in enumerate(reference(plant)):
-        assert gain_for(axis, plant, loop).factor == pytest.approx(1.0, abs=1e-6)
+    for axis in range(3):
+        assert gain_for(axis, plant, reference_loop(axis)).factor == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_reference_response_is_that_of_the_iris() -> None:
+    plant = answer("iris", geometry(load_airframe("iris")), 0.0)
+    assert plant.authority == pytest.approx(IRIS.authority, rel=1e-9)
+    assert plant.motor_lag == pytest.approx(IRIS.motor_lag)
+    assert plant.yaw_lead == pytest.approx(IRIS.yaw_lead, rel=1e-9)
+    assert plant.delay == IRIS.delay
 
 
 def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
     plant = answer("iris", geometry(load_airframe("iris")), 0.0)
-    wanted = reference(plant)[0]
+    wanted = with_default_gains(0, plant)
     twice = Response(2.0 * plant.authority, plant.motor_lag, plant.yaw_lead, plant.delay)
     assert gain_for(0, twice, wanted).factor == pytest.approx(0.5, rel=1e-6)
     slow = gain_for(0, Response(plant.authority, 0.15, plant.yaw_lead, plant.delay), wanted)

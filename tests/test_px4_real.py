@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import Parameters, parameters_for
@@ -21,7 +22,7 @@ from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
 from sitl_bridge.px4.startup import LOGGING, write_links_file
 from sitl_bridge.simulation import Simulation
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 
 pytestmark = pytest.mark.px4
 INSTANCE = 11

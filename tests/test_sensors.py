@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sensor_bench import STEP, Bench
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.sensors import records
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
@@ -21,7 +22,6 @@ from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecifi
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 from sitl_bridge.sensors.records import FAULT_OFF, FAULT_STUCK
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 NONE = ErrorSpecification()

@@ -17,10 +17,11 @@ from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from sensor_bench import DELIVERED, SAMPLED, STEP, Bench
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.sensors.registry import SensorUnion
 from sitl_bridge.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 Make = Callable[..., Simulation]

@@ -28,12 +28,12 @@ from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.kernels.compiled import announced
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 CONNECT_LIMIT = 120.0

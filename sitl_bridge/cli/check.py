@@ -16,13 +16,14 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.errors import about
+from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.plan import Plan, load_plan
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import placed, read
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.error_model import SensorSpecification
-from sitl_bridge.vehicle.airframe import Airframe, find_airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.controller import own_controller
 from sitl_bridge.vehicle.figure_sources import DERIVED, figure_paths
 from sitl_bridge.world.atmosphere import air

@@ -17,13 +17,13 @@ from rich.text import Text
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.autopilot_choice import Choice
 from sitl_bridge.run.session import FleetProgress, FleetSession, FleetSettings
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system import signals
 from sitl_bridge.system.interpreter import find_interpreter
-from sitl_bridge.vehicle.airframe import load_airframe
 
 
 def live_line(progress: Progress) -> Text:

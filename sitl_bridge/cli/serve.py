@@ -16,6 +16,7 @@ from rich.text import Text
 from sitl_bridge.bus.address import BusAddress, is_this_machine
 from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer, OnStall, Status
 from sitl_bridge.kernels.compiled import announced
@@ -26,7 +27,7 @@ from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system import signals
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 TICK = 0.1

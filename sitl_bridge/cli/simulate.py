@@ -13,10 +13,11 @@ import typer
 from rich.console import Console
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.yaml_file import read
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.sensors.custom import not_sampled
-from sitl_bridge.vehicle.airframe import Airframe, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 
 On = Literal["quick", "full"]
 

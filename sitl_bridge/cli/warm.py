@@ -8,9 +8,9 @@ import sys
 
 import psutil
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import World
 
 

@@ -7,19 +7,19 @@ fields is up to a model's ``faults_between``.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from sitl_bridge.errors import ConfigurationError, FieldError, UserError, shortened
+from sitl_bridge.field_paths import FieldPath, field_names, kinds, models_at, suggestion
 from sitl_bridge.input_file import read_bytes
 
 MAX_BYTES = 300_000
@@ -30,7 +30,6 @@ MAX_DEPTH = 50
 UNKNOWN = "unknown field"
 
 Model = TypeVar("Model", bound=BaseModel)
-FieldPath = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _NULL, _BOOL, _INT, _FLOAT, _STR = (_TAG + name for name in ("null", "bool", "int", "float", "str"))
@@ -342,15 +341,9 @@ def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
     return Fault(document.line(where), where, message)
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean `radius`?`` where a known word is close, else nothing."""
-    close = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"; did you mean `{close[0]}`?" if close else ""
-
-
 def _kind_fault(models: Iterable[type[BaseModel]], value: Any) -> str:
     """What is wrong with the ``kind`` of a mapping whose models are told apart by it."""
-    known = sorted({str(kind) for model in models for kind in _kinds(model)})
+    known = sorted({str(kind) for model in models for kind in kinds(model)})
     choice = ", ".join(known)
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind is None:
@@ -360,49 +353,3 @@ def _kind_fault(models: Iterable[type[BaseModel]], value: Any) -> str:
         + suggestion(_shown(str(kind)), known)
         + f"; give one of {choice}"
     )
-
-
-def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[BaseModel]]:
-    """Models that may stand at a path of data, by the models that the path leads through."""
-    models = [model]
-    for part in path:
-        data = _inside(data, part)
-        if isinstance(part, str):
-            fields = (_fields(m).get(part) for m in models)
-            models = [inner for f in fields if f is not None for inner in _models(f)]
-    return models
-
-
-def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
-    """Names a mapping at a path of data may have."""
-    models = models_at(model, data, path)
-    for part in path:
-        data = _inside(data, part)
-    kind = data.get("kind") if isinstance(data, Mapping) else None
-    meant = [m for m in models if kind in _kinds(m)] or models
-    return {name for m in meant for name in _fields(m)}
-
-
-def _inside(data: Any, part: str | int) -> Any:
-    try:
-        return data[part]
-    except (KeyError, IndexError, TypeError):
-        return None
-
-
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    """Annotation of each field by the name it has in files."""
-    return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
-
-
-def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
-    """Values a model's ``kind`` may have."""
-    annotation = _fields(model).get("kind")
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    """Models within an annotation: of a union's members, of a sequence's elements."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [inner for argument in get_args(annotation) for inner in _models(argument)]

@@ -20,6 +20,7 @@ import numpy as np
 from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Say, connect_flock
@@ -41,7 +42,6 @@ from sitl_bridge.swarm.avoidance.comparison import succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import airframe_of, check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import Status
 from sitl_bridge.swarm.interface import Setpoints, States
-from sitl_bridge.vehicle.airframe import load_airframe
 
 RATE = 25.0
 """Hz of reports and setpoints: at 2 m/s of each of two that meet, 16 cm of their way to one another."""

@@ -11,7 +11,6 @@ import difflib
 import json
 import lzma
 import math
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,9 @@ from sitl_bridge.dynamics.rotor import thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.estimator_parameters import estimator_parameters
 from sitl_bridge.px4.position_hold import position_gains
-from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, LoopGain, gain_for, reference
+from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, gain_for, reference_loop
 from sitl_bridge.px4.versions import REPLACED, hint, named_for
-from sitl_bridge.vehicle.airframe import Airframe, airframe_directories, load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.control_effectiveness import (
     Parameters,
     geometry,
@@ -156,17 +155,6 @@ def _thrust(result: Performance, factor: float) -> Parameters:
     }
 
 
-@cache
-def _reference_loops() -> tuple[LoopGain, LoopGain, LoopGain]:
-    """Rate loops of the iris as PX4 flies it: PX4's gains and allocation, THR_MDL_FAC 0."""
-    name = next(d / "iris.yaml" for d in airframe_directories()[1:] if (d / "iris.yaml").is_file())
-    iris = load_airframe(name)
-    world = World()
-    _, _, density = air(world.environment[0], 0.0)
-    hover = performance(iris.record, density, float(world.environment[0]["gravity"])).hover
-    return reference(response(iris, geometry(iris), hover, density, 0.0))
-
-
 def _gains_and_yaw(
     airframe: Airframe, found: Parameters, result: Performance, density: float, factor: float
 ) -> Parameters:
@@ -177,7 +165,7 @@ def _gains_and_yaw(
     turns of automatic modes, all of it for what the attitude loop asks for to stop a turn, P times its rate.
     """
     answer = response(airframe, found, result.hover, density, factor)
-    wanted = _reference_loops()
+    wanted = [reference_loop(axis) for axis in range(3)]
     loops = [gain_for(axis, answer, wanted[axis]) for axis in range(3)]
     gains: Parameters = {}
     for axis, name in enumerate(("ROLL", "PITCH", "YAW")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -30,6 +31,14 @@ GAIN_RANGE = (0.05, 5.0)
 PHASE_MARGIN = math.radians(45.0)
 """Kept where the reference's own margin is not reached: the usual design figure, 30 to 60 deg (e.g. Franklin,
 Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
+IRIS = Response(
+    authority=np.array([116.86776079989619, 105.04468090357265, 31.641356239144436]),
+    motor_lag=0.01875,
+    yaw_lead=0.04944287864636073,
+    delay=0.002,
+)
+"""Response of the iris, for which PX4's default gains were tuned, at sea level with THR_MDL_FAC 0.  It
+follows from airframes/iris.yaml."""
 _FREQUENCIES = np.geomspace(0.5, 200.0, 400)
 
 
@@ -87,13 +96,16 @@ def crossover(axis: int, response: Response, factor: float = 1.0, integral: floa
     return float(brentq(lambda w: abs(open_loop(axis, response, w, integral)) * factor - 1.0, low, high))
 
 
-def reference(response: Response) -> tuple[LoopGain, LoopGain, LoopGain]:
-    """The loops of the vehicle that PX4's defaults were made for, with those defaults."""
-    loops = []
-    for axis in range(3):
-        at = crossover(axis, response)
-        loops.append(LoopGain(1.0, 1.0, at, phase_margin(axis, response, at)))
-    return loops[0], loops[1], loops[2]
+def with_default_gains(axis: int, response: Response) -> LoopGain:
+    """Rate loop of one axis with PX4's default gains."""
+    at = crossover(axis, response)
+    return LoopGain(1.0, 1.0, at, phase_margin(axis, response, at))
+
+
+@cache
+def reference_loop(axis: int) -> LoopGain:
+    """Rate loop of one axis of the iris with PX4's default gains."""
+    return with_default_gains(axis, IRIS)
 
 
 def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict
 from scipy.optimize import least_squares
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import find_airframe
 from sitl_bridge.files.yaml_file import read, validate
 from sitl_bridge.input_file import is_file
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
-from sitl_bridge.vehicle.airframe import find_airframe
 
 Floats = NDArray[np.float64]
 Stack = Literal["px4", "builtin"]

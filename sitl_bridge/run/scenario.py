@@ -18,7 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.yaml_file import Document, Fault, FieldPath, read, validate
+from sitl_bridge.field_paths import FieldPath
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.yaml_file import Document, Fault, read, validate
 from sitl_bridge.hil.server import OnStall
 from sitl_bridge.input_file import is_file
 from sitl_bridge.quantities import Degrees, Positive, Seed, Vector
@@ -32,7 +34,6 @@ from sitl_bridge.swarm.avoidance import flight_conditions
 from sitl_bridge.swarm.avoidance.avoidance_specification import is_avoidance
 from sitl_bridge.swarm.formation.formation_specification import FormationSpecification, load_formation
 from sitl_bridge.system.interpreter import find_interpreter
-from sitl_bridge.vehicle.airframe import load_airframe
 from sitl_bridge.world.world import Origin, WorldSpecification
 
 SUFFIXES = (".yaml", ".yml")

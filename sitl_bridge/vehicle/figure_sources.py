@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sitl_bridge.errors import shortened
-from sitl_bridge.files.yaml_file import FieldPath, suggestion
+from sitl_bridge.field_paths import FieldPath, suggestion
 
 _SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
 _LABELS = {"kind", "instance", "parameters", "options"}

@@ -1,0 +1,64 @@
+"""Paths of fields in a user's data, and the pydantic models that a path leads through."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+FieldPath = tuple[str | int, ...]
+"""Keys of mappings and indices of sequences, from the top of the data."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean `radius`?`` where a known word is close, else nothing."""
+    close = difflib.get_close_matches(word, sorted(known), n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[BaseModel]]:
+    """Models that may stand at a path of data, by the models that the path leads through."""
+    models = [model]
+    for part in path:
+        data = _inside(data, part)
+        if isinstance(part, str):
+            fields = (_fields(m).get(part) for m in models)
+            models = [inner for f in fields if f is not None for inner in _models(f)]
+    return models
+
+
+def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
+    """Names a mapping at a path of data may have."""
+    models = models_at(model, data, path)
+    for part in path:
+        data = _inside(data, part)
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    meant = [m for m in models if kind in kinds(m)] or models
+    return {name for m in meant for name in _fields(m)}
+
+
+def _inside(data: Any, part: str | int) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """Annotation of each field by the name it has in files."""
+    return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+
+
+def kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    """Values a model's ``kind`` may have."""
+    annotation = _fields(model).get("kind")
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Models within an annotation: of a union's members, of a sequence's elements."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [inner for argument in get_args(annotation) for inner in _models(argument)]
