@@ -19,7 +19,6 @@ from sitl_bridge.swarm.formation.formation import Conduct, Formation
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.roles import (
     SCHEMES,
-    AgreeingFollower,
     FlownLeader,
     Follower,
     Leader,
@@ -30,7 +29,7 @@ from sitl_bridge.swarm.formation.roles import (
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
 from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
-from sitl_bridge.swarm.neighbour_graph import BEACON, Radio, Topology, algebraic_connectivity, hops
+from sitl_bridge.swarm.neighbour_graph import BEACON, Radio, Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFlock
 
 Array = NDArray[np.float64]
@@ -396,74 +395,7 @@ def test_patterns_can_be_ordered_in_flight_for_those_that_are_left() -> None:
     assert radius == pytest.approx(np.full(7, 4.0 * 0.5 / math.sin(math.pi / 7)), abs=0.05)
 
 
-# ---------------------------------------------------------------- consensus and graphs
-
-
-class Fixed(AgreeingFollower):
-    """Agrees without limits on speed."""
-
-    def __init__(self) -> None:
-        super().__init__(gain=1.0, max_speed=1e9)
-
-
-def disagreement(graph: str, count: int, seconds: float, model: PointMass, tick: int = TICK) -> Array:
-    """Norm of what vehicles without a leader disagree in, every tick."""
-    offsets = pattern("cube", count)
-    choreography = Choreography(offsets)
-    formation = Formation(
-        choreography, FlownLeader(0.0), Fixed(), topology=Topology(graph),  # type: ignore[arg-type]
-        radio=Radio(count, seed=0), conduct=Conduct(beacon_period=tick, notice=tick, leader_loss="hold"),
-    )  # fmt: skip
-    random = np.random.default_rng(3).normal(size=(count, 3))
-    flock = PointMassFlock(offsets + random, model)
-    # Nobody leads: the followers' law for all, told of a start and of a heading.
-    formation._leader[:] = -1
-    formation._start[:] = 1
-    formation.started_at = 1
-    formation._centre["stamp"] = 1
-    norms = []
-
-    def watch(states: States, _: Setpoints) -> None:
-        formation._centre["stamp"] = states.time
-        centre = states.position - offsets
-        norms.append(float(np.linalg.norm(centre - centre.mean(axis=0))))
-
-    fly(formation, flock, round(seconds * 1e6), tick, watch)
-    return np.array(norms)
-
-
-@pytest.mark.parametrize(("graph", "count", "connectivity", "degree"), [
-    ("ring", 8, 2 - 2 * math.cos(2 * math.pi / 8), 2),
-    ("ring", 12, 2 - 2 * math.cos(2 * math.pi / 12), 2),
-    ("complete", 6, 6.0, 5),
-])  # fmt: skip
-def test_agreement_comes_at_the_rate_of_the_algebraic_connectivity(
-    graph: str, count: int, connectivity: float, degree: int
-) -> None:
-    tick = 10_000
-    norms = disagreement(graph, count, 14.0, PointMass(velocity_lag=0.0, step=tick, max_speed=1e9), tick)
-    begin, end = (800, 1300) if graph == "ring" else (200, 800)
-    rate = -math.log(norms[end] / norms[begin]) / ((end - begin) * tick * 1e-6)
-    assert rate == pytest.approx(connectivity / degree, rel=0.02)
-
-
-def test_with_a_lag_of_velocity_the_rate_is_that_of_the_second_order_mode() -> None:
-    # s^2 tau + s + Kp lambda_2/d = 0, its slower root.
-    tau, mode = 0.3, (2 - 2 * math.cos(2 * math.pi / 8)) / 2
-    tick = 10_000
-    model = PointMass(velocity_lag=tau, step=tick, max_speed=1e9, max_acceleration=1e9)
-    norms = disagreement("ring", 8, 18.0, model, tick)
-    rate = -math.log(norms[1700] / norms[1200]) / 5.0
-    assert rate == pytest.approx((1 - math.sqrt(1 - 4 * tau * mode)) / (2 * tau), rel=0.03)
-
-
-@pytest.mark.parametrize(("graph", "expected"), [
-    ("ring", 2 - 2 * math.cos(2 * math.pi / 9)), ("chain", 2 - 2 * math.cos(math.pi / 9)),
-    ("star", 1.0), ("complete", 9.0),
-])  # fmt: skip
-def test_algebraic_connectivity_of_known_graphs(graph: str, expected: float) -> None:
-    edges = Topology(graph).edges(pattern("cube", 9), np.ones(9, bool), [0])  # type: ignore[arg-type]
-    assert algebraic_connectivity(edges, 9) == pytest.approx(expected)
+# ---------------------------------------------------------------- graphs
 
 
 @pytest.mark.parametrize("graph", ["star", "complete", "ring", "chain", "nearest", "inwards"])

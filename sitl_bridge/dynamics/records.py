@@ -109,7 +109,6 @@ STATE = np.dtype(
         ("battery_voltage", "f8"),  # V at the terminals
         ("battery_current", "f8"),  # A
         ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
-        ("rotor_acceleration", "f8", MAX_ROTORS),  # rad/s^2
         ("motor_drive", "f8", MAX_ROTORS),  # what the command asks: rad/s (first order) or V (DC; 0 = braked)
         ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, where a point's friction spring holds on
         ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is in the ground

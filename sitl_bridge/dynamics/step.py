@@ -170,7 +170,6 @@ def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
     for k in range(vehicle.rotor_count):
         state.rotor_thrust[k] = rows[THRUST, k]
         state.rotor_torque[k] = rows[TORQUE, k]
-        state.rotor_acceleration[k] = rows[ACCELERATION, k]
 
 
 @compiled

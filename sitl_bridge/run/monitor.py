@@ -22,7 +22,7 @@ from pymavlink.mavutil import x25crc
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.read_back import ReadBack
-from sitl_bridge.run.px4_events import WARNING, ArmingReport, Event, EventCatalogue
+from sitl_bridge.run.px4_events import ArmingReport, Event, EventCatalogue
 
 PAYLOAD_PORT = 14030
 """Where PX4's instance 0 sends its payload link (px4-rc.mavlink)."""
@@ -545,8 +545,3 @@ def mode_name(custom_mode: int) -> str:
     if main == 4:
         return AUTO_MODES.get(sub, f"Auto {sub}")
     return MAIN_MODES.get(main, f"Mode {main}")
-
-
-def is_warning(message: Message) -> bool:
-    """Whether a message says that something is wrong."""
-    return message.level <= WARNING

@@ -163,19 +163,6 @@ _EDGES = {
 }
 
 
-def laplacian(edges: Index, count: int) -> Array:
-    """(n, n) of a graph with unit weights, rows by receiver: degree minus adjacency."""
-    matrix = np.zeros((count, count))
-    matrix[edges[:, 1], edges[:, 0]] = -1.0
-    np.fill_diagonal(matrix, -matrix.sum(axis=1))
-    return matrix
-
-
-def algebraic_connectivity(edges: Index, count: int) -> float:
-    """Second smallest eigenvalue of an undirected graph's Laplacian (Fiedler, 1973); 0 if it falls apart."""
-    return float(np.linalg.eigvalsh(laplacian(edges, count))[1])
-
-
 def hops(edges: Index, count: int, source: int) -> Index:
     """(n,) links that the word of ``source`` takes to each; -1 where it does not get."""
     found = np.full(count, -1, dtype=np.int64)

@@ -6,7 +6,7 @@ Turns both into ENTITY records; how far they are and how that is weighed is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -205,17 +205,3 @@ def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, t
             if other != name and (rank[other] < rank[name] or (not ranked and rank[other] == rank[name]))
         )
     return graph
-
-
-def check_graph(graph: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
-    """Refuse a connectivity graph that names vehicles there are not.
-
-    Raises:
-        UserError: with the first name that is unknown.
-    """
-    for name, avoided in graph.items():
-        for other in (name, *avoided):
-            if other not in names:
-                raise UserError(
-                    f"avoids: there is no vehicle {other!r}; the vehicles are {', '.join(sorted(names))}"
-                )

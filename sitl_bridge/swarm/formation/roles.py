@@ -244,21 +244,6 @@ class VelocityFollower(Follower):
         return told
 
 
-class AgreeingFollower(VelocityFollower):
-    """XTDrone's consensus of first order: towards the mean of where the neighbours say the centre is.
-
-    follower_consensus.py there: v = Kp/|N| sum over N of ((p_j - f_j) - (p_i - f_i)).  In a still formation
-    whose graph is undirected and regular of degree d the slowest disagreement decays as
-    exp(-Kp lambda_2/d t), lambda_2 the algebraic connectivity (Olfati-Saber and Murray, "Consensus problems
-    in networks of agents with switching topology and time-delays", IEEE Trans. Autom. Control 49(9), 2004).
-    """
-
-    def steer(self, view: View) -> Setpoints:
-        """Velocities only; zero for a follower that hears nobody."""
-        centre = view.mean_over_links(view.links.position - view.links.offset)
-        return self.towards(view, np.nan_to_num(self.gain * (centre - (view.position - view.offset))))
-
-
 class ConsensusFollower(Follower):
     """Consensus on a centre that moves: the neighbours' positions and velocities, and nobody's plan.
 
