@@ -17,8 +17,10 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.offboard.fleet_script import read_members
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.report.vehicle_distances import nearest
+from sitl_bridge.run.fleet_outcome import FleetProgress
+from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.scenario import Choices, load_scenario
-from sitl_bridge.run.session import FleetProgress, FleetSession, FleetSettings
+from sitl_bridge.run.session import FleetSession
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 70
@@ -45,7 +47,8 @@ def test_three_vehicles_take_off_hold_and_land_and_one_that_dies_stops_nobody(tm
     with FleetSession(load_scenario(file, choices(tmp_path)), said.append) as session:
         children = psutil.Process().children(recursive=True)
         succeeded = session.fly_fleet()
-        members = read_members(session.members)
+        assert session.missions is not None
+        members = read_members(session.missions.members)
     outcome = session.conclude_fleet()
     assert succeeded, outcome.reason
     assert [member.system for member in members] == [71, 72, 73]
@@ -117,9 +120,11 @@ def test_time_begins_when_the_mission_is_prepared(tmp_path: Path, monkeypatch: p
     session = FleetSession(preparing(tmp_path, PREPARING))
 
     def noted(server: LockstepServer) -> None:
-        assert session._mission is not None
-        assert session._mission.gate is not None
-        prepared.append((session._mission.gate.ready.is_set(), session._mission.poll()))
+        assert session.missions is not None
+        mission = session.missions.common
+        assert mission is not None
+        assert mission.gate is not None
+        prepared.append((mission.gate.ready.is_set(), mission.poll()))
         start(server)
 
     monkeypatch.setattr(LockstepServer, "start", noted)

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.fleet_outcome import FleetOutcome
 from sitl_bridge.run.scenario import Choices, load_scenario
-from sitl_bridge.run.session import FleetOutcome, FleetSession
+from sitl_bridge.run.session import FleetSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

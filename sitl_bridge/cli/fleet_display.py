@@ -14,7 +14,7 @@ from rich.text import Text
 from sitl_bridge.report.summary import headline, problems_of
 from sitl_bridge.report.vehicle_distances import OFF_THE_GROUND, nearest
 from sitl_bridge.run.autopilot_choice import BUILTIN
-from sitl_bridge.run.session import FleetOutcome, FleetProgress
+from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress
 
 TOLD = 8
 """Collisions and vehicles' problems that are told; the rest is in the summaries."""

@@ -20,7 +20,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.autopilot_choice import Choice
-from sitl_bridge.run.session import FleetProgress, FleetSession, FleetSettings
+from sitl_bridge.run.fleet_outcome import FleetProgress
+from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system import signals
 from sitl_bridge.system.interpreter import find_interpreter

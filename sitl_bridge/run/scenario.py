@@ -25,9 +25,9 @@ from sitl_bridge.hil.server import OnStall
 from sitl_bridge.input_file import is_file
 from sitl_bridge.quantities import Degrees, Positive, Seed, Vector
 from sitl_bridge.run.autopilot_choice import Choice, who_flies
+from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.scheduled_events import EventSpecification, event_faults
-from sitl_bridge.run.session import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.vehicle_run import LAST_INSTANCE, VehicleSettings, faults_of
 from sitl_bridge.swarm.avoidance import avoidance_specification as avoidance
 from sitl_bridge.swarm.avoidance import flight_conditions

@@ -6,6 +6,7 @@ The simulation all vehicles share, and the order in which things start and stop,
 from __future__ import annotations
 
 import json
+import math
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -287,6 +288,29 @@ class Aircraft:
         self._keep(f"[{message.time:9.2f} s] autopilot says: {message.text}")
 
     # ---------------------------------------------------------------- afterwards
+
+    def description(self, world: World, speed: float) -> dict[str, Any]:
+        """The vehicle, its mission and its flight stack as plain values, for the run's description.
+
+        Args:
+            world: it flies in.
+            speed: simulated over wall time.
+        """
+        settings, build = self.settings, self.flown_by.px4
+        autopilot: dict[str, Any] = {"name": self.flown_by.name}
+        if build is not None:
+            parameters = self.px4_parameters(world, speed)
+            autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
+        return {
+            "name": settings.name,
+            "mission": None if settings.mission is None else str(settings.mission),
+            "arguments": list(settings.arguments),
+            "airframe": settings.airframe.model_dump(mode="json"),
+            "position": settings.position,
+            "yaw": math.degrees(settings.yaw),
+            "instance": settings.instance,
+            "autopilot": autopilot,
+        }
 
     def outcome(self, mission: str, reason: str, **figures: Any) -> Outcome:
         """How its flight ended.

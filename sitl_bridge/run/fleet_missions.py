@@ -1,0 +1,150 @@
+"""The missions of a flight: one program that flies all vehicles, or one of each vehicle's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.server import LinkStatus, LockstepServer
+from sitl_bridge.mission_link import pause_flag
+from sitl_bridge.mission_link.time_gate import MissionGate
+from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, SUCCEEDED
+from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
+from sitl_bridge.run.mission_process import MissionProcess
+from sitl_bridge.run.vehicle_run import Aircraft
+
+if TYPE_CHECKING:
+    from sitl_bridge.mission_link.orders_pipe import OrderLine
+
+TICK = 0.05
+"""s of wall time between looks at a mission that prepares itself."""
+
+
+class FleetMissions:
+    """Starts the missions of a flight, watches them and paces simulated time for those that cannot.
+
+    Args:
+        settings: of the flight.
+        vehicles: of the flight.
+        server: whose time the missions' gates limit.
+        directory: of the run.
+        members: file with what a program that flies all vehicles needs to know of them.
+        report: takes the missions' lines.
+        errors: takes errors of marking the pause.
+
+    Attributes:
+        common: the program that flies all vehicles; None before it starts, and if there is none.
+        orders: the pipe of live orders to it; None without a bus.
+    """
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        vehicles: Sequence[Aircraft],
+        server: LockstepServer,
+        directory: Path,
+        members: Path,
+        report: Callable[[str], None],
+        errors: ErrorLog,
+    ) -> None:
+        self._settings = settings
+        self._vehicles = vehicles
+        self._server = server
+        self._directory = directory
+        self.members = members
+        self._report = report
+        self._errors = errors
+        self.common: MissionProcess | None = None
+        self._pause_flag = directory.resolve() / "paused"
+        self.orders: OrderLine | None = None
+
+    def prepare(self) -> None:
+        """Start a mission that has to load and compile, and wait until it has: no vehicle's time passes then.
+
+        Raises:
+            UserError: if it ends instead.
+        """
+        if self._settings.mission is None or not self._settings.mission_prepares:
+            return
+        mission = self.common = self._start_common(self._settings.mission)
+        assert mission.gate is not None
+        while not mission.gate.ready.wait(TICK) and mission.poll() is None:
+            pass
+        if not mission.gate.ready.is_set():
+            raise UserError(mission.reason())
+
+    def start(self) -> None:
+        """Start the missions of all vehicles whose flight stack runs."""
+        for vehicle in self._vehicles:
+            if not vehicle.lost:
+                vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server)
+        if self._settings.mission is not None:
+            if self.common is None:
+                self.common = self._start_common(self._settings.mission)
+            assert self.common.gate is not None
+            self.common.gate.go()
+
+    def _start_common(self, words: tuple[str, ...]) -> MissionProcess:
+        """Start the program that flies all vehicles."""
+        values = {RUN_DIRECTORY: str(self._directory)}
+        inherited = [] if self.orders is None else [self.orders.other.fileno()]
+        if inherited:
+            values[ORDERS] = str(inherited[0])
+        command = [values.get(word, word) for word in words]
+        variables = {FLEET_VARIABLE: str(self.members), pause_flag.VARIABLE: str(self._pause_flag)}
+        gate = MissionGate(self._server.limit_time())
+        mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
+        if self.orders is not None:
+            self.orders.begin()
+        return mission
+
+    def mark_pause(self, paused: bool) -> None:
+        """Set or remove the pause flag, so that missions do not take silence for a lost vehicle."""
+        with self._errors.guard("marking of the pause for missions"):
+            if paused:
+                self._pause_flag.touch()
+            else:
+                self._pause_flag.unlink(missing_ok=True)
+
+    def pace(self, links: Sequence[LinkStatus]) -> None:
+        """Slow simulated time while vehicles are disarmed, for missions that do not use their time gate."""
+        flying = [a for a in self._vehicles if links[a.number].connected and not a.lost]
+        if self.common is not None and self.common.gate is not None:
+            self.common.gate.look(armed=all(links[a.number].armed for a in flying))
+        for vehicle in flying:
+            if vehicle.mission is not None and vehicle.mission.gate is not None:
+                vehicle.mission.gate.look(armed=links[vehicle.number].armed)
+
+    def ended(self) -> bool:
+        """Whether all missions have ended."""
+        if self.common is not None:
+            return self.common.poll() is not None
+        flying = [a.mission for a in self._vehicles if a.mission is not None and not a.lost]
+        return all(mission.poll() is not None for mission in flying)
+
+    def failure(self) -> str:
+        """Why the missions did not succeed; empty if they did."""
+        if self.common is not None:
+            return "" if self.common.poll() == SUCCEEDED else self.common.reason()
+        failed = [
+            (a, a.mission.reason()) for a in self._vehicles if a.mission is not None and mission_failed(a)
+        ]
+        if len(self._vehicles) == 1:
+            return failed[0][1] if failed else ""
+        return "; ".join(f"{vehicle.settings.name}: {reason}" for vehicle, reason in failed)
+
+    def stop(self) -> None:
+        """Stop all missions."""
+        if self.common is not None:
+            self.common.stop()
+        for vehicle in self._vehicles:
+            vehicle.stop_mission()
+
+
+def mission_failed(vehicle: Aircraft) -> bool:
+    """Whether a vehicle's own mission has ended without success."""
+    mission = vehicle.mission
+    return mission is not None and not vehicle.lost and mission.poll() not in (None, SUCCEEDED)

@@ -1,0 +1,166 @@
+"""How a flight of several vehicles stands and how it ended, and its summary as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.report.formation_truth import add_truth
+from sitl_bridge.report.summary import Outcome, write_json
+from sitl_bridge.report.ulog_analysis import FlightRecord
+from sitl_bridge.report.vehicle_distances import Closest, closest
+from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.monitor import Status as VehicleStatus
+from sitl_bridge.simulation import Simulation
+
+CLOSEST_RATE = 50.0
+"""Hz at which the truth is searched for the nearest two: at a closing speed of 4 m/s they pass one another
+within 4 cm of a sample, which at a metre makes a millimetre."""
+
+
+@dataclass(frozen=True)
+class FleetProgress:
+    """How a flight stands."""
+
+    server: ServerStatus
+    vehicles: tuple[VehicleStatus, ...]
+    lost: tuple[bool, ...]
+    """Vehicles whose flight stack has ended."""
+
+
+@dataclass(frozen=True)
+class FleetOutcome:
+    """How a flight of several ended.
+
+    Attributes:
+        name: of what was flown.
+        names: of the vehicles.
+        succeeded: the missions did what they were to do, and no flight stack was lost but by an event.
+        reason: why not.
+        vehicles: how each vehicle's flight ended, with the figures of its log where it left one.
+        collisions: (k,) COLLISION between vehicles.
+        collision_count: of them in all.
+        closest: the two that came nearest in the air; None where no two were there.
+        logs: what is where.
+        formation: m, of a formation that was flown; see ``add_truth``.
+        errors: of the bridge itself, which the flight outlived; it has not succeeded with any.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    succeeded: bool
+    reason: str
+    vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
+    collisions: Any
+    collision_count: int
+    closest: Closest | None
+    logs: Mapping[str, Path]
+    formation: Mapping[str, float] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+def conclude(
+    settings: FleetSettings,
+    reason: str,
+    simulation: Simulation,
+    directory: RunDirectory,
+    logs: Mapping[str, Path],
+    vehicles: tuple[tuple[Outcome, FlightRecord | None], ...],
+    summaries: Mapping[str, Any],
+    errors: ErrorLog,
+) -> FleetOutcome:
+    """Evaluate a flight that has ended; write its summary and picture into the run directory.
+
+    Args:
+        settings: of the flight.
+        reason: why it failed; empty if it succeeded as far as is known.
+        simulation: of the flight.
+        directory: of the run.
+        logs: files of the run by what they are.
+        vehicles: outcome of each vehicle, with the figures of its log where it left one.
+        summaries: of the vehicles, by name, for the summary file.
+        errors: takes errors of the evaluation; a flight with any has not succeeded.
+    """
+    # matplotlib takes half a second to load, which no flight waits for at its start.
+    from sitl_bridge.report.plot_fleet import draw_fleet, thinned
+
+    names = tuple(vehicle.name for vehicle in settings.vehicles)
+    found = dict(logs)
+    picture = directory.path / "fleet.png"
+    with errors.guard("drawing of the picture"):
+        if draw_fleet(directory.truth, list(names), picture, settings.name):
+            found["picture"] = picture
+    near: Closest | None = None
+    with errors.guard("search for the nearest two"):
+        near = closest(*thinned(directory.truth, len(names), CLOSEST_RATE))
+    if not reason:
+        reason = _too_close(near, names, settings.separation)
+    formation: dict[str, float] = {}
+    with errors.guard("comparing of the formation with the truth"):
+        formation = add_truth(directory.path / "formation", directory.truth, len(names))
+    outcome = FleetOutcome(
+        settings.name,
+        names,
+        not (reason or errors.lines),
+        reason,
+        vehicles,
+        simulation.collisions,
+        int(simulation.proximity[0]["count"]),
+        near,
+        found,
+        formation,
+        tuple(errors.lines),
+    )
+    with errors.guard("writing of the summary"):
+        file = directory.path / "summary.json"
+        write_json(_summary(outcome, summaries, simulation.names), file)
+        found["summary"] = file
+    return replace(outcome, succeeded=not (reason or errors.lines), errors=tuple(errors.lines))
+
+
+def _too_close(near: Closest | None, names: tuple[str, ...], separation: float) -> str:
+    """Says which two vehicles came nearer than the separation in m; empty if none did."""
+    if near is None or near.distance >= separation:
+        return ""
+    first, second = (names[i] for i in near.vehicles)
+    return (
+        f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s;"
+        f" {separation:g} m had to be kept"
+    )
+
+
+def _summary(outcome: FleetOutcome, vehicles: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "name": outcome.name,
+        "succeeded": outcome.succeeded,
+        "reason": outcome.reason,
+        "errors": list(outcome.errors),
+        "collision_count": outcome.collision_count,
+        "closest": None if outcome.closest is None else closest_words(outcome.closest, outcome.names),
+        "collisions": [collision_words(row, names) for row in outcome.collisions],
+        "logs": {name: str(path) for name, path in outcome.logs.items()},
+        "vehicles": dict(vehicles),
+    }
+
+
+def closest_words(near: Closest, names: tuple[str, ...]) -> dict[str, Any]:
+    """The nearest two as plain values."""
+    vehicles = [names[i] for i in near.vehicles]
+    return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
+
+
+def collision_words(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """A COLLISION as plain values."""
+    parts = ["body" if part == 0 else f"rotor {part}" for part in row["part"].tolist()]
+    return {
+        "time": float(row["time"]) * 1e-6,
+        "vehicles": [names[i] for i in row["vehicle"].tolist()],
+        "parts": parts,
+        "closing_speed": float(row["speed"]),
+        "position": row["position"].tolist(),
+    }

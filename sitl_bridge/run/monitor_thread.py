@@ -1,0 +1,46 @@
+"""One thread that polls the monitors of all vehicles."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.run.monitor import POLL, Monitor
+
+if TYPE_CHECKING:
+    pass
+
+FLEET_POLL = 4
+"""Times POLL between looks at the monitors of so many vehicles and more: 60 ms, in which at 3 times real time
+less than BATTERY_PERIOD passes."""
+
+
+class MonitorThread:
+    """Polls all monitors; more seldom where they are several, for the time of a fleet does not run as fast.
+
+    Args:
+        monitors: opened.
+        errors: takes those of reading; the next datagram may be fine.
+    """
+
+    def __init__(self, monitors: list[Monitor], errors: ErrorLog) -> None:
+        self._monitors = monitors
+        self._errors = errors
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while not self._stop.wait(POLL * min(len(self._monitors), FLEET_POLL)):
+            for monitor in self._monitors:
+                with self._errors.guard(f"reading of telemetry on UDP port {monitor.port}"):
+                    monitor.poll()
