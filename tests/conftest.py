@@ -30,6 +30,23 @@ def px4_directories() -> list[Path | None]:
     return [*named] or [None]
 
 
+FLIGHTS = (
+    "test_autopilot_flight.py",
+    "test_flight_fleet.py",
+    "test_formation_mavsdk.py",
+    "test_airframes.py",
+    "test_avoidance_flights.py",
+    "test_autopilot_commander_dynamics.py",
+)
+"""Files that take longest.  They go first, so that no worker begins a long file when the others are done."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; the order of the others stays."""
+    ranks = {name: rank for rank, name in enumerate(FLIGHTS)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(FLIGHTS)))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that flies real PX4 with every build."""
     if metafunc.definition.get_closest_marker("px4") is None:
@@ -82,13 +99,36 @@ def make_simulation() -> Callable[..., Simulation]:
     return make
 
 
+PORTS, PORTS_EACH = 20000, 4000
+"""First port that ``free_port`` gives, and how many each worker has.
+
+They lie below those that the kernel gives to outgoing connections (32768 and up on Linux), so a port stays
+free between its choice and its use.
+"""
+
+
+@pytest.fixture(scope="session")
+def worker_ports(worker_id: str) -> Iterator[int]:
+    """Port numbers of this worker, each given once; two runs of the tests begin at different ones."""
+    first = PORTS + PORTS_EACH * (int(worker_id.removeprefix("gw")) % 3 if worker_id != "master" else 0)
+    start = os.getpid() % PORTS_EACH
+    return iter([first + (start + i) % PORTS_EACH for i in range(PORTS_EACH)])
+
+
 @pytest.fixture
-def free_port() -> Callable[[], int]:
+def free_port(worker_ports: Iterator[int]) -> Callable[[], int]:
+    """Finds a TCP and UDP port on this machine that nobody uses."""
+
     def find() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
+        for port in worker_ports:
+            with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+                try:
+                    stream.bind(("127.0.0.1", port))
+                    datagrams.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+                return port
+        pytest.fail("no port is free")
 
     return find
 
