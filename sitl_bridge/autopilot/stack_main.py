@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
-import sitl_bridge
+from sitl_bridge import __version__
 from sitl_bridge.autopilot import lockstep_client
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
@@ -98,7 +98,7 @@ class LinkedStack:
         Raises:
             UserError: when a port is taken.
         """
-        major, minor, patch = (int(part) for part in sitl_bridge.__version__.split("."))
+        major, minor, patch = (int(part) for part in __version__.split("."))
         source = Source(
             system_id=self._instance + 1,
             version=(major, minor, patch),

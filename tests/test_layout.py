@@ -1,0 +1,316 @@
+"""The tree's shape: which room may import which, what the core may know, how long files and functions are."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "sitl_bridge"
+TESTS = Path(__file__).resolve().parent
+
+ROOMS = (
+    ("errors", "error_log", "quantities", "input_file", "output_file", "user_file", "kernels", "system"),
+    ("world",),
+    ("dynamics",),
+    ("sensors",),
+    ("vehicle",),
+    ("simulation",),
+    ("record",),
+    ("hil",),
+    ("px4",),
+    ("autopilot",),
+    ("swarm",),
+    ("files",),
+    ("mission_link",),
+    ("bus",),
+    ("report",),
+    ("offboard",),
+    ("run",),
+    ("cli",),
+    ("__init__",),
+)
+"""Packages and modules of sitl_bridge.  Each may import those of earlier lines, and those of the first line
+one another; TYPE_CHECKING and local imports count."""
+
+STRANGERS = {("autopilot", "px4")}
+"""Rooms that stay apart although the order would let the first import the second."""
+
+CORE = ("world", "dynamics", "sensors", "vehicle", "simulation")
+NOT_IN_CORE = {
+    "socket", "select", "selectors", "ssl", "asyncio", "threading", "multiprocessing", "subprocess", "queue",
+    "concurrent", "yaml", "pymavlink", "mavsdk", "aiomqtt", "amqtt",
+}  # fmt: skip
+"""Sockets, threads, MAVLink and YAML."""
+NOT_IN_SWARM = NOT_IN_CORE - {"concurrent"}
+"""I/O and MAVSDK."""
+FILE_ACCESS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+MOST_LINES, MOST_LINES_IN_A_FUNCTION = 499, 59
+
+# Exceptions.  Each list may only shrink: an entry that is no longer needed fails the test, too.
+
+KNOWN_ARROWS = {
+    "autopilot.stack_main -> files.world_file",
+    "mission_link.orders_pipe -> bus.messages",
+    "report.summary -> run.monitor",
+    "report.summary -> run.px4_events",
+    "swarm.avoidance.avoidance_specification -> files.yaml_file",
+    "swarm.avoidance.flight_conditions -> offboard.swarm_script",
+    "swarm.formation.formation_specification -> files.plan",
+    "swarm.formation.formation_specification -> files.yaml_file",
+    "swarm.formation.live_orders -> bus.messages",
+    "swarm.formation.patterns -> files.yaml_file",
+    "swarm.in_process -> report.formation_truth",
+    "vehicle.airframe -> files.yaml_file",
+    "vehicle.figure_sources -> files.yaml_file",
+}
+KNOWN_CYCLES = {
+    ("autopilot.commander", "autopilot.vehicle_commands"),
+    ("kernels.compiled", "kernels.compiler"),
+    ("vehicle.airframe", "vehicle.vehicle_record"),
+}
+KNOWN_KNOWLEDGE = {
+    "sensors.custom: pymavlink",
+    "swarm.in_process: pymavlink",
+    "swarm.formation.patterns: read_text",
+    "swarm.formation.trajectory: open",
+    "swarm.formation.trajectory: read_text",
+}
+"""Imports and file access in rooms that should do without."""
+LONG_FILES: dict[str, int] = {
+    "autopilot/commander.py": 844,
+    "autopilot/flight_log.py": 625,
+    "autopilot/mavlink/telemetry.py": 669,
+    "files/plan.py": 632,
+    "hil/frames.py": 697,
+    "hil/server.py": 789,
+    "offboard/fleet_connection.py": 781,
+    "offboard/mavsdk_vehicle.py": 599,
+    "report/ulog_analysis.py": 714,
+    "run/monitor.py": 552,
+    "run/session.py": 841,
+    "swarm/avoidance/optimal_control_problem.py": 509,
+    "swarm/formation/formation.py": 516,
+    "swarm/formation/trajectory.py": 509,
+    "vehicle/airframe.py": 554,
+}
+"""Files that exceed the limit, each with its greatest length."""
+LONG_FUNCTIONS: dict[str, int] = {
+    "autopilot.commander.__init__": 63,
+    "autopilot.estimation.measurement.read_frame": 75,
+    "autopilot.lockstep_client.serve": 84,
+    "autopilot.mavlink.metadata.event_catalogue": 61,
+    "autopilot.stack_fleet.advance": 101,
+    "cli.fly.fly": 82,
+    "dynamics.contact.standing_pose": 66,
+    "dynamics.forces.derivative": 152,
+    "dynamics.proximity._collide": 62,
+    "dynamics.proximity.interact": 78,
+    "dynamics.step._integrate": 65,
+    "hil.loop._await": 64,
+    "hil.loop.run": 114,
+    "hil.server.__init__": 69,
+    "simulation.advance_fleet": 60,
+    "swarm.avoidance.disturbance_observer.observe": 69,
+    "swarm.avoidance.optimal_control_problem.condense": 81,
+    "swarm.avoidance.optimal_control_problem.constrain": 67,
+    "swarm.avoidance.optimal_control_problem.weigh": 97,
+    "swarm.avoidance.prediction_model.predict": 82,
+}
+"""Functions likewise."""
+
+
+def module_name(path: Path) -> str:
+    """Dotted name below sitl_bridge: ``dynamics.motor``; a package has the name of its directory."""
+    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts.pop()
+    return ".".join(parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(modules()[name].read_text(encoding="utf-8"))
+
+
+def room(name: str) -> str:
+    return name.split(".")[0]
+
+
+def level(name: str) -> int:
+    found = [i for i, rooms in enumerate(ROOMS) if room(name) in rooms]
+    assert found, f"sitl_bridge/{room(name)} has no place in ROOMS of {Path(__file__).name}: give it one"
+    return found[0]
+
+
+def imported(name: str) -> Iterator[tuple[str, str]]:
+    """Module and name of everything a module imports; the name is empty for ``import module``."""
+    path = modules()[name]
+    package = ["sitl_bridge", *name.split(".")]
+    if path.name != "__init__.py":
+        package.pop()
+    if name == "__init__":
+        package = ["sitl_bridge"]
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((source, alias.name) for alias in node.names)
+
+
+@cache
+def neighbours(name: str) -> frozenset[str]:
+    """The package's own modules that a module imports."""
+    found = set()
+    for source, what in imported(name):
+        if source == "sitl_bridge" and what == "__version__":
+            continue
+        for candidate in (f"{source}.{what}", source):
+            inside = candidate.removeprefix("sitl_bridge").lstrip(".") or "__init__"
+            if candidate.split(".")[0] == "sitl_bridge" and inside in modules():
+                found.add(inside)
+                break
+    return frozenset(found - {name})
+
+
+def test_imports_go_from_later_rooms_to_earlier_ones() -> None:
+    found = set()
+    for name in modules():
+        for other in neighbours(name):
+            backwards = level(other) >= level(name) and not level(name) == level(other) == 0
+            if room(name) != room(other) and (backwards or (room(name), room(other)) in STRANGERS):
+                found.add(f"{name} -> {other}")
+    assert sorted(found - KNOWN_ARROWS) == [], "these imports run backwards"
+    assert sorted(KNOWN_ARROWS - found) == [], "these are gone: remove them from KNOWN_ARROWS"
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    reached: dict[str, set[str]] = {}
+    for name in modules():
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            new = neighbours(todo.pop()) - seen
+            seen |= new
+            todo += new
+        reached[name] = seen
+    circles = {
+        tuple(sorted(other for other in seen if name in reached[other]))
+        for name, seen in reached.items()
+        if name in seen
+    }
+    assert sorted(circles - KNOWN_CYCLES) == []
+    assert sorted(KNOWN_CYCLES - circles) == [], "these are gone: remove them from KNOWN_CYCLES"
+
+
+def foreign(name: str, forbidden: set[str]) -> set[str]:
+    return {source.split(".")[0] for source, _ in imported(name)} & forbidden
+
+
+def file_access(name: str) -> set[str]:
+    """Functions that read or write files and are called in a module."""
+    called = set()
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Call):
+            function = node.func
+            called.add(function.id if isinstance(function, ast.Name) else getattr(function, "attr", ""))
+    return called & FILE_ACCESS
+
+
+def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_output() -> None:
+    found = set()
+    for name in modules():
+        if room(name) in CORE:
+            found |= {f"{name}: {what}" for what in foreign(name, NOT_IN_CORE)}
+        if room(name) == "swarm":
+            found |= {f"{name}: {what}" for what in foreign(name, NOT_IN_SWARM) | file_access(name)}
+    assert sorted(found - KNOWN_KNOWLEDGE) == []
+    assert sorted(KNOWN_KNOWLEDGE - found) == [], "these are gone: remove them from KNOWN_KNOWLEDGE"
+
+
+def test_a_file_name_means_one_thing() -> None:
+    places = defaultdict(list)
+    for name, path in modules().items():
+        if path.name not in ("__init__.py", "__main__.py", "records.py"):
+            places[path.name].append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def assert_no_longer_than(limit: int, found: dict[str, int], exceptions: dict[str, int]) -> None:
+    too_long = {what: lines for what, lines in found.items() if lines > exceptions.get(what, limit)}
+    assert too_long == {}
+    done = [what for what in exceptions if found.get(what, 0) <= limit]
+    assert done == [], "these are short enough now: remove them from the exceptions"
+
+
+def test_files_are_short() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in modules().values()
+    }
+    assert_no_longer_than(MOST_LINES, found, LONG_FILES)
+
+
+def test_functions_fit_on_a_screen() -> None:
+    found: dict[str, int] = defaultdict(int)
+    for name in modules():
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+                key = f"{name}.{node.name}"
+                found[key] = max(found[key], node.end_lineno - node.lineno + 1)
+    assert_no_longer_than(MOST_LINES_IN_A_FUNCTION, found, LONG_FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("question", "file", "name"),
+    [
+        ("How fast does a motor follow its command?", "dynamics/motor.py", "drive_motors"),
+        ("How noisy is the GPS?", "sensors/gps.py", "GpsSpecification"),
+        ("What does PX4 know of a hexarotor?", "px4/airframe_parameters.py", "parameters_for"),
+        ("What happens when PX4 dies?", "hil/server.py", "LockstepServer"),
+        ("What does the built-in stack do on a failure?", "autopilot/safety/failsafe.py", "Failsafe"),
+        ("Where are a formation's slots?", "swarm/formation/patterns.py", "pattern"),
+        ("What is on the report's picture?", "report/plot_flight.py", "draw"),
+    ],
+)
+def test_the_tree_answers_where_to_change_something(question: str, file: str, name: str) -> None:
+    defined = {
+        node.name
+        for node in ast.walk(tree(module_name(PACKAGE / file)))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    assert name in defined, question
+
+
+def test_each_file_of_tests_has_instances_of_its_own() -> None:
+    """Files run side by side; an instance of a flight stack has fixed ports."""
+    users: dict[int, list[str]] = defaultdict(list)
+    for path in sorted(TESTS.glob("test_*.py")):
+        if path.stem.endswith("_px4") or path.stem in NEVER_SIDE_BY_SIDE:
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in (
+                "INSTANCE",
+                "INSTANCES",
+            ):
+                value = ast.literal_eval(node.value)
+                for instance in value if isinstance(value, tuple) else (value,):
+                    users[int(instance)].append(path.name)
+    assert len(users) > 5
+    assert {instance: files for instance, files in users.items() if len(files) > 1} == {}
+
+
+NEVER_SIDE_BY_SIDE = {"test_px4_real"}
+"""Flies real PX4 throughout, which the default run leaves out."""
