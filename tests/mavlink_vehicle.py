@@ -25,15 +25,14 @@ from sitl_bridge.autopilot.commander import (
     HealthBits,
     OffboardTarget,
 )
-from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
 from sitl_bridge.autopilot.mavlink.telemetry import Source
-from sitl_bridge.autopilot.mavlink.wire import Reader
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle
 from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.mavlink.decoder import Decoder
 
 ZURICH = (47.397742, 8.545594, 488.0)
 SENSORS = (
@@ -189,7 +188,7 @@ class Station:
         self.losses = losses
         self.sender = mavlink.MAVLink(None, srcSystem=system, srcComponent=190)
         self.vehicle = mavlink.MAVLink(None, srcSystem=services.source.system_id, srcComponent=1)
-        self.reader = Reader()
+        self.decoder = Decoder()
         self.parser = mavlink.MAVLink(None)
         self.heard: list[Any] = []
         services.link(self.key, rates)
@@ -204,7 +203,7 @@ class Station:
         frame = message.pack(self.sender)
         self.sender.seq = (self.sender.seq + 1) % 256
         for _ in range(self.losses()):
-            for arrived in self.reader.messages(frame):
+            for arrived in self.decoder.messages(frame):
                 self.take(self.services.handle(self.key, arrived, now, wall))
 
     def take(self, messages: Sequence[Any]) -> None:
@@ -227,9 +226,6 @@ class Station:
 
 
 def decoded(frame: bytes, parser: Any) -> Any:
-    """A frame as pymavlink reads it, which is the check on how it was written; or as its definition says."""
-    number = wire.message_id(frame)
-    if number not in mavlink.mavlink_map:
-        definition = next(d for d in vars(wire).values() if getattr(d, "number", None) == number)
-        return definition.unpack(frame[wire.HEADER_2 : -wire.CHECKSUM])
-    return parser.decode(bytearray(frame))
+    """A frame as pymavlink reads it, to check how it was written; what it lacks by the dialect."""
+    message = parser.decode(bytearray(frame))
+    return Decoder().message(frame) if isinstance(message, mavlink.MAVLink_unknown) else message

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, Streams
 from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.mavlink import common as dialect
 from sitl_bridge.world.geography import Projection
 
 NAN = math.nan
@@ -83,9 +83,8 @@ def test_it_says_that_it_is_not_px4_in_its_version_and_in_words(station: Station
 
 
 def test_every_message_can_be_asked_for_and_read_back_by_pymavlink(station: Station) -> None:
-    own = {wire.CURRENT_MODE.number: "CURRENT_MODE"}
     for number in sorted(NORMAL | ONBOARD):
-        name = own[number] if number in own else mavlink.mavlink_map[number].msgname
+        name = dialect.mavlink_map[number].msgname
         answer = station.ask(command(512, number), name)
         if name in ("DISTANCE_SENSOR", "ORBIT_EXECUTION_STATUS"):
             assert answer is None  # no range finder, no circle
@@ -439,39 +438,6 @@ def test_ping_and_timesync_are_answered(station: Station) -> None:
 # ------------------------------------------------------------------ anything at all
 
 
-def test_garbage_between_frames_hides_none_of_them() -> None:
-    sender = mavlink.MAVLink(None, srcSystem=255, srcComponent=190)
-    frame = mavlink.MAVLink_heartbeat_message(6, 8, 0, 0, 0, 3).pack(sender)
-    version_1 = mavlink.MAVLink_heartbeat_message(6, 8, 0, 0, 0, 3).pack(sender, force_mavlink1=True)
-    for noise in (b"", b"\xfd", b"\xfd\x20\x00\x00\x00\x01\x01\x99\x99\x00", b"\xfe\x09", bytes(300)):
-        found = list(wire.Reader().messages(noise + frame + noise + version_1 + noise))
-        assert [m.get_type() for m in found] == ["HEARTBEAT", "HEARTBEAT"]
-    damaged = bytearray(frame)
-    damaged[12] ^= 1
-    assert not list(wire.Reader().messages(bytes(damaged)))
-
-
-def test_definitions_of_our_own_have_the_checksum_seeds_of_common_xml() -> None:
-    for definition in (wire.PARAM_ERROR, wire.MISSION_COUNT, wire.MISSION_ACK, wire.MISSION_CURRENT):
-        known = mavlink.mavlink_map[definition.number]
-        assert definition.crc_extra == known.crc_extra
-    # of the C library's headers
-    assert wire.PROTOCOL_VERSION.crc_extra == 217
-    assert wire.COMPONENT_METADATA.crc_extra == 182
-    assert [d.crc_extra for d in (wire.EVENT, wire.CURRENT_EVENT_SEQUENCE)] == [160, 106]
-    assert [d.crc_extra for d in (wire.REQUEST_EVENT, wire.RESPONSE_EVENT_ERROR)] == [33, 77]
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=300))
-def test_random_bytes_are_taken_for_no_message_and_hide_none_in_the_next_datagram(data: bytes) -> None:
-    reader = wire.Reader()
-    assume(not any(start in data for start in (b"\xfd", b"\xfe")) or len(data) < 20)
-    assert list(reader.messages(data)) == []
-    frame = mavlink.MAVLink_heartbeat_message(6, 8, 0, 0, 0, 3).pack(mavlink.MAVLink(None, srcSystem=255))
-    assert [message.get_type() for message in reader.messages(frame)] == ["HEARTBEAT"]
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(sorted(mavlink.mavlink_map)), st.binary(max_size=255), st.booleans())
 def test_any_message_with_any_content_is_survived(number: int, payload: bytes, aimed: bool) -> None:
@@ -487,7 +453,7 @@ def test_any_message_with_any_content_is_survived(number: int, payload: bytes, a
             body[at] = 1
         at += struct.calcsize("<" + code) * max(length, 1)
     frame = _frame(number, bytes(body), kind.crc_extra)
-    for message in station.reader.messages(frame):
+    for message in station.decoder.messages(frame):
         station.take(station.services.handle(station.key, message, SECOND, SECOND))
     run(station, 0.2, start=SECOND)
 

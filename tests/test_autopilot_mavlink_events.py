@@ -14,11 +14,12 @@ import pytest
 from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.mavlink import metadata, wire
+from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.file_protocol import DATA, HEADER
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.run.px4_events import ArmingReport, EventCatalogue
+from sitl_bridge.mavlink import common as dialect
+from sitl_bridge.px4.event_catalogue import ArmingReport, EventCatalogue
 
 SECOND = 1_000_000
 ACK, NAK = 128, 129
@@ -98,17 +99,17 @@ def test_missing_events_are_sent_again_and_those_too_old_refused(station: Statio
     sequences = [message.sequence for message in station.of("EVENT")]
     assert sequences == [0, 1]
     assert station.of("CURRENT_EVENT_SEQUENCE")[0].flags == 1  # reset
-    asked = wire.REQUEST_EVENT(target_system=1, target_component=1, first_sequence=0, last_sequence=1)
+    asked = dialect.MAVLink_request_event_message(1, 1, 0, 1)
     station.heard.clear()
     station.send(asked, 0, 0)
     assert [message.sequence for message in station.of("EVENT")] == [0, 1]
-    asked = wire.REQUEST_EVENT(target_system=1, target_component=1, first_sequence=65530, last_sequence=0)
+    asked = dialect.MAVLink_request_event_message(1, 1, 65530, 0)
     station.heard.clear()
     station.send(asked, 0, 0)
     assert len(station.of("RESPONSE_EVENT_ERROR")) == 6
     assert station.of("RESPONSE_EVENT_ERROR")[0].sequence_oldest_available == 0
     assert len(station.of("EVENT")) == 1
-    asked = wire.REQUEST_EVENT(target_system=2, target_component=1, first_sequence=0, last_sequence=1)
+    asked = dialect.MAVLink_request_event_message(2, 1, 0, 1)
     assert station.ask(asked, "EVENT") is None
 
 

@@ -14,11 +14,10 @@ from autopilot_point import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mavlink_vehicle import Station, source
-from pymavlink.dialects.v20 import common as mavlink
-from pymavlink.mavutil import x25crc
 
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.mavlink.wire import READ, frames
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import frames
 
 SYSTEM = 1
 KINDS = tuple(sorted(mavlink.mavlink_map))
@@ -52,10 +51,9 @@ def frame(number: int, payload: bytes, aimed: bool) -> bytes:
             if name in ("target_system", "target_component") and at < len(data):
                 data[at] = 1
             at += struct.calcsize("<" + code)
-    crc_extra = READ[number].crc_extra if number in READ else kind.crc_extra
     body = bytes([len(data), 0, 0, 7, 255, 190]) + number.to_bytes(3, "little") + bytes(data)
-    checksum = x25crc(body)
-    checksum.accumulate(bytes([crc_extra]))
+    checksum = mavlink.x25crc(body)
+    checksum.accumulate(bytes([kind.crc_extra]))
     return b"\xfd" + body + int(checksum.crc).to_bytes(2, "little")
 
 
@@ -77,7 +75,7 @@ def hear_out(messages: list[tuple[int, bytes, bool, bool]], point: Point) -> Non
     for number, payload, aimed, stepped in messages:
         data = frame(number, payload, aimed)
         assert list(frames(data)) == [data]
-        message = station.reader.message(data)
+        message = station.decoder.message(data)
         station.take(station.services.handle(station.key, message, now, now))
         if stepped:
             point.step()

@@ -22,8 +22,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import load_plan
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, connect
 from sitl_bridge.offboard.plan_runner import upload
-from sitl_bridge.run.monitor import BatterySample, Monitor
-from sitl_bridge.run.px4_events import EventCatalogue
+from sitl_bridge.px4.event_catalogue import EventCatalogue
+from sitl_bridge.px4.vehicle_status import BatterySample
+from sitl_bridge.run.monitor import Monitor
 
 INSTANCE = 91
 SECOND = 1_000_000

@@ -16,8 +16,9 @@ from pymavlink.dialects.v20 import common as mavlink
 from pymavlink.mavutil import x25crc
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.run.monitor import BatterySample, Monitor, battery_message, mode_name
-from sitl_bridge.run.px4_events import EventCatalogue
+from sitl_bridge.px4.event_catalogue import EventCatalogue
+from sitl_bridge.px4.vehicle_status import BatterySample, battery_message, mode_name
+from sitl_bridge.run.monitor import Monitor
 
 INSTANCE = 97
 HOLD_MODE = 4 << 16 | 3 << 24

@@ -24,7 +24,7 @@ from sitl_bridge.hil.server import LinkStatus
 from sitl_bridge.hil.server import Status as ServerStatus
 from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
-from sitl_bridge.run.monitor import Status as VehicleStatus
+from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system.uninterrupted import unbroken
 from sitl_bridge.vehicle.airframe import Airframe

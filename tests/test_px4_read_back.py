@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Any
+
 from pymavlink.dialects.v20 import common as mavlink
 
+from sitl_bridge.mavlink.decoder import Decoder
 from sitl_bridge.px4.read_back import BATCH, PATIENCE, RETRY, ReadBack
 
 
-def answer(name: str, value: float) -> bytes:
-    """Payload of PX4's PARAM_VALUE: an int as its bytes."""
-    import struct
+def answer(name: str, value: float) -> Any:
+    """PX4's PARAM_VALUE as decoded: an int as its bytes."""
 
     kind = mavlink.MAV_PARAM_TYPE_INT32 if isinstance(value, int) else mavlink.MAV_PARAM_TYPE_REAL32
     raw = struct.unpack("<f", struct.pack("<i", value))[0] if isinstance(value, int) else value
     message = mavlink.MAVLink_param_value_message(name.encode(), raw, kind, 900, 3)
     frame: bytes = message.pack(mavlink.MAVLink(None, srcSystem=1, srcComponent=1))
-    return frame[10 : 10 + frame[1]]
+    return Decoder().message(frame)
 
 
 def test_all_parameters_that_arrived_leave_no_fault() -> None:

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge import __version__
 from sitl_bridge.autopilot import lockstep_client
@@ -34,6 +33,7 @@ from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.world.world import World
 
 CONNECT_LIMIT = 120.0

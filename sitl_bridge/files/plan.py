@@ -17,10 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.input_file import read_text
+from sitl_bridge.mavlink import common as mavlink
 
 MAX_FILE_BYTES = 10_000_000
 """Derived: 500 items of a few hundred bytes each, camera and transect data, and two orders of margin."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import parameter_bytes
 
 if TYPE_CHECKING:
     from sitl_bridge.vehicle.control_effectiveness import Parameters
@@ -29,12 +32,7 @@ PATIENCE = 20.0
 LISTED = 6
 """Parameters that a message lists by name."""
 
-_PARAM_VALUE = struct.Struct("<4sHH16sB")
-"""Payload of PARAM_VALUE: value, count, index, name, type (mavlink/common.xml)."""
-
-_INTEGER_TYPES = range(1, 9)
-"""MAV_PARAM_TYPE_UINT8 to INT64; PX4 sends the four bytes of an INT32 in the place of the float
-(MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE)."""
+_INTEGER_TYPES = range(mavlink.MAV_PARAM_TYPE_UINT8, mavlink.MAV_PARAM_TYPE_INT64 + 1)
 
 
 class ReadBack:
@@ -81,15 +79,14 @@ class ReadBack:
         self._awaited, self._asked = set(batch), now
         return batch
 
-    def take(self, payload: bytes, now: float) -> None:
+    def take(self, message: Any, now: float) -> None:
         """Compare an answer.
 
         Args:
-            payload: of a PARAM_VALUE with a correct checksum; MAVLink cuts off zeros at its end.
+            message: a decoded PARAM_VALUE.
             now: s of the clock of :meth:`requests`.
         """
-        raw, _count, _index, text, kind = _PARAM_VALUE.unpack(payload.ljust(_PARAM_VALUE.size, b"\0"))
-        name = text.partition(b"\0")[0].decode("ascii", "replace")
+        name, raw = message.param_id, parameter_bytes(message)
         if name not in self._left:
             return
         self._left.remove(name)
@@ -97,7 +94,7 @@ class ReadBack:
         self._answered = now
         expected = self._expected[name]
         has: int | float
-        if kind in _INTEGER_TYPES:
+        if message.param_type in _INTEGER_TYPES:
             (has,) = struct.unpack("<i", raw)
             same = has == expected
         else:

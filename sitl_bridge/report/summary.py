@@ -20,9 +20,9 @@ from rich.text import Text
 
 from sitl_bridge.hil.link_errors import fault_words
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
+from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.report.ulog_analysis import VIBRATION_WARN, Deviation, FlightRecord
-from sitl_bridge.run.monitor import Message
-from sitl_bridge.run.px4_events import LEVELS, WARNING
 
 HARD_LANDING = 2.0
 """m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's

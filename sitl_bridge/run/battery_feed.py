@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.run.monitor import BatterySample
+from sitl_bridge.px4.vehicle_status import BatterySample
 from sitl_bridge.sensors.records import BATTERY
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.formation_truth import add_truth
 from sitl_bridge.report.summary import Outcome, write_json
 from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.report.vehicle_distances import Closest, closest
 from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.monitor import Status as VehicleStatus
 from sitl_bridge.simulation import Simulation
 
 CLOSEST_RATE = 50.0

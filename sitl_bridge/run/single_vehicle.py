@@ -15,13 +15,13 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.server import OnStall
 from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.autopilot_choice import Choice, FlownBy
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.monitor import Message
-from sitl_bridge.run.monitor import Status as VehicleStatus
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.vehicle_run import VehicleSettings
 from sitl_bridge.system.child_process import ChildProcess

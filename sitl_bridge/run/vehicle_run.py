@@ -24,14 +24,15 @@ from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.airframe_parameters import parameters_for
+from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import FlightRecord, read_flight
 from sitl_bridge.run.autopilot_choice import Choice, FlownBy, who_flies
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
-from sitl_bridge.run.monitor import Message, Monitor
-from sitl_bridge.run.px4_events import EventCatalogue
+from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.system.port_holder import holder_of
 from sitl_bridge.vehicle.airframe import Airframe

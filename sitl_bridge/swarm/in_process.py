@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
+from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.report.formation_truth import true_slot_errors
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair

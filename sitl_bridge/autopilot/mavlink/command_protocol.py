@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.commander import (
     ACCEPTED,
     DENIED,
@@ -23,7 +21,8 @@ from sitl_bridge.autopilot.commander import (
 )
 from sitl_bridge.autopilot.mavlink.streams import Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, PROTOCOL_VERSION
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import AUTOPILOT
 
 REMEMBERED = 16
 """Answers kept for commands that come again."""
@@ -44,7 +43,7 @@ NAN_AS_INTEGER = 0x7FF80000
 # Commands by which messages were asked for before MAV_CMD_REQUEST_MESSAGE.
 REQUESTS = {
     mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES: mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION,
-    mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION: PROTOCOL_VERSION.number,
+    mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION: mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION,
     mavlink.MAV_CMD_GET_HOME_POSITION: mavlink.MAVLINK_MSG_ID_HOME_POSITION,
 }
 

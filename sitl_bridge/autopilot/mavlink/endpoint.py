@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, Reader, frames, message_name
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP in front."""
@@ -158,7 +157,7 @@ class Endpoint:
         links: tuple[str, ...] = ("ground station", "offboard", "payload"),
     ) -> None:
         self.services = services
-        self._reader = Reader()
+        self._decoder = Decoder()
         self._ports: list[_Port] = []
         try:
             for pair in port_pairs(instance):
@@ -216,7 +215,7 @@ class Endpoint:
             for frame in frames(data):
                 with self.services.guarded(f"Message {message_name(frame)}", now):
                     self._welcome(port, address, wall)
-                    message = self._reader.message(frame)
+                    message = self._decoder.message(frame)
                     answers = self.services.handle((port.pair.local, address), message, now, wall)
                     if answers:
                         self._send(port, address, answers)

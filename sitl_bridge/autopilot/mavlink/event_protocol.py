@@ -10,13 +10,11 @@ import struct
 from collections import deque
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.streams import SECOND
-from sitl_bridge.autopilot.mavlink.wire import CURRENT_EVENT_SEQUENCE, EVENT, RESPONSE_EVENT_ERROR
 from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.mavlink import common as mavlink
 
 KEPT = 100
 """Events that can be sent again: three reports of every problem there is."""
@@ -25,13 +23,10 @@ REPORT_PERIOD = 500_000
 """us of simulated time between reports, so that a check that comes and goes fills no link."""
 
 SEQUENCE_PERIOD = 3 * SECOND
-"""us between messages that tell the latest number (mavlink_events.h)."""
+"""us between messages with the latest number (mavlink_events.h)."""
 
-RESET = 1
-"""MAV_EVENT_CURRENT_SEQUENCE_FLAGS_RESET."""
-
-UNAVAILABLE = 0
-"""MAV_EVENT_ERROR_REASON_UNAVAILABLE."""
+ARGUMENTS = 40
+"""Bytes of the arguments in EVENT."""
 
 PROTOCOL_LEVEL, ERROR_LEVEL = 0x88, 0x33
 """Internal and external log level: protocol, and error."""
@@ -101,12 +96,14 @@ class EventLog:
     def _add(self, number: int, levels: int, arguments: bytes, now: int) -> None:
         self.latest = (self.latest + 1) & 0xFFFF
         self._events.append(
-            EVENT(
+            mavlink.MAVLink_event_message(
+                destination_component=0,
+                destination_system=0,
                 id=metadata.event_id(number),
                 event_time_boot_ms=now // 1000 & 0xFFFFFFFF,
                 sequence=self.latest,
                 log_levels=levels,
-                arguments=list(arguments),
+                arguments=list(arguments.ljust(ARGUMENTS, b"\0")),
             )
         )
 
@@ -141,9 +138,9 @@ class EventProtocol:
         """New events, and now and then the latest number."""
         due: list[Any] = []
         if self._told_at is None or now - self._told_at >= SEQUENCE_PERIOD:
-            flags = RESET if self._told_at is None else 0
+            flags = mavlink.MAV_EVENT_CURRENT_SEQUENCE_FLAGS_RESET if self._told_at is None else 0
             self._told_at = now
-            due.append(CURRENT_EVENT_SEQUENCE(sequence=self._sent, flags=flags))
+            due.append(mavlink.MAVLink_current_event_sequence_message(self._sent, flags))
         if self._sent != self._log.latest:
             due += self._log.after(self._sent)
             self._sent = self._log.latest
@@ -158,10 +155,10 @@ class EventProtocol:
         ]
 
     def _missing(self, message: Any, sequence: int) -> Any:
-        return RESPONSE_EVENT_ERROR(
+        return mavlink.MAVLink_response_event_error_message(
             target_system=message.get_srcSystem(),
             target_component=message.get_srcComponent(),
             sequence=sequence,
             sequence_oldest_available=self._log.oldest,
-            reason=UNAVAILABLE,
+            reason=mavlink.MAV_EVENT_ERROR_REASON_UNAVAILABLE,
         )

@@ -9,10 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.mavlink.metadata import checksum
 from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
+from sitl_bridge.mavlink import common as mavlink
 
 HEADER = struct.Struct("<HBBBBBxI")
 """Sequence, session, opcode, size, requested opcode, end of burst, offset (MAVLink guide, "FTP Protocol")."""

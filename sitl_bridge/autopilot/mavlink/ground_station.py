@@ -6,9 +6,8 @@ SensorsComponent.cc).  Their values are fixed: what there is to set up is in the
 
 from __future__ import annotations
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.stack_parameters import ParameterInfo
+from sitl_bridge.mavlink import common as mavlink
 
 TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,

@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import NAN3, OffboardTarget
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import AUTOPILOT
 from sitl_bridge.world.geography import projection_at
 
 IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
+from sitl_bridge.mavlink import common as mavlink
 
 DATA = 90
 """Bytes in one LOG_DATA."""

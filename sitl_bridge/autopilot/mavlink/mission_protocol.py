@@ -14,10 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, MISSION_ACK, MISSION_COUNT, MISSION_CURRENT
 from sitl_bridge.autopilot.modes.mission_items import (
     FENCE,
     MAX_ITEMS,
@@ -26,6 +23,8 @@ from sitl_bridge.autopilot.modes.mission_items import (
     MissionFault,
     MissionItem,
 )
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import AUTOPILOT
 
 RETRY = 250_000
 """us without an item before it is asked for again (mavlink_mission.h)."""
@@ -172,7 +171,7 @@ class MissionProtocol:
         """MISSION_CURRENT."""
         store = self._store
         total = len(store.commander.mission)
-        return MISSION_CURRENT(
+        return mavlink.MAVLink_mission_current_message(
             seq=max(store.commander.mission_current, 0),
             total=total or 0xFFFF,
             mission_id=store.identity(MISSION),
@@ -299,7 +298,7 @@ class MissionProtocol:
             return [_ack(partner, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
         count = len(self._store.items(kind))
         return [
-            MISSION_COUNT(
+            mavlink.MAVLink_mission_count_message(
                 target_system=partner[0],
                 target_component=partner[1],
                 count=count,
@@ -339,7 +338,7 @@ def is_for(message: Any, system_id: int) -> bool:
 
 
 def _ack(partner: Partner, result: int, kind: int, identity: int = 0) -> Any:
-    return MISSION_ACK(
+    return mavlink.MAVLink_mission_ack_message(
         target_system=partner[0],
         target_component=partner[1],
         type=result,

@@ -11,11 +11,10 @@ import struct
 import zlib
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
-from sitl_bridge.autopilot.mavlink.wire import PARAM_ERROR, PARAM_VALUE
 from sitl_bridge.autopilot.stack_parameters import ParameterInfo, Parameters
 from sitl_bridge.errors import UserError
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import ParameterValue, parameter_bytes
 
 HASH = "_HASH_CHECK"
 NO_INDEX = 0xFFFF
@@ -24,23 +23,17 @@ NO_INDEX = 0xFFFF
 BURST = 20
 """Values of a list sent in one poll, as PX4 does over UDP."""
 
-DOES_NOT_EXIST, OUT_OF_RANGE, TYPE_MISMATCH = 1, 2, 7
-"""MAV_PARAM_ERROR."""
-
 
 def parameter_hash(parameters: Parameters) -> int:
     """CRC-32 without inversion over names and values, as QGroundControl has it of those it remembers."""
     crc = 0xFFFFFFFF
     for name, info in parameters.infos.items():
-        crc = zlib.crc32(
-            _bits(info, parameters.values[name]).to_bytes(4, "little"), zlib.crc32(name.encode(), crc)
-        )
+        crc = zlib.crc32(_packed(info, parameters.values[name]), zlib.crc32(name.encode(), crc))
     return crc ^ 0xFFFFFFFF
 
 
-def _bits(info: ParameterInfo, value: float) -> int:
-    packed = struct.pack("<i", int(value)) if info.is_integer else struct.pack("<f", value)
-    return int.from_bytes(packed, "little")
+def _packed(info: ParameterInfo, value: float) -> bytes:
+    return struct.pack("<i", int(value)) if info.is_integer else struct.pack("<f", value)
 
 
 class ParameterProtocol:
@@ -95,7 +88,7 @@ class ParameterProtocol:
                 return [self._value(name)]
         elif index < len(self._names):
             return [self._value(self._names[index])]
-        return [self._error(message, name if index < 0 else "", DOES_NOT_EXIST)]
+        return [self._error(message, name if index < 0 else "", mavlink.MAV_PARAM_ERROR_DOES_NOT_EXIST)]
 
     def _set(self, message: Any) -> list[Any]:
         name = message.param_id
@@ -104,43 +97,42 @@ class ParameterProtocol:
             return []
         info = self._parameters.infos.get(name)
         if info is None:
-            return [self._error(message, name, DOES_NOT_EXIST)]
+            return [self._error(message, name, mavlink.MAV_PARAM_ERROR_DOES_NOT_EXIST)]
         wanted = mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32
         if message.param_type != wanted:
-            return [self._error(message, name, TYPE_MISMATCH), self._value(name)]
-        packed = message.param_value.to_bytes(4, "little")
-        value = struct.unpack("<i" if info.is_integer else "<f", packed)[0]
+            return [self._error(message, name, mavlink.MAV_PARAM_ERROR_TYPE_MISMATCH), self._value(name)]
+        value = struct.unpack("<i" if info.is_integer else "<f", parameter_bytes(message))[0]
         try:
             self._parameters.set(name, value if math.isfinite(value) else math.nan)
         except UserError:
-            return [self._error(message, name, OUT_OF_RANGE), self._value(name)]
+            return [self._error(message, name, mavlink.MAV_PARAM_ERROR_VALUE_OUT_OF_RANGE), self._value(name)]
         self._told[name] = self._parameters.values[name]
         return [self._value(name)]
 
     def _value(self, name: str) -> Any:
         info = self._parameters.infos[name]
-        return PARAM_VALUE(
-            param_id=name,
-            param_value=_bits(info, self._parameters.values[name]),
-            param_type=mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32,
-            param_count=len(self._names),
-            param_index=self._index[name],
+        return ParameterValue(
+            name,
+            _packed(info, self._parameters.values[name]),
+            mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32,
+            len(self._names),
+            self._index[name],
         )
 
     def _hash(self) -> Any:
-        return PARAM_VALUE(
-            param_id=HASH,
-            param_value=parameter_hash(self._parameters),
-            param_type=mavlink.MAV_PARAM_TYPE_UINT32,
-            param_count=len(self._names),
-            param_index=NO_INDEX,
+        return ParameterValue(
+            HASH,
+            parameter_hash(self._parameters).to_bytes(4, "little"),
+            mavlink.MAV_PARAM_TYPE_UINT32,
+            len(self._names),
+            NO_INDEX,
         )
 
     def _error(self, message: Any, name: str, error: int) -> Any:
-        return PARAM_ERROR(
+        return mavlink.MAVLink_param_error_message(
             target_system=message.get_srcSystem(),
             target_component=message.get_srcComponent(),
-            param_id=name,
+            param_id=name.encode("ascii", "replace"),
             param_index=getattr(message, "param_index", -1),
             error=error,
         )

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
 from sitl_bridge.autopilot.mavlink.event_protocol import EventLog, EventProtocol
 from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol
@@ -25,7 +23,8 @@ from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, available_modes, heartbeat
-from sitl_bridge.autopilot.mavlink.wire import AUTOPILOT, AVAILABLE_MODES, COMPONENT_METADATA, MISSION_CURRENT
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.mavlink.decoder import AUTOPILOT
 
 TEXT_LENGTH = 50
 """Bytes of text in one STATUSTEXT."""
@@ -68,9 +67,11 @@ class Link:
             self.streams,
             services.snapshot,
             {
-                MISSION_CURRENT.number: lambda _which, _now: [self.missions.current()],
-                COMPONENT_METADATA.number: lambda _which, now: [services.component_metadata(now)],
-                AVAILABLE_MODES.number: lambda which, _now: available_modes(which),
+                mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: lambda _which, _now: [self.missions.current()],
+                mavlink.MAVLINK_MSG_ID_COMPONENT_METADATA: lambda _which, now: [
+                    services.component_metadata(now)
+                ],
+                mavlink.MAVLINK_MSG_ID_AVAILABLE_MODES: lambda which, _now: available_modes(which),
             },
             services.events.report,
         )
@@ -86,7 +87,7 @@ class Link:
         """Take a message in and answer it.
 
         Args:
-            message: from ``wire.Reader``.
+            message: from ``Decoder``.
             now: us of simulated time.
             wall: us of the partners' clock.
         """
@@ -288,7 +289,7 @@ class Services:
         """COMPONENT_METADATA: where the files about this autopilot are."""
         crc = checksum(self.metadata[GENERAL])
         uri = f"mftp://{GENERAL}"
-        return COMPONENT_METADATA(time_boot_ms=now // 1000 & 0xFFFFFFFF, file_crc=crc, uri=uri)
+        return mavlink.MAVLink_component_metadata_message(now // 1000 & 0xFFFFFFFF, crc, uri.encode("ascii"))
 
     def say(self, severity: int, text: str) -> None:
         """Send a status text to every partner with the next poll, and log it."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
-from sitl_bridge.autopilot.mavlink.wire import CURRENT_MODE
+from sitl_bridge.mavlink import common as mavlink
 
 SECOND = 1_000_000
 
@@ -34,7 +32,7 @@ NORMAL = {
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 50.0,
     mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 2.0,
     mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 50.0,
-    CURRENT_MODE.number: 0.5,
+    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: 0.5,
     mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 50.0,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 1.0,
@@ -61,7 +59,7 @@ ONBOARD = {
     mavlink.MAVLINK_MSG_ID_HOME_POSITION: 0.5,
     mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 5.0,
     mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 10.0,
-    CURRENT_MODE.number: 0.5,
+    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: 0.5,
     mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 10.0,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 5.0,

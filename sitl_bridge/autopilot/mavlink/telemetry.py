@@ -13,17 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pymavlink.dialects.v20 import common as mavlink
-
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.mavlink import wire
 from sitl_bridge.autopilot.mavlink.ground_station import TYPES
 from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.world.geography import projection_at
-
-GENERIC_MULTIROTOR = 43
-"""MAV_TYPE_GENERIC_MULTIROTOR, for every other number of rotors."""
 
 INTERFACE = (1, 15, 0)
 """The PX4 release whose MAVLink interface the services follow.  MAVSDK and QGroundControl (which warns below
@@ -167,7 +162,7 @@ def heartbeat(s: Snapshot) -> Any:
     """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, by which partners choose how to talk."""
     commander = s.commander
     return mavlink.MAVLink_heartbeat_message(
-        TYPES.get(s.source.rotor_count, GENERIC_MULTIROTOR),
+        TYPES.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
         mavlink.MAV_AUTOPILOT_PX4,
         commander.mode.base_mode(commander.armed),
         commander.mode.custom_mode,
@@ -249,7 +244,7 @@ def autopilot_version(s: Snapshot) -> Any:
 
 def protocol_version(_: Snapshot) -> Any:
     """PROTOCOL_VERSION: MAVLink 2, and 1 is read."""
-    return wire.PROTOCOL_VERSION(version=200, min_version=100, max_version=200)
+    return mavlink.MAVLink_protocol_version_message(200, 100, 200, [0] * 8, [0] * 8)
 
 
 STANDARD_MODES = {
@@ -300,20 +295,20 @@ def _available_mode(index: int, count: int) -> Any:
     standard = STANDARD_MODES.get(mode, 0)
     selectable = flight_modes.mode_of(mode.main, mode.sub) is mode
     properties = (0 if mode in SIMPLE_MODES else ADVANCED) | (0 if selectable else NOT_SELECTABLE)
-    return wire.AVAILABLE_MODES(
+    return mavlink.MAVLink_available_modes_message(
         number_modes=count,
         mode_index=index,
         standard_mode=standard,
         custom_mode=mode.custom_mode,
         properties=properties,
-        mode_name="" if standard else mode.name,
+        mode_name=b"" if standard else mode.name.encode("ascii"),
     )
 
 
 def current_mode(s: Snapshot) -> Any:
     """CURRENT_MODE: the mode in force, and the one that was asked for."""
     mode = s.commander.mode
-    return wire.CURRENT_MODE(
+    return mavlink.MAVLink_current_mode_message(
         standard_mode=STANDARD_MODES.get(mode, 0),
         custom_mode=mode.custom_mode,
         intended_custom_mode=s.commander.intended.custom_mode,
@@ -643,9 +638,9 @@ MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: battery_status,
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: extended_sys_state,
     mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: autopilot_version,
-    wire.PROTOCOL_VERSION.number: protocol_version,
+    mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION: protocol_version,
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: system_time,
-    wire.CURRENT_MODE.number: current_mode,
+    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: current_mode,
     mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: orbit_execution_status,
     mavlink.MAVLINK_MSG_ID_ATTITUDE: attitude,
     mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: attitude_quaternion,
