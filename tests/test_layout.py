@@ -31,6 +31,7 @@ ROOMS = (
     ("vehicle",),
     ("simulation",),
     ("record",),
+    ("mavlink",),
     ("hil",),
     ("px4",),
     ("autopilot",),
@@ -61,6 +62,8 @@ NOT_IN_SWARM = NOT_IN_CORE - {"concurrent"}
 FILE_ACCESS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
 
 MOST_LINES, MOST_LINES_IN_A_FUNCTION = 499, 59
+GENERATED = {"mavlink.common"}
+"""Modules that may be longer, because nobody edits them."""
 
 # Exceptions.  Each list may only shrink: an entry that is no longer needed fails the test, too.
 
@@ -68,8 +71,6 @@ KNOWN_ARROWS: set[str] = {
     "autopilot.stack_main -> files.airframe_file",
     "autopilot.stack_main -> files.world_file",
     "mission_link.orders_pipe -> bus.messages",
-    "report.summary -> run.monitor",
-    "report.summary -> run.px4_events",
     "swarm.avoidance.avoidance_specification -> files.yaml_file",
     "swarm.avoidance.flight_conditions -> offboard.swarm_script",
     "swarm.formation.formation_specification -> files.plan",
@@ -88,7 +89,6 @@ KNOWN_KNOWLEDGE: set[str] = {
     "swarm.formation.patterns: read_text",
     "swarm.formation.trajectory: open",
     "swarm.formation.trajectory: read_text",
-    "swarm.in_process: pymavlink",
 }
 """Imports and file access in rooms that should do without."""
 LONG_FILES: dict[str, int] = {
@@ -101,7 +101,6 @@ LONG_FILES: dict[str, int] = {
     "offboard/fleet_connection.py": 781,
     "offboard/mavsdk_vehicle.py": 599,
     "report/ulog_analysis.py": 714,
-    "run/monitor.py": 547,
     "run/session.py": 841,
     "swarm/avoidance/optimal_control_problem.py": 509,
     "swarm/formation/formation.py": 516,
@@ -266,14 +265,15 @@ def assert_no_longer_than(limit: int, found: dict[str, int], exceptions: dict[st
 def test_files_are_short() -> None:
     found = {
         path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-        for path in modules().values()
+        for name, path in modules().items()
+        if name not in GENERATED
     }
     assert_no_longer_than(MOST_LINES, found, LONG_FILES)
 
 
 def test_functions_fit_on_a_screen() -> None:
     found: dict[str, int] = defaultdict(int)
-    for name in modules():
+    for name in modules().keys() - GENERATED:
         for node in ast.walk(tree(name)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
                 key = f"{name}.{node.name}"
