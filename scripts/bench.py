@@ -34,12 +34,12 @@ from sitl_bridge.bus.bus import Bus
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.swarm.avoidance.avoidance_specification import load_scenario
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.formation_specification import (
     FormationSpecification,
@@ -382,7 +382,7 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """
     found = {}
     for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
-        scenario = load_scenario(ROOT / f"missions/{name}.yaml")
+        scenario = load_avoidance(ROOT / f"missions/{name}.yaml")
         rounds = [[fly(scenario, seed=seed) for seed in seeds] for _ in range(options.repeats)]
         least = min(flight.distances().min() for flight in rounds[0])
         entry: dict[str, Any] = {"least_distance_m": float(least)}

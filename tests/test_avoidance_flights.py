@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
 from sitl_bridge.report.plot_avoidance import save_figures
 from sitl_bridge.swarm.avoidance.agent import Command
@@ -14,7 +15,6 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     Noise,
     Scenario,
     VehiclePlan,
-    load_scenario,
 )
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
@@ -25,7 +25,7 @@ MISSIONS = Path(__file__).parents[1] / "missions"
 
 
 def mission(name: str) -> Scenario:
-    return load_scenario(MISSIONS / f"{name}.yaml")
+    return load_avoidance(MISSIONS / f"{name}.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import find_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.attitude_identification import (
     IdentifiedFile,
@@ -25,7 +26,7 @@ from sitl_bridge.report.attitude_identification import (
 )
 from sitl_bridge.report.recorded_flight import read_flight
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, check_scenario, load_scenario
+from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, check_scenario
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS
 from sitl_bridge.swarm.avoidance.comparison import compare
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Limits
@@ -410,7 +411,7 @@ def test_a_bad_file_is_refused_with_line_and_place(tmp_path: Path, text: str, me
     file = tmp_path / "bad.yaml"
     file.write_text(f"name: bad\nduration: 20.0\ncircle: {{count: 4, radius: 4.0}}\n{text}\n")
     with pytest.raises(ConfigurationError, match=message):
-        load_scenario(file)
+        load_avoidance(file)
 
 
 def test_limits_without_hover_are_refused() -> None:

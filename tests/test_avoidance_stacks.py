@@ -13,6 +13,7 @@ import pytest
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import is_avoidance, load_avoidance
 from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.report.attitude_identification import identified_model
@@ -23,8 +24,6 @@ from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     Scenario,
     VehiclePlan,
-    is_avoidance,
-    load_scenario,
 )
 from sitl_bridge.swarm.avoidance.avoidance_specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceleration, rehearse
@@ -44,7 +43,7 @@ TICK = 48_000
 
 
 def planned(name: str) -> Scenario:
-    scenario = load_scenario(MISSIONS / f"{name}.yaml")
+    scenario = load_avoidance(MISSIONS / f"{name}.yaml")
     known = identified_model("iris_rtk", "builtin")
     assert known is not None
     return scenario.with_model(known.model)
@@ -192,7 +191,7 @@ def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points
         assert settings.separation == 0.9
         assert settings.mission is not None
         assert settings.mission[-4:] == ("--seed", "5", "--stack", "builtin")
-        starts = [plan.start() for plan in load_scenario(MISSIONS / f"{name}.yaml").plans()]
+        starts = [plan.start() for plan in load_avoidance(MISSIONS / f"{name}.yaml").plans()]
         assert [v.position for v in settings.vehicles] == [(n, e, 0.0) for n, e, _ in starts]
 
 

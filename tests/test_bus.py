@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.command_queue import BURST
-from sitl_bridge.bus.messages import PUBLISHED, Command
+from sitl_bridge.bus.messages import PUBLISHED
 from sitl_bridge.bus.simulation_commands import OnFormation
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
@@ -140,10 +140,10 @@ def test_what_is_published_is_of_the_documented_messages_and_true(
 def test_every_command_does_what_it_says(
     lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
 ) -> None:
-    targets: list[tuple[Command, str, int | None]] = []
+    targets: list[tuple[str, Mapping[str, Any], int | None]] = []
 
-    def take(command: Command, kind: str, vehicle: int | None) -> Future[None]:
-        targets.append((command, kind, vehicle))
+    def take(kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+        targets.append((kind, data, vehicle))
         answer: Future[None] = Future()
         answer.set_result(None)
         return answer
@@ -182,7 +182,7 @@ def test_every_command_does_what_it_says(
     wait_for(lambda: lockstep.status().steps > steps + 1000, "time to run on")
     do(f"{run}/formation", pattern="cube", spacing=4.0)
     do(f"{vehicle}/abort", action="hold")
-    assert [(kind, vehicle) for _, kind, vehicle in targets] == [("formation", None), ("abort", 0)]
+    assert [(kind, vehicle) for kind, _, vehicle in targets] == [("formation", None), ("abort", 0)]
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(

@@ -7,9 +7,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, Desk
 from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
-from sitl_bridge.bus.messages import RUN_COMMANDS, Command, Reply
+from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
 from sitl_bridge.bus.run_source import FleetRun, Source
 from sitl_bridge.bus.schema import DIRECTORY, schemas
 from sitl_bridge.bus.simulation_commands import OnFormation
@@ -150,7 +151,7 @@ class Desked:
         self.waiting: list[Callable[[], None]] = []
         server.call = self.waiting.append  # type: ignore[method-assign, assignment]
 
-    def _on_formation(self, _command: Command, _kind: str, _vehicle: int | None) -> Future[None]:
+    def _on_formation(self, _kind: str, _data: Mapping[str, Any], _vehicle: int | None) -> Future[None]:
         return self.formation
 
     def send(self, request: int) -> object:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.offsets_file import load_offsets
+from sitl_bridge.files.trajectory_file import COLUMNS, read_csv, write_csv
 from sitl_bridge.swarm.formation.assignment import CROSSING, assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
 from sitl_bridge.swarm.formation.patterns import (
@@ -21,22 +23,18 @@ from sitl_bridge.swarm.formation.patterns import (
     XTDRONE,
     check_separation,
     closest_pair,
-    load_offsets,
     pattern,
     rotation,
 )
 from sitl_bridge.swarm.formation.trajectory import (
-    COLUMNS,
     Limits,
     Trajectory,
     UnsafeShowError,
     check_show,
     minimum_jerk,
     move_time,
-    read_csv,
     still,
     through,
-    write_csv,
 )
 
 Array = NDArray[np.float64]

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.trajectory_file import read_csv, write_csv
+from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.report.plot_formation import draw
-from sitl_bridge.swarm.formation.formation_specification import load_formation
-from sitl_bridge.swarm.formation.trajectory import Limits, UnsafeShowError, read_csv, through, write_csv
-from sitl_bridge.swarm.formation.trajectory_show import load_show
-from sitl_bridge.swarm.interface import Setpoints, States, fly
-from sitl_bridge.swarm.point_mass import PointMassFlock
+from sitl_bridge.swarm.formation.trajectory import through
 from sitl_bridge.swarm.quick_simulation import fly_quick
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
@@ -51,7 +50,7 @@ def test_xtdrones_mission_flies_on_the_quick_simulator(tmp_path: Path) -> None:
     assert result.worst_settled_error < 0.5
     assert result.least_separation > 1.0
     assert result.succeeded
-    result.write(tmp_path)
+    write_result(result, tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text())["succeeded"] is True
     tracks = np.load(tmp_path / "tracks.npz")
     assert tracks["position"].shape == (len(tracks["time"]), 9, 3)
@@ -75,7 +74,7 @@ def test_every_fault_of_the_section_is_told_with_its_line(tmp_path: Path) -> Non
     told = "\n".join(caught.value.faults)
     assert "line 4: formation.count" in told
     assert "formation.headin: unknown field; did you mean `heading`?" in told
-    assert "line 11: formation.patterns[0]: takes either a pattern or a file" in told
+    assert "line 11: formation.patterns[0]: takes one of pattern, offsets and file" in told
 
 
 def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path) -> None:
@@ -176,28 +175,3 @@ def test_a_long_chain_with_delay_does_not_take_its_leader_for_lost(tmp_path: Pat
     result = fly_quick(load_formation(scenario(tmp_path, ("  heading: 0", graph), ("count: 4", "count: 9"))))
     assert not [event for event in result.events if "leads" in event.text]
     assert result.worst_settled_error < 0.5
-
-
-def test_what_a_formation_plans_flies_as_a_show_of_files(tmp_path: Path) -> None:
-    plan = load_formation(scenario(tmp_path))
-    paths = plan.choreography.trajectories(plan.path, plan.heading, plan.duration)
-    (tmp_path / "show").mkdir()
-    for i, path in enumerate(paths):
-        write_csv(tmp_path / "show" / f"vehicle_{i}.csv", path)
-    show = load_show(tmp_path / "show", plan.limits)
-    flock = PointMassFlock(plan.places)
-    show.start(1_000_000)
-    errors = []
-
-    def watch(states: States, told: Setpoints) -> None:
-        if states.time <= 1_000_000:
-            assert np.all(states.position == plan.places)
-        errors.append(float(np.linalg.norm(states.position - told.position, axis=1).max()))
-
-    fly(show, flock, round(1e6 * show.duration) + 3_000_000, 50_000, watch)
-    assert max(errors) < 0.1
-    assert errors[-1] < 0.01
-    with pytest.raises(UnsafeShowError, match=r"vehicles \d and \d come within"):
-        load_show(tmp_path / "show", Limits(separation=4.5))
-    with pytest.raises(UserError, match="no CSV files"):
-        load_show(tmp_path, Limits())

@@ -13,16 +13,16 @@ import pytest
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.offsets_file import load_offsets
 from sitl_bridge.files.plan import load_plan
+from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.scenario import Choices, load_scenario
 from sitl_bridge.sensors.custom import CustomSensor
-from sitl_bridge.swarm.avoidance.avoidance_specification import load_scenario as load_avoidance
-from sitl_bridge.swarm.formation.formation_specification import load_formation
-from sitl_bridge.swarm.formation.patterns import load_offsets
-from sitl_bridge.swarm.formation.trajectory import read_csv
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind
 from sitl_bridge.world.world import Origin

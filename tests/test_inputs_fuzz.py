@@ -22,11 +22,11 @@ from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.run.scenario import Choices, load_scenario
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.swarm.avoidance.avoidance_specification import load_scenario as load_avoidance
-from sitl_bridge.swarm.formation.formation_specification import load_formation
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import World
 

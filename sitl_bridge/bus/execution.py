@@ -124,7 +124,8 @@ class Execution:
                 raise UserError("nothing in this run flies a formation")
             name = order.address.vehicle
             vehicle = None if name is None else self._source.simulation.names.index(name)
-            answer = self._on_formation(command, order.address.kind, vehicle)
+            data = command.model_dump(mode="json", exclude_unset=True)
+            answer = self._on_formation(order.address.kind, data, vehicle)
         except Exception as error:  # noqa: BLE001  (the user's code; the bus goes on)
             answer.set_exception(error)
         return answer

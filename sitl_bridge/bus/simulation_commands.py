@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sitl_bridge.bus.messages import (
     Command,
-    FormationCommand,
     Jam,
     Pause,
     Resume,
@@ -29,9 +28,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.sensors import sensor_faults
 from sitl_bridge.simulation import Simulation
 
-OnFormation: TypeAlias = Callable[[FormationCommand, str, int | None], "Future[None]"]
-"""Takes a command for a formation, its kind, and the number of the vehicle it is for; done when it is carried
-out.  Raises UserError to refuse it, at once or in the future."""
+OnFormation: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[None]"]
+"""Takes the kind of a command for a formation, its data, and its vehicle's number (None: all); done when
+it is carried out.  Raises UserError to refuse it, at once or in the future."""
 
 
 def steer_run(command: Command, source: Source) -> None:

@@ -60,8 +60,9 @@ def simulate(
 
 
 def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console: Console) -> bool:
+    from sitl_bridge.files.formation_file import load_formation
+    from sitl_bridge.report.formation_result import write_result
     from sitl_bridge.report.plot_formation import draw
-    from sitl_bridge.swarm.formation.formation_specification import load_formation
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
@@ -78,7 +79,7 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
             )
         else:
             result = fly_quick(plan)
-        result.write(directory.path)
+        write_result(result, directory.path)
         draw(result, directory.path / "formation.png", f"{file}, {on}")
     finally:
         directory.close()
@@ -100,15 +101,16 @@ def _airframe(name: str, on: On, console: Console) -> Airframe:
 def _avoidance(
     files: list[Path], on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
 ) -> bool:
+    from sitl_bridge.files.avoidance_file import load_avoidance
     from sitl_bridge.report.attitude_identification import identified_model
     from sitl_bridge.report.plot_avoidance import save_figures
-    from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, load_scenario
+    from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
     from sitl_bridge.swarm.avoidance.closed_loop import Plant, fly
     from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
     from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 
-    loaded = [load_scenario(file) for file in files]
+    loaded = [load_avoidance(file) for file in files]
     frame = _airframe(airframe, on, console)
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}

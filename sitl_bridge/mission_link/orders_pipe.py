@@ -1,6 +1,7 @@
 """Orders on their way from the program that runs vehicles to the one that flies their formation, and answers.
 
-A pair of sockets, JSON lines both ways.  What orders do is in orders.py.
+A pair of sockets, JSON lines both ways.  An order is plain data here: whoever takes it checks it.  What
+orders do is in swarm/formation/live_orders.py.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-
-from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Command
 from sitl_bridge.errors import UserError
 
 PATIENCE = 5.0
@@ -25,8 +23,8 @@ PATIENCE = 5.0
 LONGEST = 1 << 18
 """Bytes of an order."""
 
-Take: TypeAlias = Callable[[Command, int | None], None]
-"""Carries an order out, for one vehicle or for all; raises UserError to refuse it."""
+Take: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
+"""Carries out an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
 
 
 class OrderLine:
@@ -50,12 +48,12 @@ class OrderLine:
         self._thread = threading.Thread(target=self._read, name="orders", daemon=True)
         self._thread.start()
 
-    def ask(self, command: Command, kind: str, vehicle: int | None) -> Future[None]:
+    def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
         """Send an order.
 
         Args:
-            command: what is to be done.
-            kind: of command, as in its topic.
+            kind: of order, as in the topic of a command.
+            data: what is to be done, as JSON has it.
             vehicle: number of the one it is for; None for all.
 
         Returns:
@@ -78,7 +76,7 @@ class OrderLine:
             "kind": kind,
             "vehicle": vehicle,
             "before": time.monotonic() + PATIENCE,
-            "command": command.model_dump(mode="json", exclude_unset=True),
+            "data": dict(data),
         }
         line = json.dumps(order).encode() + b"\n"
         try:
@@ -149,9 +147,10 @@ def _refusal(order: dict[str, object], take: Take) -> str | None:
     assert vehicle is None or isinstance(vehicle, int)
     if time.monotonic() > before:
         return f"what flies the formation did not take it within {PATIENCE:g} s"
-    known = RUN_COMMANDS if vehicle is None else VEHICLE_COMMANDS
+    data = order["data"]
+    assert isinstance(data, dict)
     try:
-        take(known[kind].model_validate(order["command"]), vehicle)
-    except (UserError, ValidationError) as error:
+        take(kind, data, vehicle)
+    except UserError as error:
         return str(error)
     return None

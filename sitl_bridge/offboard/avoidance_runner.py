@@ -21,6 +21,7 @@ from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Say, connect_flock
@@ -34,7 +35,6 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     VehiclePlan,
     check_scenario,
     goal,
-    load_scenario,
 )
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
 from sitl_bridge.swarm.avoidance.closed_loop import Flight
@@ -266,7 +266,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    scenario = load_scenario(options.file)
+    scenario = load_avoidance(options.file)
     airframe = airframe_of(scenario, options.file)
     known = identified_model(airframe, options.stack)
     if known is not None:

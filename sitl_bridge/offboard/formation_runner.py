@@ -10,22 +10,27 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mavsdk.asyncio import MavsdkError
+from pydantic import ValidationError
 
-from sitl_bridge.bus.messages import Abort, Command, FormationTarget, Land
+from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.mission_link.orders_pipe import hear_orders
 from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Place, Say, connect_flock
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import clear_to_land, flock_command_line, parse
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan, load_formation
+from sitl_bridge.report.formation_result import write_result
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.live_orders import redirect, require_free_way
+from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly_async
 from sitl_bridge.swarm.quick_simulation import SETTLED, Recording, Result
@@ -128,17 +133,26 @@ class _Flight:
         over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLED)
         return max(self._planned_end, self.formation.started_at + over)
 
-    def take(self, order: Command, vehicle: int | None) -> None:
-        """Carry out an order.
+    def take(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
+        """Carry out an order: data of the bus's command of that kind.
 
         Raises:
             UserError: where that cannot be, or is not safe.
         """
         if self._phase or self._states is None:
             raise UserError(f"the formation {self._phase or 'has not started yet'}")
+        known = RUN_COMMANDS if vehicle is None else VEHICLE_COMMANDS
+        try:
+            order = known[kind].model_validate_json(json.dumps(data))
+        except ValidationError as error:
+            raise UserError(str(error)) from error
         match order:
             case FormationTarget():
-                redirect(order, self.plan, self.formation)
+                redirect(
+                    SlotsOrder(order.pattern, order.spacing, order.scale, order.offsets),
+                    self.plan,
+                    self.formation,
+                )
             case Abort() if vehicle is not None:
                 require_free_way(vehicle, order.action, self._states)
                 self._abort(vehicle, order.action)
@@ -146,7 +160,7 @@ class _Flight:
                 self.flock.say("all are ordered to land")
                 self._phase = "lands"
             case _:
-                raise UserError(f"{type(order).__name__} is not for a formation")
+                raise UserError(f"{kind} is not for a formation")
 
     def _watch(self, states: States, told: Setpoints) -> None:
         formation = self.formation
@@ -238,7 +252,7 @@ def write(result: Result, directory: Path, title: str) -> None:
     """Write the result, its tracks and the picture ``formation.png`` into a directory."""
     from sitl_bridge.report.plot_formation import draw  # matplotlib takes half a second to load
 
-    result.write(directory)
+    write_result(result, directory)
     draw(result, directory / "formation.png", title)
 
 

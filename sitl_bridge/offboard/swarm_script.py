@@ -11,14 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.swarm.interface import LANDING_SEPARATION
 
 Place = tuple[float, float, float]
 """deg latitude, deg longitude, m AMSL."""
-
-
-LANDING_SEPARATION = 1.5
-"""m on the ground between two vehicles under which they do not land where they are: two metres of an
-ordinary fix's error between them would put one on the other, and one above another would land on it."""
 
 
 def instance_url(instance: int) -> str:

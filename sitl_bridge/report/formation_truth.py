@@ -7,37 +7,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 
-Array: TypeAlias = NDArray[np.float64]
+Array = NDArray[np.float64]
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
-
-
-def true_slot_errors(tracks: dict[str, Any], true: Array) -> Array:
-    """Distance (k, n) in m of each vehicle's true place from its slot as the leader's true place has it.
-
-    What a vehicle errs by in its own place comes on top of what it knows to be off its slot, and what the
-    leader errs by is common to all.
-
-    Args:
-        tracks: of ``Result.write``.
-        true: (k, n, 3) m NED at their times.
-
-    Returns:
-        nan where the vehicle is not in formation, or nobody leads.
-    """
-    leader = tracks["leader"]
-    erred = true - tracks["position"]
-    common = erred[np.arange(len(leader)), np.maximum(leader, 0)]
-    apart = tracks["position"] - tracks["slot"] + erred - common[:, None]
-    errors: Array = np.linalg.norm(apart, axis=2)
-    return np.where((leader >= 0)[:, None] & np.isfinite(tracks["slot_error"]), errors, np.nan)
 
 
 def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:

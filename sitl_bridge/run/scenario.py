@@ -20,6 +20,8 @@ from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.avoidance_file import is_avoidance, load_avoidance
+from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
 from sitl_bridge.hil.server import OnStall
 from sitl_bridge.input_file import is_file
@@ -29,10 +31,8 @@ from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.scheduled_events import EventSpecification, event_faults
 from sitl_bridge.run.vehicle_run import LAST_INSTANCE, VehicleSettings, faults_of
-from sitl_bridge.swarm.avoidance import avoidance_specification as avoidance
 from sitl_bridge.swarm.avoidance import flight_conditions
-from sitl_bridge.swarm.avoidance.avoidance_specification import is_avoidance
-from sitl_bridge.swarm.formation.formation_specification import FormationSpecification, load_formation
+from sitl_bridge.swarm.formation.formation_specification import FormationSpecification
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.world.world import Origin, WorldSpecification
 
@@ -209,7 +209,7 @@ def _fault(document: Document, path: FieldPath, message: str) -> ConfigurationEr
 
 def _avoidance(file: Path, choices: Choices) -> FleetSettings:
     """Settings of an avoidance scenario, whose vehicles stand below their first points."""
-    scenario = avoidance.load_scenario(file)
+    scenario = load_avoidance(file)
     airframe = load_airframe(flight_conditions.airframe_of(scenario, file))
     flight_conditions.check_launch(
         scenario, flight_conditions.lasting_deviation(scenario, airframe), str(file)

@@ -19,9 +19,9 @@ from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.report.formation_truth import true_slot_errors
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.quick_simulation import Recording, Result
 from sitl_bridge.vehicle.airframe import Airframe

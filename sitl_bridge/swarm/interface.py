@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
+LANDING_SEPARATION = 1.5
+"""m between two vehicles on the ground; closer together they do not land where they are.  Ordinary receivers
+leave two metres of error between two vehicles, so that one could land on the other."""
+
 
 @dataclass(frozen=True)
 class States:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.output_file import write_arrays, write_whole
 from sitl_bridge.swarm.formation.formation import Event, Formation
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
-from sitl_bridge.swarm.formation.trajectory import write_csv
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.point_mass import PointMassFlock
 
@@ -181,17 +177,6 @@ class Result:
             "separation": self.separation, "slot": self.slot, "leader": self.leader,
             "steady": self.steady, "settled": self.settled,
         }  # fmt: skip
-
-    def write(self, directory: Path) -> None:
-        """Write ``summary.json``, ``tracks.npz`` and the plan, ``plan/vehicle_NNN.csv``, into a directory."""
-        plan = directory / "plan"
-        plan.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.summary(), indent=2)
-        write_whole(directory / "summary.json", text + "\n")
-        write_arrays(directory / "tracks.npz", self.tracks())
-        paths = self.plan.choreography.trajectories(self.plan.path, self.plan.heading, self.plan.duration)
-        for i, path in enumerate(paths):
-            write_csv(plan / f"vehicle_{i:03d}.csv", path)
 
 
 def _who(event: Event) -> str:

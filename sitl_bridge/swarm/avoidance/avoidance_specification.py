@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.yaml_file import read, validate
 from sitl_bridge.swarm.avoidance.controller_settings import (
     AttitudeModel,
     ControllerSettings,
@@ -244,32 +242,8 @@ class Scenario(_Part):
         return priority_graph(names, self.priority) if self.priority else full_graph(names)
 
 
-def is_avoidance(data: Any) -> bool:
-    """Whether data of a file are of this kind: no other has a duration, a circle or routes."""
-    if not isinstance(data, dict):
-        return False
-    vehicles = data.get("vehicles")
-    groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
-    own = any("route" in group or "table" in group for group in groups)
-    return own or "duration" in data or "circle" in data
-
-
-def load_scenario(path: Path) -> Scenario:
-    """Read and check a scenario.
-
-    Raises:
-        ConfigurationError: with every fault: of the file, of its values, and those of ``flight_faults``.
-    """
-    document = read(path)
-    scenario = validate(Scenario, document)
-    faults = [f"line {document.line(where)}: {message}" for where, message in flight_faults(scenario)]
-    if faults:
-        raise ConfigurationError(str(path), faults)
-    return scenario
-
-
 def check_scenario(scenario: Scenario) -> None:
-    """Refuse a scenario made in code, as ``load_scenario`` does.
+    """Refuse a scenario made in code, as the reader of files does.
 
     Raises:
         ConfigurationError: with every fault.

@@ -14,9 +14,9 @@ import numpy as np
 
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.input_file import is_file
-from sitl_bridge.offboard.swarm_script import LANDING_SEPARATION
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, VehiclePlan, goal
+from sitl_bridge.swarm.interface import LANDING_SEPARATION
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import WorldSpecification

@@ -1,33 +1,29 @@
-"""The ``formation:`` section of a scenario file, and what is built of it.
+"""The specification of a formation, and the checked plan that follows from it.
 
-Positions are m NED from the common origin, angles deg, times s since the formation's start.  Vehicles, world
-and what flies them are other sections' matter; here is what any flock needs to fly the formation.
+Positions are m NED from the common origin, angles deg, times s since the formation's start.  A specification
+holds data only: whatever a scenario file names in other files, the reader of files has put into it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.errors import FieldError, UserError, about, within
-from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT, load_plan
-from sitl_bridge.files.yaml_file import placed, read, validate
-from sitl_bridge.quantities import Degrees, Positive, Seconds, Seed
+from sitl_bridge.errors import FieldError, UserError, about
+from sitl_bridge.quantities import Degrees, Positive, Seconds
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Conduct, Formation, LeaderLoss
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.patterns import load_offsets, pattern, rotation
+from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
-from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, read_csv, still, through
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
 from sitl_bridge.swarm.neighbour_graph import Kind, Radio, Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass
-from sitl_bridge.user_file import load_class
 
 Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
@@ -40,6 +36,9 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 SILENT_BY_CHANCE = 1e-6
 """Probability of losing so many beacons in a row that a leader which is there counts as lost."""
+
+MOST_VEHICLES = 3000
+MOST_WAYPOINTS = 1000
 
 MOST_VEHICLE_SECONDS = 300_000.0
 """Of a plan, which is checked in rows of 0.1 s: five minutes of 1,000 vehicles, nine hours of nine."""
@@ -57,65 +56,83 @@ class Waypoint(BaseModel):
     hold: Seconds = Field(0.0, description="s of rest there; 0 goes through without a stop")
 
 
-class PathSpecification(BaseModel):
-    """Where the centre of the formation goes: one of waypoints, csv and plan; or flown by somebody else."""
+class LeaderMotion(BaseModel):
+    """How the centre of the formation moves along its path."""
 
     model_config = _STRICT
 
-    waypoints: tuple[Waypoint, ...] = Field((), max_length=1000)
-    csv: Path | None = Field(None, description="t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
-    plan: Path | None = Field(None, description="saved by QGroundControl; its planned home is the origin")
-    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
     speed: Motion = Field(2.0, description="m/s, at most")
     acceleration: Motion = Field(1.0, description="m/s^2, at most")
     yaw: Degrees | Literal["along"] = Field("along", description="deg, or along the path")
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
 
+
+class PathSpecification(LeaderMotion):
+    """Path of the centre of the formation: waypoints, a finished trajectory, or none for a flown leader."""
+
+    model_config = ConfigDict(**_STRICT, arbitrary_types_allowed=True)
+
+    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
+    trajectory: Trajectory | None = Field(None, description="with a yaw of its own")
+    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
+
     @model_validator(mode="after")
     def _one_path(self) -> PathSpecification:
-        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None, self.flown)) != 1:
-            raise ValueError("takes one of waypoints, csv, plan and flown")
+        if sum((bool(self.waypoints), self.trajectory is not None, self.flown)) != 1:
+            raise ValueError("takes one of waypoints, trajectory and flown")
         return self
 
 
 class PatternSpecification(BaseModel):
-    """A pattern: a named one, or offsets from a file."""
+    """A pattern: a named one, or offsets of one's own."""
 
     model_config = _STRICT
 
-    pattern: str | None = Field(None, description="grid, column, v, circle, cube, pyramid, triangle ...")
-    file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
-    spacing: Distance = Field(4.0, description="m")
+    pattern: str | None = Field(None, description=f"one of {', '.join(NAMES)}")
+    offsets: tuple[Point, ...] | None = Field(
+        None, max_length=MOST_VEHICLES, description="m forward, right, down of the centre, the leader's first"
+    )
+    spacing: Distance = Field(4.0, description="m, of a named pattern")
+    name: str | None = Field(None, max_length=200, description="in reports; the pattern's without")
 
     @model_validator(mode="after")
     def _one_pattern(self) -> PatternSpecification:
-        if (self.pattern is None) == (self.file is None):
-            raise ValueError("takes either a pattern or a file")
+        if (self.pattern is None) == (self.offsets is None):
+            raise ValueError("takes either a pattern or offsets")
         return self
 
     @property
-    def name(self) -> str:
-        """Of the pattern or the file."""
-        return self.pattern or str(self.file)
+    def label(self) -> str:
+        """Name for reports."""
+        return self.name or self.pattern or "offsets"
 
     def slots(self, count: int) -> Array:
         """(count, 3) m in the formation's frame.
 
         Raises:
-            UserError: for a pattern or file that does not suit.
+            UserError: for a pattern or offsets that do not suit.
         """
-        if self.file is not None:
-            return load_offsets(self.file, count)
-        return pattern(self.name, count, self.spacing)
+        if self.pattern is not None:
+            return pattern(self.pattern, count, self.spacing)
+        slots = np.array(self.offsets, dtype=np.float64).reshape(-1, 3)
+        if len(slots) != count:
+            raise UserError(f"{len(slots)} offsets for {count} vehicles")
+        return slots
 
 
-class MoveSpecification(PatternSpecification):
-    """A pattern that is taken at a time."""
+class MoveTiming(BaseModel):
+    """When a pattern is taken."""
+
+    model_config = _STRICT
 
     at: Seconds = Field(description="s at which the move to it begins, or later where another is not over")
     duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
         None, description="s of the move; as short as the limits allow without"
     )
+
+
+class MoveSpecification(PatternSpecification, MoveTiming):
+    """A pattern that is taken at a time."""
 
 
 class GraphSpecification(BaseModel):
@@ -190,13 +207,12 @@ class EventSpecification(BaseModel):
 
 
 class RolesSpecification(BaseModel):
-    """Roles of a user's own: classes of a Python file, derived from Leader and Follower."""
+    """Roles of a user's own, in place of the scheme's."""
 
     model_config = _STRICT
 
-    file: Path
-    leader: str | None = None
-    follower: str | None = None
+    leader: type[Leader] | None = None
+    follower: type[Follower] | None = None
     options: dict[str, float | int | str | bool] = Field(
         default_factory=dict, description="arguments of the follower's class"
     )
@@ -218,20 +234,15 @@ class QuickSpecification(BaseModel):
         return PointMass(self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration)
 
 
-class FormationSpecification(BaseModel):
-    """A formation: how many, where to, in which patterns, by which scheme."""
+class FormationSettings(BaseModel):
+    """What a formation's specification and its section of a scenario file have in common."""
 
     model_config = _STRICT
 
-    count: int = Field(ge=1, le=3000)
-    start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
-    leader: PathSpecification
-    patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
     heading: Degrees | Literal["leader"] = Field(
         "leader", description="deg of the pattern, or the leader's yaw"
     )
     scheme: Literal["centralised", "leader_follower", "consensus"] = "leader_follower"
-    roles: RolesSpecification | None = None
     graph: GraphSpecification = GraphSpecification()
     leader_loss: LeaderLossSpecification = LeaderLossSpecification()
     limits: LimitsSpecification = LimitsSpecification()
@@ -240,13 +251,14 @@ class FormationSpecification(BaseModel):
     quick: QuickSpecification = QuickSpecification()
 
 
-class _File(BaseModel):
-    """A scenario file as far as it concerns a formation."""
+class FormationSpecification(FormationSettings):
+    """A formation: how many vehicles, along which path, in which patterns, by which scheme."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    formation: FormationSpecification
-    seed: Seed = 0
+    count: int = Field(ge=1, le=MOST_VEHICLES)
+    start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
+    leader: PathSpecification
+    patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
+    roles: RolesSpecification | None = None
 
 
 @dataclass(frozen=True)
@@ -343,9 +355,9 @@ def _roles(made: FormationSpecification, path: Trajectory, heading: float | None
     if made.roles is not None:
         options = made.roles.options
         if made.roles.leader is not None:
-            lead = load_class(made.roles.file, made.roles.leader, Leader, "leader of a formation")
+            lead = made.roles.leader
         if made.roles.follower is not None:
-            follow = load_class(made.roles.file, made.roles.follower, Follower, "follower of a formation")
+            follow = made.roles.follower
     try:
         leader = FlownLeader(heading) if made.leader.flown else lead(path, heading)
         return leader, follow(**options)
@@ -353,45 +365,12 @@ def _roles(made: FormationSpecification, path: Trajectory, heading: float | None
         raise UserError(f"the formation's roles do not take their arguments: {error}") from error
 
 
-# ---------------------------------------------------------------- from the file
-
-
-def load_formation(file: Path) -> FormationPlan:
-    """Read the formation of a scenario file, plan it and check the plan.
-
-    Raises:
-        ConfigurationError: with every fault of the file and its line.
-        UnsafeShowError: for a plan that breaks its limits, with where and when.
-        UserError: for patterns or paths that do not suit.
-    """
-    document = read(file)
-    found = validate(_File, document)
-    with placed(document), within("formation"):
-        return plan_formation(_beside(found.formation, file.parent), found.seed)
-
-
-def _beside(made: FormationSpecification, directory: Path) -> FormationSpecification:
-    """The same with its files taken relative to the scenario's."""
-
-    def beside(model: BaseModel, *names: str) -> dict[str, Path]:
-        files = {name: getattr(model, name) for name in names}
-        return {name: directory / path for name, path in files.items() if path is not None}
-
-    changes: dict[str, Any] = {
-        "leader": made.leader.model_copy(update=beside(made.leader, "csv", "plan")),
-        "start": made.start.model_copy(update=beside(made.start, "file")),
-        "patterns": tuple(p.model_copy(update=beside(p, "file")) for p in made.patterns),
-    }
-    if made.roles is not None:
-        changes["roles"] = made.roles.model_copy(update=beside(made.roles, "file"))
-    return made.model_copy(update=changes)
-
-
 def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan:
     """Plan a formation and check the plan.
 
     Raises:
-        UnsafeShowError, UserError: see ``load_formation``.
+        UnsafeShowError: for a plan that breaks its limits, with where and when.
+        UserError: for patterns or paths that do not suit.
     """
     for i, event in enumerate(made.events):
         if event.vehicle >= made.count:
@@ -409,7 +388,7 @@ def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan
     for i, move in enumerate(made.patterns):
         with about("patterns", i):
             choreography.add(
-                move.name,
+                move.label,
                 move.slots(made.count),
                 round(1e6 * move.at),
                 duration=None if move.duration is None else round(1e6 * move.duration),
@@ -431,41 +410,16 @@ def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan
 
 
 def leader_path(made: PathSpecification) -> Trajectory:
-    """The path of the centre; of a leader that somebody else flies, just the origin.
-
-    Raises:
-        ConfigurationError: for a faulty CSV file or plan.
-    """
+    """The path of the centre; of a leader that somebody else flies, just the origin."""
     if made.flown:
         return still((0.0, 0.0, 0.0))
-    if made.csv is not None:
-        return read_csv(made.csv)
-    points = [w.position for w in made.waypoints] if made.plan is None else _plan_points(made.plan)
-    holds = [w.hold for w in made.waypoints] if made.plan is None else None
+    if made.trajectory is not None:
+        return made.trajectory
     return through(
-        np.array(points),
+        np.array([w.position for w in made.waypoints]),
         speed=made.speed,
         acceleration=made.acceleration,
-        holds=holds,
+        holds=[w.hold for w in made.waypoints],
         yaw=None if made.yaw == "along" else math.radians(made.yaw),
         turn_rate=math.radians(made.turn_rate),
     )
-
-
-def _plan_points(file: Path) -> list[tuple[float, float, float]]:
-    """Positions of a plan's items in m NED from its planned home, on PX4's sphere."""
-    plan = load_plan(file)
-    latitude, longitude, altitude = plan.home
-    if not math.isfinite(latitude):
-        raise UserError(f"{file}: has no planned home, from which the formation's origin is taken")
-    if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
-        raise UserError(f"{file}: the planned home has no altitude, and items have altitudes above sea level")
-    points = []
-    for item in plan.legs:
-        north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
-        east = math.radians(item.point[1] - longitude) * EARTH_RADIUS * math.cos(math.radians(latitude))
-        height = item.params[6] - (altitude if item.frame in (GLOBAL, GLOBAL_INT) else 0.0)
-        points.append((north, east, -height))
-    if not points:
-        raise UserError(f"{file}: has no item with a position for the leader to fly to")
-    return points

@@ -1,16 +1,15 @@
 """Orders that come while a formation flies, checked against the limits of the show before anything changes.
 
-How they come here from another process is in order_line.py.
+How they get here from another process is in mission_link/orders_pipe.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.bus.messages import FormationTarget
 from sitl_bridge.errors import UserError
 from sitl_bridge.swarm.formation.choreography import Choreography, Move
 from sitl_bridge.swarm.formation.formation import Formation
@@ -29,8 +28,34 @@ WAY_DOWN = 1.5
 leaving unsafe: the two metres of an ordinary fix's error hardly fit between them, as of those that land."""
 
 
-def redirect(target: FormationTarget, plan: FormationPlan, formation: Formation) -> Move:
-    """Have a formation take the slots of ``target``.
+@dataclass(frozen=True)
+class SlotsOrder:
+    """Other slots for a formation: one of pattern, scale and offsets.
+
+    Attributes:
+        pattern: name of a pattern.
+        spacing: m, of that pattern.
+        scale: of the present slots.
+        offsets: m forward, right, down of the centre, the leader's first.
+    """
+
+    pattern: str | None = None
+    spacing: float = 4.0
+    scale: float | None = None
+    offsets: tuple[tuple[float, float, float], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(value is not None for value in (self.pattern, self.scale, self.offsets)) != 1:
+            raise UserError("give one of pattern, scale and offsets")
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        return self.pattern or ("offsets" if self.offsets is not None else f"scale {self.scale:g}")
+
+
+def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Move:
+    """Let a formation take the slots of an order.
 
     Raises:
         UserError: for slots that do not suit, are too close, or cannot be reached safely.
@@ -39,14 +64,15 @@ def redirect(target: FormationTarget, plan: FormationPlan, formation: Formation)
 
     def slots(so_far: Choreography, members: Mask, leader: int) -> Array:
         count = int(members.sum())
-        if target.pattern is not None:
-            return pattern(target.pattern, count, target.spacing)
-        if target.offsets is not None:
-            return np.array(target.offsets, dtype=np.float64).reshape(-1, 3)
+        if order.pattern is not None:
+            return pattern(order.pattern, count, order.spacing)
+        if order.offsets is not None:
+            return np.array(order.offsets, dtype=np.float64).reshape(-1, 3)
+        assert order.scale is not None
         now = so_far.moves[-1].end
         others = members.copy()
         others[leader] = False
-        scaled: Array = np.concatenate([now[[leader]], now[others]]) * target.scale
+        scaled: Array = np.concatenate([now[[leader]], now[others]]) * order.scale
         return scaled
 
     begun = formation.elapsed
@@ -55,8 +81,7 @@ def redirect(target: FormationTarget, plan: FormationPlan, formation: Formation)
         if not plan.specification.leader.flown:
             _check_rest(trial, plan, begun, formation.members)
 
-    name = target.pattern or ("offsets" if target.offsets is not None else f"scale {target.scale:g}")
-    return formation.redirect(name, slots, check)
+    return formation.redirect(order.name, slots, check)
 
 
 def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members: Mask) -> None:

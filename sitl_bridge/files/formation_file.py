@@ -1,0 +1,203 @@
+"""The ``formation:`` section of a scenario file.
+
+Files that the section names (offsets, the leader's CSV or plan, roles) are read here, relative to the
+scenario's directory; the specification that is made of it holds data only.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sitl_bridge.errors import UserError, about, within
+from sitl_bridge.files.offsets_file import load_offsets
+from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT, load_plan
+from sitl_bridge.files.trajectory_file import read_csv
+from sitl_bridge.files.yaml_file import placed, read, validate
+from sitl_bridge.quantities import Seed
+from sitl_bridge.swarm.formation.formation_specification import (
+    MOST_VEHICLES,
+    MOST_WAYPOINTS,
+    FormationPlan,
+    FormationSettings,
+    FormationSpecification,
+    LeaderMotion,
+    MoveSpecification,
+    MoveTiming,
+    PathSpecification,
+    PatternSpecification,
+    RolesSpecification,
+    Waypoint,
+    plan_formation,
+)
+from sitl_bridge.swarm.formation.roles import Follower, Leader
+from sitl_bridge.user_file import load_class
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PathSection(LeaderMotion):
+    """Path of the centre of the formation: one of waypoints, csv and plan; or flown by somebody else."""
+
+    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
+    csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
+    plan: Path | None = Field(None, description="of QGroundControl; its planned home is the origin")
+    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
+
+    @model_validator(mode="after")
+    def _one_path(self) -> PathSection:
+        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None, self.flown)) != 1:
+            raise ValueError("takes one of waypoints, csv, plan and flown")
+        return self
+
+    def specification(self, directory: Path) -> PathSpecification:
+        """With the files' content in place of their names.
+
+        Raises:
+            UserError: for a faulty CSV file or plan.
+        """
+        motion = {name: getattr(self, name) for name in LeaderMotion.model_fields}
+        if self.csv is not None:
+            return PathSpecification(trajectory=read_csv(directory / self.csv), **motion)
+        waypoints = self.waypoints if self.plan is None else plan_waypoints(directory / self.plan)
+        return PathSpecification(waypoints=waypoints, flown=self.flown, **motion)
+
+
+class PatternSection(PatternSpecification):
+    """A pattern: a named one, or offsets, here or in a file."""
+
+    file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
+
+    @model_validator(mode="after")
+    def _one_pattern(self) -> PatternSection:
+        if sum(given is not None for given in (self.pattern, self.offsets, self.file)) != 1:
+            raise ValueError("takes one of pattern, offsets and file")
+        return self
+
+    def data(self, directory: Path, count: int) -> dict[str, Any]:
+        """Fields of the specification, with the offsets of the file.
+
+        Raises:
+            ConfigurationError: for a faulty file.
+        """
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "file"}
+        if self.file is not None:
+            offsets = load_offsets(directory / self.file, count).tolist()
+            fields |= {"offsets": offsets, "name": self.name or str(self.file)}
+        return fields
+
+
+class MoveSection(PatternSection, MoveTiming):
+    """A pattern that is taken at a time."""
+
+
+class RolesSection(BaseModel):
+    """Roles of a user's own: classes of a Python file, derived from Leader and Follower."""
+
+    model_config = _STRICT
+
+    file: Path
+    leader: str | None = None
+    follower: str | None = None
+    options: dict[str, float | int | str | bool] = Field(
+        default_factory=dict, description="arguments of the follower's class"
+    )
+
+    def specification(self, directory: Path) -> RolesSpecification:
+        """With the classes in place of their names; runs the file.
+
+        Raises:
+            UserError: when the file or a class is missing.
+        """
+        file = directory / self.file
+        return RolesSpecification(
+            leader=_role(file, self.leader, Leader, "leader of a formation"),
+            follower=_role(file, self.follower, Follower, "follower of a formation"),
+            options=self.options,
+        )
+
+
+Role = TypeVar("Role", Leader, Follower)
+
+
+def _role(file: Path, name: str | None, base: type[Role], what: str) -> type[Role] | None:
+    return None if name is None else load_class(file, name, base, what)
+
+
+class FormationSection(FormationSettings):
+    """A formation: how many vehicles, along which path, in which patterns, by which scheme."""
+
+    count: int = Field(ge=1, le=MOST_VEHICLES)
+    start: PatternSection = PatternSection(pattern="grid", spacing=3.0)
+    leader: PathSection
+    patterns: tuple[MoveSection, ...] = Field(min_length=1, max_length=1000)
+    roles: RolesSection | None = None
+
+    def specification(self, directory: Path) -> FormationSpecification:
+        """With the content of the files that it names, relative to ``directory``.
+
+        Raises:
+            UserError: for a faulty file.
+        """
+        settings = {name: getattr(self, name) for name in FormationSettings.model_fields}
+        with about("leader"):
+            leader = self.leader.specification(directory)
+        with about("start"):
+            start = PatternSpecification(**self.start.data(directory, self.count))
+        patterns = []
+        for i, move in enumerate(self.patterns):
+            with about("patterns", i):
+                patterns.append(MoveSpecification(**move.data(directory, self.count)))
+        with about("roles"):
+            roles = None if self.roles is None else self.roles.specification(directory)
+        return FormationSpecification(
+            count=self.count, start=start, leader=leader, patterns=tuple(patterns), roles=roles, **settings
+        )
+
+
+class _File(BaseModel):
+    """A scenario file as far as it concerns a formation."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    formation: FormationSection
+    seed: Seed = 0
+
+
+def load_formation(file: Path) -> FormationPlan:
+    """Read the formation of a scenario file, plan it and check the plan.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line; for patterns or paths that do not suit,
+            and for a plan that breaks its limits.
+    """
+    document = read(file)
+    found = validate(_File, document)
+    with placed(document), within("formation"):
+        return plan_formation(found.formation.specification(file.parent), found.seed)
+
+
+def plan_waypoints(file: Path) -> tuple[Waypoint, ...]:
+    """Positions of a plan's items in m NED from its planned home, on PX4's sphere.
+
+    Raises:
+        UserError: for a plan without a planned home or without positions.
+    """
+    plan = load_plan(file)
+    latitude, longitude, altitude = plan.home
+    if not math.isfinite(latitude):
+        raise UserError(f"{file}: has no planned home, from which the formation's origin is taken")
+    if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
+        raise UserError(f"{file}: the planned home has no altitude, and items have altitudes above sea level")
+    points = []
+    for item in plan.legs:
+        north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
+        east = math.radians(item.point[1] - longitude) * EARTH_RADIUS * math.cos(math.radians(latitude))
+        height = item.params[6] - (altitude if item.frame in (GLOBAL, GLOBAL_INT) else 0.0)
+        points.append(Waypoint(position=(north, east, -height)))
+    if not points:
+        raise UserError(f"{file}: has no item with a position for the leader to fly to")
+    return tuple(points)

@@ -1,0 +1,69 @@
+"""Slots of a formation from a file: CSV or YAML with offsets forward, right, down in m."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.yaml_file import load
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def load_offsets(path: Path, count: int) -> Array:
+    """Slots from a file: CSV with the header ``forward,right,down``, or YAML with a list ``offsets``.
+
+    Args:
+        path: of the file; ``.csv`` is read as CSV, all else as YAML.
+        count: vehicles it must have slots for.
+
+    Returns:
+        (count, 3) m, formation frame, the leader's first.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
+    """
+    rows, lines = _csv_offsets(path) if path.suffix.lower() == ".csv" else _yaml_offsets(path)
+    faults: list[str] = []
+    offsets = []
+    for row, line in zip(rows, lines, strict=True):
+        try:
+            values = [float(value) for value in row]
+        except (TypeError, ValueError):
+            values = []
+        if len(values) != 3 or not all(math.isfinite(value) for value in values):
+            faults.append(f"line {line}: must be three finite numbers: forward, right, down in m")
+        offsets.append(values)
+    if len(rows) != count:
+        faults.append(f"line {lines[-1] if lines else 1}: {len(rows)} slots for {count} vehicles")
+    if faults:
+        raise ConfigurationError(str(path), faults)
+    return np.array(offsets, dtype=np.float64).reshape(count, 3)
+
+
+def _csv_offsets(path: Path) -> tuple[list[Any], list[int]]:
+    text = read_text(path, MAX_TABLE_BYTES)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
+        raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])
+    return [row for row, _ in table[1:]], [line for _, line in table[1:]]
+
+
+def _yaml_offsets(path: Path) -> tuple[list[Any], list[int]]:
+    data, lines = load(path)
+    rows = data.get("offsets")
+    if not isinstance(rows, list) or set(data) != {"offsets"}:
+        raise ConfigurationError(str(path), ["line 1: must be a list `offsets` of [forward, right, down]"])
+    return [r if isinstance(r, list) else [] for r in rows], [lines["offsets", i] for i in range(len(rows))]

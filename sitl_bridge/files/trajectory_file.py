@@ -1,0 +1,86 @@
+"""Paths through time as CSV files: one row a moment, in m NED and s."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.swarm.formation.trajectory import Trajectory
+
+COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
+"""Of a CSV file: s; m, m/s, m/s^2 NED; yaw in deg from north, clockwise, as MAVSDK's setpoints have it.  The
+columns are those of MAVSDK-Python's example offboard_from_csv, which has ``mode`` behind them."""
+
+
+def read_csv(path: Path) -> Trajectory:
+    """Read a path; see COLUMNS.  Further columns behind them are not looked at.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
+    """
+    text = read_text(path, MAX_TABLE_BYTES)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    header = [cell.strip() for cell in table[0][0]] if table else []
+    begin = 1 if header[:1] == ["idx"] else 0
+    if tuple(header[begin : begin + len(COLUMNS)]) != COLUMNS:
+        raise ConfigurationError(str(path), [f"line 1: the header must be {','.join(COLUMNS)}"])
+    faults: list[str] = []
+    rows: list[list[float]] = []
+    for cells, line in table[1:]:
+        values = _numbers(cells[begin : begin + len(COLUMNS)], line, faults)
+        if values and rows and values[0] <= rows[-1][0]:
+            faults.append(f"line {line}: t: {values[0]:g} s does not come after {rows[-1][0]:g} s")
+        if values:
+            rows.append(values)
+    if not rows and not faults:
+        faults.append("line 1: there are no rows below the header")
+    if faults:
+        raise ConfigurationError(str(path), faults)
+    data = np.array(rows)
+    yaw = np.unwrap(np.radians(data[:, 10]))
+    return Trajectory(data[:, 0], data[:, 1:4], data[:, 4:7], data[:, 7:10], np.asarray(yaw))
+
+
+def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
+    """The row's numbers; none and a fault where one is missing or none."""
+    if len(cells) < len(COLUMNS):
+        faults.append(f"line {line}: {len(cells)} columns; it takes {len(COLUMNS)}")
+        return []
+    values = []
+    for name, cell in zip(COLUMNS, cells, strict=True):
+        try:
+            value = float(cell)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            faults.append(f"line {line}: {name}: {cell.strip()[:40]!r} is not a finite number")
+            return []
+        values.append(value)
+    return values
+
+
+def write_csv(path: Path, trajectory: Trajectory) -> None:
+    """Write a path; read again it is the same to the last bit but for yaw's change of units."""
+    table = np.column_stack(
+        [
+            trajectory.time,
+            trajectory.position,
+            trajectory.velocity,
+            trajectory.acceleration,
+            np.degrees(trajectory.yaw),
+        ]
+    )
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        stream.write(",".join(COLUMNS) + "\n")
+        for row in table.tolist():
+            stream.write(",".join(map(repr, row)) + "\n")
