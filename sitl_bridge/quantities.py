@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
+STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+"""Of every model of an input file: no unknown fields, no change once read, finite numbers."""
 SMALLEST, LARGEST = 1e-12, 1e9
 """Of magnitudes, in SI units.  A small rotor's thrust coefficient is some 1e-9 N s^2."""
 SLOWEST_PACE, FASTEST_PACE = 0.01, 1e6

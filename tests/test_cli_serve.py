@@ -13,11 +13,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import typer
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import stack_main
+from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build
+from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
@@ -110,19 +114,34 @@ def free_instance() -> int:
     return next(i for i in range(100, 255) if not {FIRST_PORT + i, PAYLOAD_PORT + i} & taken)
 
 
-def test_the_built_in_stack_beside_a_server_explains_its_command_line(
+def test_the_command_of_the_built_in_stack_flies_what_its_options_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flown: list[Configuration] = []
+
+    def fly(configuration: Configuration) -> int:
+        flown.append(configuration)
+        return 0
+
+    monkeypatch.setattr("sitl_bridge.cli.autopilot.fly", fly)
+    with pytest.raises(typer.Exit) as ended:
+        autopilot("firefly", instance=3)
+    assert ended.value.exit_code == 0
+    assert (flown[0].airframe.name, flown[0].instance, flown[0].simulator) == ("firefly", 3, "127.0.0.1")
+    with pytest.raises(UserError, match="no airframe is called 'no_such'"):
+        autopilot("no_such")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["a.json", "--instance", "3"]])
+def test_the_process_of_the_built_in_stack_names_the_command_for_users(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert stack_main.main(arguments) == 2
+    assert "use `sitl-bridge autopilot`" in capsys.readouterr().err
+
+
+def test_the_process_of_the_built_in_stack_names_a_missing_configuration(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        stack_main.main(["--help"])
-    assert ended.value.code == 0
-    assert "--airframe NAME" in capsys.readouterr().out
-    made = stack_main.configuration_of(["--airframe", "firefly", "--instance", "3"])
-    assert (made.airframe.name, made.instance, made.simulator) == ("firefly", 3, "127.0.0.1")
     assert stack_main.main([str(tmp_path / "none.json")]) == 1
-    assert stack_main.main(["--airframe", "no_such"]) == 1
-    assert stack_main.main([str(tmp_path / "some.json"), "--instance", "3"]) == 1
-    said = capsys.readouterr().err
-    assert "none.json" in said
-    assert "no_such" in said
-    assert "leave out --instance" in said
+    assert "none.json" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``python -m sitl_bridge.autopilot``: the built-in flight stack on the simulator link."""
+"""``python -m sitl_bridge.autopilot CONFIGURATION.json``: the built-in flight stack as a process."""
 
 import sys
 

@@ -1,12 +1,12 @@
 """The built-in flight stack as a process on the simulator link, where PX4 would be.
 
-``python -m sitl_bridge.autopilot`` flies one vehicle: it connects to the simulator as PX4 does, answers
-every inertial frame, and serves MAVLink on PX4's ports.  Who starts it is stack_process.py.
+It flies one vehicle: it connects to the simulator as PX4 does, answers every inertial frame, and serves
+MAVLink on PX4's ports.  Users start it with ``sitl-bridge autopilot``; stack_process.py starts it with
+``python -m sitl_bridge.autopilot CONFIGURATION.json``.
 """
 
 from __future__ import annotations
 
-import argparse
 import signal
 import socket
 import sys
@@ -27,8 +27,6 @@ from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
 from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.system_calls import POLL
@@ -207,68 +205,44 @@ def connect(host: str, port: int, limit: float = CONNECT_LIMIT) -> socket.socket
         return connection
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m sitl_bridge.autopilot",
-        description="Run the built-in flight stack (not PX4) against a simulator that is running or will be, "
-        "such as sitl-bridge serve. It logs to log/flight.ulg in the present directory.",
-    )
-    made.add_argument("configuration", nargs="?", type=Path, help="JSON file with all of the following")
-    made.add_argument("--airframe", metavar="NAME", help="name or file, the one that is served (iris)")
-    made.add_argument("--world", type=Path, metavar="FILE", help="file of the world that is served")
-    made.add_argument("--instance", type=int, metavar="N", help="decides all ports and the system id (0)")
-    made.add_argument("--simulator", metavar="HOST", help="address of the simulator (127.0.0.1)")
-    made.add_argument("--controller", metavar="NAME", help="hector_pid, lee, or FILE.py:CLASS of your own")
-    return made
-
-
-def configuration_of(arguments: list[str]) -> Configuration:
-    """What a command line asks for.
+def fly(configuration: Configuration) -> int:
+    """Fly one vehicle until the simulator closes the connection; returns the exit code.
 
     Raises:
-        UserError: for what is at fault.
-        ValueError: for a faulty configuration file.
-        OSError: for one that cannot be read.
+        UserError: for a controller, a parameter or a port that is at fault.
+        OSError: when the log cannot be written.
     """
-    options = parser().parse_args(arguments)
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    file = given.pop("configuration", None)
-    if file is not None:
-        if given:
-            named = ", ".join(f"--{name}" for name in given)
-            raise UserError(f"{file}: a configuration file holds all options; leave out {named}")
-        return Configuration.model_validate_json(file.read_text(encoding="utf-8"))
-    given["airframe"] = load_airframe(given.get("airframe", "iris"))
-    if "world" in given:
-        given["world"] = load_world(given["world"])
-    return Configuration(**given)
+    print(f"{NAME}, not PX4", flush=True)
+    LOG.parent.mkdir(exist_ok=True)
+    stack = LinkedStack(configuration, LOG)
+    try:
+        stack.open_ports()
+        with announced(lambda line: print(line, flush=True)):
+            stack.prepare()
+        with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
+            stack.attach(connection)
+            stack.run()
+    finally:
+        stack.close()
+    print("the simulator closed the connection")
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fly one vehicle as the command line or a configuration file says; returns the exit code."""
+    """Fly one vehicle as a configuration file says; returns the exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1 or given[0].startswith("-"):
+        print("error: this takes one CONFIGURATION.json; use `sitl-bridge autopilot`", file=sys.stderr)
+        return 2
     try:
-        configuration = configuration_of(sys.argv[1:] if arguments is None else arguments)
-        print(f"{NAME}, not PX4", flush=True)
-        LOG.parent.mkdir(exist_ok=True)
-        stack = LinkedStack(configuration, LOG)
-        try:
-            stack.open_ports()
-            with announced(lambda line: print(line, flush=True)):
-                stack.prepare()
-            with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
-                stack.attach(connection)
-                stack.run()
-        finally:
-            stack.close()
+        text = Path(given[0]).read_text(encoding="utf-8")
+        return fly(Configuration.model_validate_json(text))
     except (OSError, UserError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    print("the simulator closed the connection")
-    return 0
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,6 +1,6 @@
-"""Starting the built-in flight stack as a process of its own, and what it is told.
+"""Starting the built-in flight stack as a process of its own, and its configuration.
 
-What runs in that process is process.py.
+What runs in that process is stack_main.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG_ENDED = "log ended: "
 
 
 class Configuration(BaseModel):
-    """What a flight stack process is told, in a JSON file.
+    """What a flight stack process flies, in a JSON file.
 
     Attributes:
         airframe: the vehicle.
@@ -49,7 +49,7 @@ class StackProcess(ChildProcess):
     """A running built-in flight stack.
 
     Args:
-        configuration: what it is told.
+        configuration: what it flies.
         directory: its working directory, which is there and holds no other run.
         on_line: called with each line it prints, from a thread.
 

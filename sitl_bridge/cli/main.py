@@ -23,6 +23,7 @@ COMMANDS = {
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "serve": ("sitl_bridge.cli.serve", "Only simulate, for a PX4 that someone else starts."),
+    "autopilot": ("sitl_bridge.cli.autopilot", "Run the built-in flight stack beside `serve`."),
     "check": ("sitl_bridge.cli.check", "Validate an airframe, a world or a plan; print what follows."),
     "doctor": ("sitl_bridge.cli.doctor", "Tell what is missing on this machine and what to type."),
     "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean, shortened
+from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
 from sitl_bridge.input_file import exists, is_file
 from sitl_bridge.sensors.custom import CustomSpecification
@@ -77,18 +78,43 @@ _OWN = ("name", "description")
 
 
 def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
-    """A document with the sections it does not give taken over from the airframe named as its ``base``.
-
-    A section that it gives replaces the base's whole; entries of ``sources`` are added one by one.
+    """A document merged into the airframe named as its ``base``, field by field.
 
     Raises:
         ConfigurationError: for a base that is missing, faulty itself, or based on the document.
     """
     if "base" not in document.data:
         return document
+    own = {key: value for key, value in document.data.items() if key != "base"}
+    source = _base_file(document, path, chain)
+    base = _with_base(_document(source), source, (*chain, source.resolve()))
+    validate(Airframe, base)
+    taken = {key: value for key, value in base.data.items() if key not in _OWN}
+    taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
+    if "kind" in taken.get("controller", {}):
+        kind = beside(taken["controller"]["kind"], source.parent.resolve())
+        taken["controller"] = taken["controller"] | {"kind": kind}
+    line = document.line(("base",))
+    lines = {(key,): line for key in taken} | document.lines
+    merged = Document(document.source, _merged(taken, own), lines, document.faults)
+    if isinstance(own.get("sensors"), list):
+        merged = _with_sensors(merged, taken["sensors"], own["sensors"])
+    given = own.get("sources", {})
+    if isinstance(given, dict):
+        data = merged.data
+        idle = {where[-1] for where, _ in useless_sources(data, has_field(data))} - set(given)
+        data["sources"] = {key: text for key, text in data["sources"].items() if key not in idle}
+    return merged
+
+
+def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
+    """File of the airframe that a document is based on: beside it, or found by its bare name.
+
+    Raises:
+        ConfigurationError: where there is none, or it is based on the document.
+    """
     line = document.line(("base",))
     name = document.data["base"]
-    own = {key: value for key, value in document.data.items() if key != "base"}
     if not isinstance(name, str):
         fault = Fault(line, ("base",), "Input should be the name or file of an airframe")
         faults = document.faults if ("base",) in {f.path for f in document.faults} else (fault,)
@@ -104,22 +130,70 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
         raise ConfigurationError(
             document.source, [f"line {line}: base: {shortened(name)} is based on this file"]
         )
-    base = _with_base(_document(source), source, (*chain, source.resolve()))
-    validate(Airframe, base)
-    taken = {key: value for key, value in base.data.items() if key not in (*own, *_OWN)}
-    if "sensors" in taken:
-        taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
-    if "kind" in taken.get("controller", {}):
-        kind = beside(taken["controller"]["kind"], source.parent.resolve())
-        taken["controller"] = taken["controller"] | {"kind": kind}
-    merged = taken | own
-    given = own.get("sources", {})
-    if isinstance(given, dict):
-        merged["sources"] = base.data["sources"] | given
-        idle = {where[-1] for where, _ in useless_sources(merged, has_field(merged))} - set(given)
-        merged["sources"] = {key: text for key, text in merged["sources"].items() if key not in idle}
-    lines = {(key,): line for key in taken} | document.lines
-    return Document(document.source, merged, lines, document.faults)
+    return source
+
+
+def _merged(base: Any, own: Any) -> Any:
+    """A value of the base changed field by field; lists, and mappings of another ``kind``, are replaced."""
+    if not (isinstance(base, dict) and isinstance(own, dict)):
+        return own
+    if "kind" in own and own["kind"] != base.get("kind"):
+        return own
+    return base | {key: _merged(base[key], value) if key in base else value for key, value in own.items()}
+
+
+def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Document:
+    """A document whose sensors are the base's, changed, joined and removed one by one.
+
+    A sensor of the same kind (and class, of a user's own) and instance is changed field by field, or removed
+    with ``remove: true``.  A new one comes behind the last of its kind, or at the end.
+    """
+    sensors = list(base)
+    origin: list[int | None] = [None] * len(base)
+    faults = list(document.faults)
+    for i, sensor in enumerate(own):
+        identities = [_identity(other) for other in sensors]
+        identity = _identity(sensor)
+        at = identities.index(identity) if identity in identities else None
+        if isinstance(sensor, dict) and "remove" in sensor:
+            fault = _remove_fault(sensor, known=at is not None)
+            if fault:
+                faults.append(Fault(document.line(("sensors", i)), ("sensors", i), fault))
+            if at is not None:
+                del sensors[at], origin[at]
+        elif at is not None and origin[at] is None:
+            sensors[at], origin[at] = _merged(sensors[at], sensor), i
+        else:
+            same = [k for k, other in enumerate(identities) if identity and other and other[0] == identity[0]]
+            place = same[-1] + 1 if same else len(sensors)
+            sensors.insert(place, sensor)
+            origin.insert(place, i)
+
+    def moved(path: FieldPath) -> FieldPath:
+        if len(path) < 2 or path[0] != "sensors" or path[1] not in origin:
+            return path
+        return ("sensors", origin.index(int(path[1])), *path[2:])
+
+    lines = {moved(path): line for path, line in document.lines.items() if path[:1] != ("sensors",)}
+    lines[("sensors",)] = document.line(("sensors",))
+    lines |= {moved(path): line for path, line in document.lines.items() if path[1:2] and path[1] in origin}
+    moved_faults = tuple(Fault(fault.line, moved(fault.path), fault.message) for fault in faults)
+    return Document(document.source, document.data | {"sensors": sensors}, lines, moved_faults)
+
+
+def _remove_fault(sensor: dict[str, Any], *, known: bool) -> str | None:
+    if sensor["remove"] is not True:
+        return "remove takes true; leave it out to change the sensor"
+    if set(sensor) - {"kind", "instance", "class", "remove"}:
+        return "a sensor that is removed has no other figures"
+    return None if known else "the base has no such sensor to remove; check kind and instance"
+
+
+def _identity(sensor: Any) -> tuple[str, str, str] | None:
+    """What tells a sensor of a list from the others: its kind, a user's own class, its instance."""
+    if not isinstance(sensor, dict) or "kind" not in sensor:
+        return None
+    return str(sensor["kind"]), str(sensor.get("class", "")), str(sensor.get("instance", 0))
 
 
 def _from_directory(sensor: Any, directory: Path) -> Any:

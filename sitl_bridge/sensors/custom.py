@@ -19,7 +19,8 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.output_file import LineLog
-from sitl_bridge.sensors.error_model import SLOWEST, STRICT
+from sitl_bridge.quantities import STRICT
+from sitl_bridge.sensors.error_model import SLOWEST
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.records import START
 

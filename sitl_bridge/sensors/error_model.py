@@ -13,18 +13,17 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.random_streams import normal_pair
-from sitl_bridge.quantities import NonNegative, Positive, Vector
+from sitl_bridge.quantities import STRICT, NonNegative, Positive, Vector
 from sitl_bridge.sensors.records import DELAY_SLOTS, SENSOR
 
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
 SLOWEST = 0.01
 """Hz of a sensor at least: a sample in 100 s."""
-STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ErrorSpecification(BaseModel):

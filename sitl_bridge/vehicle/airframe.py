@@ -1,242 +1,33 @@
 """One vehicle as data: its schema, what holds between its sections, its payload.
 
 Body axes are FRD (forward, right, down) from the centre of gravity; figures of sources in FLU or ENU are
-converted once, in the file, by turning the signs of y and z.  The records of the compiled step are packed
-in vehicle_record.py; which figures need a source is in figure_sources.py; files are read in
-files/airframe_file.py.
+converted once, in the file, by turning the signs of y and z.  What the sections hold is in dynamics/ and
+sensors/, which figures need a source is in figure_sources.py; files are read in files/airframe_file.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from sitl_bridge.dynamics.records import (
-    MAX_CONTACT_POINTS,
-    MAX_ROTORS,
-    OCV_POINTS,
-    TABLE_ADVANCE_RATIOS,
-    TABLE_SPEEDS,
-)
+from sitl_bridge.dynamics.battery_specification import Battery
+from sitl_bridge.dynamics.body_specification import Contact, Drag, Inertia, point_mass
+from sitl_bridge.dynamics.motor_specification import Motor
+from sitl_bridge.dynamics.records import MAX_ROTORS, VEHICLE
+from sitl_bridge.dynamics.rotor_specification import Rotor, RotorModel, pack_rotors
 from sitl_bridge.field_paths import FieldPath, field_names
-from sitl_bridge.quantities import NonNegative, Number, Positive, Vector
+from sitl_bridge.quantities import STRICT, Number, Positive, Vector
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.records import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
 from sitl_bridge.vehicle.controller import ControllerSection
 from sitl_bridge.vehicle.figure_sources import source_of, unsourced, useless_sources
-from sitl_bridge.vehicle.vehicle_record import pack
-
-STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-NonNegativeVector = tuple[NonNegative, NonNegative, NonNegative]
-UP: Vector = (0.0, 0.0, -1.0)
-
-LIPO_CELL = (3.27, 3.61, 3.69, 3.71, 3.75, 3.79, 3.83, 3.89, 3.97, 4.08, 4.20)
-"""V, open-circuit voltage of a lithium-polymer cell at 0, 10, ... 100 % of its charge: the usual published
-discharge table of hobby cells ("LiPo voltage chart": 3.27 V empty, 3.84 V near the middle, 4.20 V full)."""
-
-
-class Inertia(BaseModel):
-    """Inertia tensor about the centre of gravity in body axes, kg m^2."""
-
-    model_config = STRICT
-
-    xx: Positive
-    yy: Positive
-    zz: Positive
-    xy: Number = Field(0.0, description="off-diagonal element of the tensor, -sum(m x y)")
-    xz: Number = 0.0
-    yz: Number = 0.0
-    as_published: bool = Field(
-        False, description="a source publishes it so, though no rigid body has such a tensor"
-    )
-
-    def matrix(self) -> NDArray[np.float64]:
-        """(3, 3)."""
-        return np.array(
-            [[self.xx, self.xy, self.xz], [self.xy, self.yy, self.yz], [self.xz, self.yz, self.zz]]
-        )
-
-    @model_validator(mode="after")
-    def _physical(self) -> Inertia:
-        if np.linalg.eigvalsh(self.matrix())[0] <= 0.0:
-            raise ValueError("an inertia tensor must be positive definite")
-        if not (self.as_published or self.of_a_body()):
-            raise ValueError(
-                "one principal moment exceeds the sum of the other two, which no body's does; where a source"
-                " publishes it so, say `as_published: true`"
-            )
-        return self
-
-    def of_a_body(self) -> bool:
-        """False where a principal moment exceeds the sum of the other two, which no rigid body's can."""
-        principal = np.linalg.eigvalsh(self.matrix())
-        return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
-
-
-def point_mass(mass: float, position: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
-    squared: NDArray[np.float64] = mass * (position @ position * np.eye(3) - np.outer(position, position))
-    return squared
-
-
-class PropellerTable(BaseModel):
-    """Measured coefficients of a propeller over its speed and its advance ratio."""
-
-    model_config = STRICT
-
-    diameter: Positive = Field(description="m")
-    speeds: tuple[Positive, ...] = Field(description="rad/s, rising", min_length=1, max_length=TABLE_SPEEDS)
-    advance_ratios: tuple[Number, ...] = Field(
-        (0.0,), description="J = v/(n D), rising", min_length=1, max_length=TABLE_ADVANCE_RATIOS
-    )
-    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row a speed")
-    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row a speed")
-
-    @model_validator(mode="after")
-    def _rectangular(self) -> PropellerTable:
-        for name in ("thrust", "power"):
-            rows = getattr(self, name)
-            if len(rows) != len(self.speeds) or any(len(row) != len(self.advance_ratios) for row in rows):
-                raise ValueError(f"{name} needs one row a speed and one column an advance ratio")
-        if any(np.diff(self.speeds) <= 0.0) or any(np.diff(self.advance_ratios) <= 0.0):
-            raise ValueError("speeds and advance_ratios must rise")
-        return self
-
-
-class RotorModel(BaseModel):
-    """What a rotor does with air: T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss)."""
-
-    model_config = STRICT
-
-    radius: Positive = Field(description="m")
-    inertia: Positive = Field(description="kg m^2 about its spin axis, with the motor's bell")
-    thrust_c2: NonNegative = Field(0.0, description="N s^2")
-    thrust_c1: Number = Field(0.0, description="N s")
-    thrust_b1: Number = Field(0.0, description="N s^2/m")
-    thrust_b2: Number = Field(0.0, description="N s^2/m^2")
-    inflow_loss_speed: Positive | None = Field(None, description="m/s")
-    torque_thrust_ratio: NonNegative = Field(0.0, description="m, torque over thrust")
-    torque_g1: Number = Field(0.0, description="N m s")
-    torque_constant: Number = Field(0.0, description="N m")
-    drag: NonNegative = Field(0.0, description="kg, in-plane drag over speed and velocity")
-    rolling_moment: NonNegative = Field(0.0, description="kg m")
-    reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
-    table: PropellerTable | None = None
-
-    @model_validator(mode="after")
-    def _lifts(self) -> RotorModel:
-        if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
-            raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
-        return self
-
-
-class RotorChange(BaseModel):
-    """Figures of one rotor that differ from the shared model's; the fields are RotorModel's."""
-
-    model_config = STRICT
-
-    radius: Positive | None = None
-    inertia: Positive | None = None
-    thrust_c2: NonNegative | None = None
-    thrust_c1: Number | None = None
-    thrust_b1: Number | None = None
-    thrust_b2: Number | None = None
-    inflow_loss_speed: Positive | None = None
-    torque_thrust_ratio: NonNegative | None = None
-    torque_g1: Number | None = None
-    torque_constant: Number | None = None
-    drag: NonNegative | None = None
-    rolling_moment: NonNegative | None = None
-
-
-class Rotor(BaseModel):
-    """Where a rotor sits.  The order of the list is that of PX4's motors: the first is motor 1."""
-
-    model_config = STRICT
-
-    position: Vector = Field(description="m, hub, FRD from the centre of gravity")
-    direction: Literal["ccw", "cw"] = Field(description="seen from above")
-    axis: Vector = Field(UP, description="direction of thrust; normalised")
-    model: RotorChange = Field(RotorChange(), description="where it differs from rotor_model")
-
-    @model_validator(mode="after")
-    def _has_axis(self) -> Rotor:
-        if np.linalg.norm(self.axis) < 1e-6:
-            raise ValueError("axis must not be zero")
-        return self
-
-
-class FirstOrderMotor(BaseModel):
-    """A speed-controlled motor: w = idle_speed + speed_range * command, first-order lag up and down."""
-
-    model_config = STRICT
-
-    kind: Literal["first_order"]
-    time_constant_up: Positive = Field(description="s")
-    time_constant_down: Positive = Field(description="s")
-    idle_speed: NonNegative = Field(0.0, description="rad/s at command 0 while armed")
-    speed_range: Positive = Field(description="rad/s between command 0 and 1 at the nominal voltage")
-    reversible: bool = False
-    efficiency: Positive = Field(
-        description="shaft power (torque times speed) over electrical power; above 1 only where the model's"
-        " torque is exaggerated and says so"
-    )
-
-
-class DcMotor(BaseModel):
-    """hector_quadrotor's brushless motor, voltage = command * battery voltage (hector eqs 4-6)."""
-
-    model_config = STRICT
-
-    kind: Literal["dc"]
-    flux: Positive = Field(description="V s, Psi")
-    resistance: Positive = Field(description="ohm, R_A")
-    inertia: Positive = Field(description="kg m^2, J_M")
-    alpha: Number = Field(description="A, alpha_m of the released code")
-    beta: Positive = Field(description="1, beta_m of the released code")
-
-
-class Battery(BaseModel):
-    """A lithium battery pack."""
-
-    model_config = STRICT
-
-    cells: int = Field(ge=1, le=14)
-    capacity: Positive | None = Field(None, description="Ah; absent: an ideal source")
-    resistance: NonNegative = Field(0.0, description="ohm, whole pack")
-    nominal_voltage: Positive = Field(description="V, at which the motor's speed_range holds")
-    cell_voltage: tuple[Positive, ...] = Field(
-        LIPO_CELL, description="V a cell at 0, 10 ... 100 %", min_length=OCV_POINTS, max_length=OCV_POINTS
-    )
-    idle_current: NonNegative = Field(0.0, description="A, avionics")
-
-
-class Drag(BaseModel):
-    """Body drag F = -C |v| v and M = -C |w| w (hector eq. 2)."""
-
-    model_config = STRICT
-
-    force: NonNegativeVector = Field((0.0, 0.0, 0.0), description="N s^2/m^2, x, y, z")
-    moment: NonNegativeVector = Field((0.0, 0.0, 0.0), description="N m s^2")
-    reference_density: Positive = Field(1.225, description="kg/m^3")
-
-
-class Contact(BaseModel):
-    """Points that touch the ground: a spring and damper each, Coulomb friction."""
-
-    model_config = STRICT
-
-    points: tuple[Vector, ...] = Field(description="m, FRD", min_length=3, max_length=MAX_CONTACT_POINTS)
-    stiffness: Positive = Field(description="N/m a point")
-    damping: NonNegative = Field(description="N s/m a point")
-    friction: NonNegative = Field(description="1")
 
 
 class Payload(BaseModel):
@@ -259,7 +50,7 @@ class AllocationGeometry(BaseModel):
 
 
 class Px4Section(BaseModel):
-    """What PX4 is told beyond what follows from the physics."""
+    """PX4 settings that do not follow from the physics."""
 
     model_config = STRICT
 
@@ -281,7 +72,7 @@ class Airframe(BaseModel):
     inertia: Inertia
     rotor_model: RotorModel
     rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
-    motor: Annotated[FirstOrderMotor | DcMotor, Field(discriminator="kind")]
+    motor: Motor
     battery: Battery
     drag: Drag = Drag()
     ground_effect: bool = True
@@ -318,10 +109,6 @@ class Airframe(BaseModel):
     def source(self, path: str) -> str:
         """Source of a figure; the longest entry of ``sources`` that its path begins with."""
         return source_of(self.sources, path)
-
-    def model_of(self, rotor: Rotor) -> RotorModel:
-        """The shared rotor model with what this rotor changes."""
-        return self.rotor_model.model_copy(update=rotor.model.model_dump(exclude_none=True))
 
     @property
     def carried(self) -> Payload | None:
@@ -384,7 +171,20 @@ class Airframe(BaseModel):
 
     def vehicle(self) -> NDArray[np.void]:
         """() VEHICLE record of the compiled step, payload and all."""
-        return pack(self.loaded())
+        return self.loaded()._pack()
+
+    def _pack(self) -> NDArray[np.void]:
+        """() VEHICLE record without the payload that is not loaded; every section writes its own part."""
+        vehicle = np.zeros((), VEHICLE)
+        vehicle["mass"] = self.mass
+        vehicle["ground_effect"] = 1.0 if self.ground_effect else 0.0
+        self.inertia.pack(vehicle)
+        pack_rotors(vehicle, self.rotors, self.rotor_model)
+        self.motor.pack(vehicle)
+        self.battery.pack(vehicle)
+        self.drag.pack(vehicle)
+        self.contact.pack(vehicle)
+        return vehicle
 
     def sensor_records(self) -> NDArray[np.void]:
         """(s,) SENSOR of the built-in sensors, in the order of the file."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from sitl_bridge.quantities import Positive
+from sitl_bridge.quantities import STRICT, Positive
 
-STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 PositiveVector = tuple[Positive, Positive, Positive]
 
 BUILT_IN = ("hector_pid", "lee", "rotors")

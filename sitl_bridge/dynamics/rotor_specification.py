@@ -1,0 +1,147 @@
+"""The rotors as a file describes them: where each sits, and what it does with air."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, model_validator
+
+from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
+from sitl_bridge.quantities import STRICT, NonNegative, Number, Positive, Vector
+
+UP: Vector = (0.0, 0.0, -1.0)
+
+
+class PropellerTable(BaseModel):
+    """Measured coefficients of a propeller over its speed and its advance ratio."""
+
+    model_config = STRICT
+
+    diameter: Positive = Field(description="m")
+    speeds: tuple[Positive, ...] = Field(description="rad/s, rising", min_length=1, max_length=TABLE_SPEEDS)
+    advance_ratios: tuple[Number, ...] = Field(
+        (0.0,), description="J = v/(n D), rising", min_length=1, max_length=TABLE_ADVANCE_RATIOS
+    )
+    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row a speed")
+    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row a speed")
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> PropellerTable:
+        for name in ("thrust", "power"):
+            rows = getattr(self, name)
+            if len(rows) != len(self.speeds) or any(len(row) != len(self.advance_ratios) for row in rows):
+                raise ValueError(f"{name} needs one row a speed and one column an advance ratio")
+        if any(np.diff(self.speeds) <= 0.0) or any(np.diff(self.advance_ratios) <= 0.0):
+            raise ValueError("speeds and advance_ratios must rise")
+        return self
+
+    def pack(self, vehicle: NDArray[np.void]) -> None:
+        """Write the propeller table of a () VEHICLE record."""
+        rows, columns = len(self.speeds), len(self.advance_ratios)
+        vehicle["table_speed_count"], vehicle["table_advance_count"] = rows, columns
+        vehicle["table_diameter"] = self.diameter
+        vehicle["table_speed"][:rows] = self.speeds
+        vehicle["table_advance"][:columns] = self.advance_ratios
+        vehicle["table_ct"][:rows, :columns] = self.thrust
+        vehicle["table_cp"][:rows, :columns] = self.power
+
+
+class RotorModel(BaseModel):
+    """What a rotor does with air: T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss)."""
+
+    model_config = STRICT
+
+    radius: Positive = Field(description="m")
+    inertia: Positive = Field(description="kg m^2 about its spin axis, with the motor's bell")
+    thrust_c2: NonNegative = Field(0.0, description="N s^2")
+    thrust_c1: Number = Field(0.0, description="N s")
+    thrust_b1: Number = Field(0.0, description="N s^2/m")
+    thrust_b2: Number = Field(0.0, description="N s^2/m^2")
+    inflow_loss_speed: Positive | None = Field(None, description="m/s")
+    torque_thrust_ratio: NonNegative = Field(0.0, description="m, torque over thrust")
+    torque_g1: Number = Field(0.0, description="N m s")
+    torque_constant: Number = Field(0.0, description="N m")
+    drag: NonNegative = Field(0.0, description="kg, in-plane drag over speed and velocity")
+    rolling_moment: NonNegative = Field(0.0, description="kg m")
+    reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
+    table: PropellerTable | None = None
+
+    @model_validator(mode="after")
+    def _lifts(self) -> RotorModel:
+        if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
+            raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
+        return self
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the coefficients of rotor ``k`` of a () VEHICLE record."""
+        vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
+        vehicle["thrust_c2"][k], vehicle["thrust_c1"][k] = self.thrust_c2, self.thrust_c1
+        vehicle["thrust_b1"][k], vehicle["thrust_b2"][k] = self.thrust_b1, self.thrust_b2
+        if self.inflow_loss_speed is not None:
+            vehicle["inflow_loss_speed"][k] = self.inflow_loss_speed
+        vehicle["torque_thrust_ratio"][k] = self.torque_thrust_ratio
+        vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
+        vehicle["rotor_drag"][k], vehicle["rolling_moment"][k] = self.drag, self.rolling_moment
+        vehicle["rotor_density"][k] = self.reference_density
+
+
+class RotorChange(BaseModel):
+    """Figures of one rotor that differ from the shared model's; the fields are RotorModel's."""
+
+    model_config = STRICT
+
+    radius: Positive | None = None
+    inertia: Positive | None = None
+    thrust_c2: NonNegative | None = None
+    thrust_c1: Number | None = None
+    thrust_b1: Number | None = None
+    thrust_b2: Number | None = None
+    inflow_loss_speed: Positive | None = None
+    torque_thrust_ratio: NonNegative | None = None
+    torque_g1: Number | None = None
+    torque_constant: Number | None = None
+    drag: NonNegative | None = None
+    rolling_moment: NonNegative | None = None
+
+
+class Rotor(BaseModel):
+    """Where a rotor sits.  The order of the list is that of PX4's motors: the first is motor 1."""
+
+    model_config = STRICT
+
+    position: Vector = Field(description="m, hub, FRD from the centre of gravity")
+    direction: Literal["ccw", "cw"] = Field(description="seen from above")
+    axis: Vector = Field(UP, description="direction of thrust; normalised")
+    model: RotorChange = Field(RotorChange(), description="where it differs from rotor_model")
+
+    @model_validator(mode="after")
+    def _has_axis(self) -> Rotor:
+        if np.linalg.norm(self.axis) < 1e-6:
+            raise ValueError("axis must not be zero")
+        return self
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the place of rotor ``k`` of a () VEHICLE record."""
+        axis = np.array(self.axis)
+        vehicle["rotor_position"][k] = self.position
+        vehicle["rotor_axis"][k] = axis / np.linalg.norm(axis)
+        vehicle["rotor_direction"][k] = 1.0 if self.direction == "ccw" else -1.0
+
+    def own(self, shared: RotorModel) -> RotorModel:
+        """The shared model with the figures that differ in this rotor."""
+        return shared.model_copy(update=self.model.model_dump(exclude_none=True))
+
+
+def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: RotorModel) -> None:
+    """Write the rotors of a () VEHICLE record."""
+    vehicle["rotor_count"] = len(rotors)
+    vehicle["inflow_loss_speed"] = math.inf
+    vehicle["rotor_density"] = 1.225  # of slots without a rotor: a divisor
+    for k, rotor in enumerate(rotors):
+        rotor.pack(vehicle, k)
+        rotor.own(shared).pack(vehicle, k)
+    if shared.table is not None:
+        shared.table.pack(vehicle)

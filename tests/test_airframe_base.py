@@ -1,0 +1,115 @@
+"""Airframes that are based on another: sections merge field by field, sensors by kind and instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
+
+AIRFRAMES = Path(__file__).parent.parent / "airframes"
+SOURCE = 'sources: {motor: "derived: for a test", sensors: "derived: for a test"}\n'
+
+
+def based(path: Path, text: str, base: str = "iris") -> Path:
+    """An airframe file based on a shipped one."""
+    file = path / "mine.yaml"
+    file.write_text(f"base: {base}\nname: mine\ndescription: a variant\n{text}", encoding="utf-8")
+    return file
+
+
+def faults_of(file: Path) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as caught:
+        load_airframe(file)
+    return caught.value.faults
+
+
+def sensors_of(airframe: Airframe) -> list[tuple[str, int]]:
+    return [(sensor.kind, sensor.instance) for sensor in airframe.sensors]
+
+
+def figures(airframe: Airframe) -> dict[str, Any]:
+    kept = airframe.model_dump(mode="json", by_alias=True)
+    for own in ("name", "description", "sources"):
+        del kept[own]
+    return kept
+
+
+def test_iris_rtk_is_the_iris_but_for_its_receiver() -> None:
+    rtk, iris = figures(load_airframe("iris_rtk")), figures(load_airframe("iris"))
+    written = yaml.safe_load((AIRFRAMES / "iris_rtk.yaml").read_text(encoding="utf-8"))
+    assert [sensor["kind"] for sensor in written["sensors"]] == ["gps"]
+    at = [sensor["kind"] for sensor in iris["sensors"]].index("gps")
+    receiver = iris["sensors"][at] | {
+        "position_correlation_time": 0.455,
+        "eph": 0.01,
+        "epv": 0.01,
+        "satellites": 24,
+        "fix": 6,
+    }
+    receiver["velocity"] = receiver["velocity"] | {"noise_deviation": 0.0325}
+    receiver["position_noise"] = receiver["position_noise"] | {"noise_deviation": [0.0, 0.0, 0.012]}
+    iris["sensors"][at] = receiver
+    assert rtk == iris
+
+
+def test_a_section_is_merged_field_by_field(tmp_path: Path) -> None:
+    airframe = load_airframe(based(tmp_path, SOURCE + "motor: {speed_range: 900}\n"))
+    iris = load_airframe("iris")
+    assert airframe.motor == iris.motor.model_copy(update={"speed_range": 900.0})
+
+
+def test_a_section_of_another_kind_is_replaced_whole(tmp_path: Path) -> None:
+    motor = "motor: {kind: dc, flux: 0.01, resistance: 0.2, inertia: 3.0e-5, alpha: 1.0, beta: 1.0}\n"
+    assert load_airframe(based(tmp_path, SOURCE + motor)).motor.kind == "dc"
+
+
+def test_one_sensor_is_changed_by_kind_and_instance(tmp_path: Path) -> None:
+    text = "sensors: [{kind: imu, instance: 2, accelerometer: {noise_density: 0.01}}]\n"
+    airframe = load_airframe(based(tmp_path, SOURCE + text, "iris_full"))
+    full = load_airframe("iris_full")
+    assert sensors_of(airframe) == sensors_of(full)
+    at = sensors_of(full).index(("imu", 2))
+    changed: Any = airframe.sensors[at]
+    before: Any = full.sensors[at]
+    error = before.accelerometer.model_copy(update={"noise_density": 0.01})
+    assert changed == before.model_copy(update={"accelerometer": error})
+    assert airframe.sensors[:at] == full.sensors[:at]
+
+
+def test_a_sensor_of_the_base_is_removed(tmp_path: Path) -> None:
+    text = "sensors: [{kind: imu, instance: 1, remove: true}, {kind: airspeed, remove: true}]\n"
+    airframe = load_airframe(based(tmp_path, text, "iris_full"))
+    left = [key for key in sensors_of(load_airframe("iris_full")) if key not in (("imu", 1), ("airspeed", 0))]
+    assert sensors_of(airframe) == left
+
+
+@pytest.mark.parametrize(
+    ("sensor", "told"),
+    [
+        ("{kind: gps, instance: 3, remove: true}", "the base has no such sensor to remove"),
+        ("{kind: gps, remove: 1}", "remove takes true"),
+        ("{kind: gps, rate: 4, remove: true}", "has no other figures"),
+    ],
+)
+def test_a_faulty_removal_is_told_with_its_line(tmp_path: Path, sensor: str, told: str) -> None:
+    file = based(tmp_path, f"sensors:\n  - {sensor}\n")
+    (fault,) = faults_of(file)
+    assert fault.startswith("line 5: sensors")
+    assert told in fault
+
+
+def test_a_fault_of_a_changed_sensor_is_told_at_its_own_line(tmp_path: Path) -> None:
+    file = based(tmp_path, SOURCE + "sensors:\n  - kind: barometer\n    rate: -3\n")
+    (fault,) = faults_of(file)
+    assert fault.startswith("line 7: sensors[2].rate: Input should be greater than")
+
+
+def test_the_same_sensor_given_twice_is_refused(tmp_path: Path) -> None:
+    file = based(tmp_path, SOURCE + "sensors:\n  - {kind: gps, rate: 4}\n  - {kind: gps, rate: 3}\n")
+    assert any("gps 0 is there already" in fault for fault in faults_of(file))
