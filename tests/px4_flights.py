@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"

@@ -12,7 +12,7 @@ from autopilot_point import ALTITUDE, Point, act, item, place
 
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
-from sitl_bridge.files.plan import load_plan
+from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.offboard import plan_runner
 
 UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID = 2, 3, 4, 5  # MAV_MISSION_RESULT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from px4_flights import MISSIONS, fly
 
-from sitl_bridge.report.ulog_analysis import FlightRecord
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.world.world import WorldSpecification
 
 pytestmark = pytest.mark.px4

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.plan import Polygon, distance, fence_breach, load_plan, parse_plan
+from sitl_bridge.files.plan import Polygon, distance, fence_breach
+from sitl_bridge.files.plan_file import load_plan, parse_plan
 from sitl_bridge.offboard.plan_runner import fence_items, mission_items, rally_items, time_limit
 
 MISSIONS = Path(__file__).parent.parent / "missions"

@@ -19,8 +19,8 @@ import pytest
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.startup import write_startup_files
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 
 pytestmark = pytest.mark.px4

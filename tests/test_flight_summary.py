@@ -15,9 +15,10 @@ from rich.console import Console
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.plot_flight import draw
 from sitl_bridge.report.summary import Outcome, problems_of, show, summarise, warnings_of, write_json
-from sitl_bridge.report.ulog_analysis import FlightRecord, read_flight
+from sitl_bridge.report.ulog_analysis import read_flight
 
 START = 1_000.0  # s on PX4's clock
 HOME = (47.397742, 8.545594, 488.0)

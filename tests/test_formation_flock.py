@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Member
+from sitl_bridge.offboard.fleet_member import Member
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFlock
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.swarm.interface import Setpoints
 from sitl_bridge.world.geography import Projection

@@ -16,7 +16,7 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.files.offsets_file import load_offsets
-from sitl_bridge.files.plan import load_plan
+from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read

@@ -17,7 +17,7 @@ from sitl_bridge.px4.startup import (
     write_log_topics,
     write_startup_files,
 )
-from sitl_bridge.report.ulog_analysis import TOPICS
+from sitl_bridge.report.flight_record import TOPICS
 
 
 def sourced(directory: Path) -> list[str]:

@@ -17,7 +17,8 @@ from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.errors import about
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
-from sitl_bridge.files.plan import Plan, load_plan
+from sitl_bridge.files.plan import Plan
+from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import placed, read
 from sitl_bridge.px4.airframe_parameters import parameters_for

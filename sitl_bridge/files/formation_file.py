@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.errors import UserError, about, within
 from sitl_bridge.files.offsets_file import load_offsets
-from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT, load_plan
+from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT
+from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.yaml_file import placed, read, validate
 from sitl_bridge.quantities import Seed

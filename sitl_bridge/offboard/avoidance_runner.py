@@ -24,7 +24,9 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.avoidance_file import load_avoidance
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
-from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Say, connect_flock
+from sitl_bridge.offboard.fleet_connection import connect_flock
+from sitl_bridge.offboard.fleet_member import Say
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFlock
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import Place, clear_to_land, flock_command_line, parse

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, connect
+from sitl_bridge.offboard.connection import connect
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, command_line, leave_safely, run_coroutine
 
 Position = tuple[float, float, float]

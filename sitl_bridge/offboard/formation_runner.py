@@ -23,7 +23,9 @@ from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, Form
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.mission_link.orders_pipe import hear_orders
-from sitl_bridge.offboard.fleet_connection import MavsdkFlock, Place, Say, connect_flock
+from sitl_bridge.offboard.fleet_connection import connect_flock
+from sitl_bridge.offboard.fleet_member import Say
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFlock, Place
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import clear_to_land, flock_command_line, parse

@@ -21,7 +21,8 @@ from mavsdk.asyncio import MavsdkError
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.mission_link.time_gate import time_gate
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, connect, reason, within
+from sitl_bridge.offboard.connection import connect
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, reason, within
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Where PX4's first simulated instance sends its offboard link."""

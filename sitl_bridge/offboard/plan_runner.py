@@ -30,7 +30,6 @@ from sitl_bridge.files.plan import (
     FENCE_INCLUSION_POLYGON,
     GLOBAL,
     LOITER_TIME,
-    MAX_LEG,
     POSITION_FRAMES,
     RALLY_POINT,
     RELATIVE,
@@ -40,8 +39,8 @@ from sitl_bridge.files.plan import (
     command_name,
     distance,
     fence_breach,
-    load_plan,
 )
+from sitl_bridge.files.plan_file import MAX_LEG, load_plan
 from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, MissionFailedError, Vehicle, reason
 from sitl_bridge.offboard.mission_script import FAILED, command_line, run
 

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.output_file import write_figure
-from sitl_bridge.report.ulog_analysis import Array, FlightRecord
+from sitl_bridge.report.flight_record import Array, FlightRecord
 
 POINTS = 4000
 """Points a curve is thinned to: more than the picture has pixels across."""

@@ -22,7 +22,8 @@ from sitl_bridge.hil.link_errors import fault_words
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.px4.vehicle_status import Message
-from sitl_bridge.report.ulog_analysis import VIBRATION_WARN, Deviation, FlightRecord
+from sitl_bridge.report.estimator_health import VIBRATION_WARN
+from sitl_bridge.report.flight_record import Deviation, FlightRecord
 
 HARD_LANDING = 2.0
 """m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's

@@ -11,9 +11,9 @@ from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.hil.server import Status as ServerStatus
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.formation_truth import add_truth
 from sitl_bridge.report.summary import Outcome, write_json
-from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.report.vehicle_distances import Closest, closest
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.simulation import Simulation

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.files.plan import MAX_LEG, Plan, distance, load_plan
+from sitl_bridge.files.plan import Plan, distance
+from sitl_bridge.files.plan_file import MAX_LEG, load_plan
 from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.mission_link.time_gate import VARIABLE, MissionGate
 from sitl_bridge.offboard.mission_script import INTERRUPTED

@@ -17,8 +17,8 @@ from sitl_bridge.hil.server import OnStall
 from sitl_bridge.hil.server import Status as ServerStatus
 from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.report.ulog_analysis import FlightRecord
 from sitl_bridge.run.autopilot_choice import Choice, FlownBy
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings

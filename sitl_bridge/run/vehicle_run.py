@@ -27,8 +27,9 @@ from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome, summarise, write_json
-from sitl_bridge.report.ulog_analysis import FlightRecord, read_flight
+from sitl_bridge.report.ulog_analysis import read_flight
 from sitl_bridge.run.autopilot_choice import Choice, FlownBy, who_flies
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission

@@ -1,0 +1,60 @@
+"""Work for several vehicles at once: errors name the vehicle, and one failure ends all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from sitl_bridge.offboard.fleet_member import Member
+from sitl_bridge.offboard.mavsdk_vehicle import (
+    SILENCE_LIMIT,
+    MissionFailedError,
+)
+
+
+async def named(member: Member, work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a vehicle's work; a failure names the vehicle."""
+    try:
+        return await work
+    except MissionFailedError as error:
+        raise MissionFailedError(f"vehicle {member.number}: {error}") from error
+
+
+async def together(work: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Results of all; the first failure cancels the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def ended_by(stream: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work``, and cancel it if the stream of setpoints fails."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait([stream, task], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            stream.result()
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def until(condition: Callable[[], bool], what: str, sign: Callable[[], Any] = lambda: None) -> None:
+    """Wait for a condition.
+
+    Raises:
+        MissionFailedError: after ``SILENCE_LIMIT`` s of wall time in which ``sign()`` did not change.
+    """
+    loop = asyncio.get_running_loop()
+    last, since = sign(), loop.time()
+    while not condition():
+        await asyncio.sleep(0.01)
+        if sign() != last:
+            last, since = sign(), loop.time()
+        elif loop.time() - since > SILENCE_LIMIT:
+            raise MissionFailedError(f"waited for {what}, but received nothing for {SILENCE_LIMIT:.0f} s")

@@ -1,0 +1,131 @@
+"""One vehicle of a fleet that a mission flies over MAVSDK: its own clock, state and place."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from mavsdk.asyncio import System as AsyncSystem
+from mavsdk.plugins.mavlink_direct import MavlinkDirect, MavlinkMessage
+from mavsdk.plugins.offboard import Offboard
+from mavsdk.plugins.telemetry import FlightMode, Telemetry
+from numpy.typing import NDArray
+
+from sitl_bridge.offboard.log_stamp import stamp
+from sitl_bridge.offboard.mavsdk_vehicle import (
+    SETPOINT_RATE,
+    Vehicle,
+    within,
+)
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+
+Array: TypeAlias = NDArray[np.float64]
+Say: TypeAlias = Callable[[str], None]
+
+MEAN_OVER = 0.05
+"""Weight of a new interval between ticks in their mean."""
+
+SHARED_CLOCK = 0.5
+"""s between two vehicles' clocks under which they are one: those of one simulation agree to a message's
+delay, while those of vehicles that were switched on by hand differ by seconds."""
+
+UNREAD = (31, 36, 62, 65, 74, 83, 85, 87, 105, 141, 231, 284, 286, 290, 291, 331)
+"""Messages that nobody here reads and PX4 sends 10 to 50 times a second to a companion computer (mavlink_main
+.cpp, MAVLINK_MODE_ONBOARD): quaternions, motors, targets, inertial samples, odometry and the like.  MAVSDK
+takes each of them apart, and of a fleet at several times real time that is most of what this program does."""
+
+SET_MESSAGE_INTERVAL = 511
+"""MAV_CMD_SET_MESSAGE_INTERVAL"""
+
+
+class Member(Vehicle):
+    """A vehicle of a flock.
+
+    Attributes:
+        number: its row.
+        shift: s to be added to its clock for the flock's.
+        origin: (3,) m NED of its local origin from the common one; nan before it was found.
+        left: what it was told when it was taken out of the flock; empty before.
+        stamp: s of its clock of ``local``, its position and velocity as one (6,) row.
+        heard: s of the monotonic clock when that last came.
+    """
+
+    def __init__(
+        self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[Member], None]
+    ) -> None:
+        super().__init__(None, AsyncSystem(raw), system_id, url)
+        # Not MAVSDK's coroutines: each setpoint, position and look of each would cost hops to threads.
+        self.targets = Offboard(raw)
+        self._state, self._direct = Telemetry(raw), MavlinkDirect(raw)
+        self.number = number
+        self.shift = 0.0
+        self.origin: Array = np.full(3, np.nan)
+        self.left: Action | str = ""
+        self.stamp = math.nan
+        self.local: Array = np.full(6, np.nan)
+        self.heard = -math.inf
+        self.fixes = 0
+        self._say, self._news = say, news
+
+    def say(self, text: str) -> None:
+        """Pass a line on, with the vehicle's number."""
+        self._say(f"{stamp(self.time)} vehicle {self.number}: {text}")
+
+    async def quieten(self, rate: float) -> None:
+        """Ask for what is read at ``rate`` Hz, for each of UNREAD once a second only.
+
+        A vehicle that will not goes on as it does.
+        """
+        if rate != SETPOINT_RATE:  # which it was asked for as it was connected
+            await within(2.0, self.telemetry.set_rate_position_velocity_ned(rate))
+        for message in UNREAD:
+            fields = {
+                "target_system": self.system_id, "target_component": 1, "confirmation": 0,
+                "command": SET_MESSAGE_INTERVAL, "param1": message, "param2": 1_000_000,
+                "param3": 0, "param4": 0, "param5": 0, "param6": 0, "param7": 0,
+            }  # fmt: skip
+            order = MavlinkMessage("COMMAND_LONG", 0, 0, self.system_id, 1, json.dumps(fields))
+            await within(2.0, self.mavlink.send_message(order))
+
+    def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
+        # Not MAVSDK's own, which carry no time.
+        return []
+
+    def listen(self) -> None:
+        """Take its positions as they come, on MAVSDK's thread."""
+        self._direct.subscribe_message("LOCAL_POSITION_NED", self._on_local)
+
+    def _on_local(self, message: Any, _: Any) -> None:
+        fields = json.loads(message.fields_json)
+        row = [fields["x"], fields["y"], fields["z"], fields["vx"], fields["vy"], fields["vz"]]
+        stamp = fields["time_boot_ms"] * 1e-3
+        if self.stamp >= stamp or not all(map(math.isfinite, row)):
+            return
+        self.position, self.velocity = (row[0], row[1], row[2]), (row[3], row[4], row[5])
+        self.local = np.array(row)
+        self.stamp = stamp
+        self.heard = time.monotonic()
+        self._news(self)
+
+    async def _look(self) -> None:
+        state = self._state
+        self.armed, self.landed = state.armed(), state.landed_state()
+        self.mode, self.health = state.flight_mode(), state.health()
+
+    def _on_global_position(self, position: Any) -> None:
+        super()._on_global_position(position)
+        self.fixes += 1
+
+    @property
+    def clock(self) -> float:
+        """s of the flock's clock of its last position."""
+        return self.stamp + self.shift
+
+    @property
+    def flying_here(self) -> bool:
+        """Whether it flies by this program's setpoints, as far as it says itself."""
+        return self.armed and self.mode == FlightMode.OFFBOARD and not self.left

@@ -1,0 +1,182 @@
+"""PX4's own verdict on its estimator: rejections, test ratios and vibration, by PX4's limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sitl_bridge.report.flight_record import (
+    BIASES,
+    Estimator,
+    FlightLog,
+    FlightRecord,
+    in_air,
+    seconds,
+)
+
+GROUND_EFFECT_MARGIN = 5.0
+"""s cut from both ends of the flight for what the ground disturbs (Tools/ecl_ekf, in_air_margin_seconds)."""
+
+RED, AMBER = 1.0, 0.5
+"""Test ratios beyond which a measurement is rejected, and is getting near it (Tools/ecl_ekf)."""
+
+AMBER_FAIL, AMBER_WARN = 50.0, 5.0
+"""Per cent of amber samples that fail or warn (check_level_dict.csv)."""
+
+REJECTIONS = {
+    "reject_hor_vel": ("horizontal velocity", 0.0),
+    "reject_ver_vel": ("vertical velocity", 0.0),
+    "reject_hor_pos": ("horizontal position", 0.0),
+    "reject_ver_pos": ("height", 0.0),
+    "reject_yaw": ("yaw", 0.0),
+    "fs_bad_mag_x": ("magnetometer x", 0.0),
+    "fs_bad_mag_y": ("magnetometer y", 0.0),
+    "fs_bad_mag_z": ("magnetometer z", 0.0),
+    "reject_airspeed": ("airspeed", 0.0),
+    "reject_hagl": ("height over the ground", 1.0),
+    "reject_optflow_x": ("optical flow x", 1.0),
+    "reject_optflow_y": ("optical flow y", 1.0),
+}
+"""What it is, and the per cent of the flight beyond which it fails (check_level_dict.csv)."""
+
+NEAR_GROUND = frozenset(
+    {
+        *("reject_ver_pos", "reject_yaw", "fs_bad_mag_x", "fs_bad_mag_y", "fs_bad_mag_z"),
+        *("reject_optflow_x", "reject_optflow_y"),
+    }
+)
+"""Checked without the parts of the flight near the ground (Tools/ecl_ekf, metrics.py)."""
+
+RATIOS = {
+    "hdg": "mag",
+    "vel": "velocity",
+    "pos": "position",
+    "hgt": "height",
+    "tas": "airspeed",
+    "hagl": "height over the ground",
+}
+
+TRACKING = {
+    "output_tracking_error[0]": ("output angle error, rad", 8.0e-3),
+    "output_tracking_error[1]": ("output velocity error, m/s", 0.05),
+    "output_tracking_error[2]": ("output position error, m", 0.15),
+}
+
+SHAKING = {
+    "delta_angle_coning_metric": ("coning, rad^2", 1.8e-5, 3.6e-6),
+    "gyro_vibration_metric": ("gyro vibration, rad/s", 12.0, 2.4),
+    "accel_vibration_metric": ("accelerometer vibration, m/s^2", 360.0, 72.0),
+}
+"""Of vehicle_imu_status: the greatest value and the mean that warn (check_level_dict.csv).  Tools/ecl_ekf
+looks for the first under a name it no longer has, and then leaves out all three."""
+
+VIBRATION_WARN, VIBRATION_FAIL = 4.905, 9.81
+"""m/s^2 of accel_vibration_metric, as Flight Review colours it."""
+
+
+def judge(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:
+    """PX4's own checks of its estimator's log, for one instance."""
+    failures: list[str] = []
+    warnings: list[str] = []
+    rejected = _rejections(log, instance, record)
+    allowed = dict(REJECTIONS.values())
+    for name, share in rejected.items():
+        (failures if share > allowed[name] else warnings).append(
+            f"{name} rejected in {share:.1f} % of the flight"
+        )
+    ratios = _test_ratios(log, instance, record, failures, warnings)
+    _medians(log, instance, record, warnings)
+    _shaking(log, instance, record, warnings)
+    return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings))
+
+
+def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, float]:
+    flags = log.topic("estimator_status_flags", instance)
+    rejected = {}
+    for name, (words, _) in REJECTIONS.items():
+        if flags is None or name not in flags:
+            continue
+        margin = GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0
+        chosen = in_air(record, seconds(flags), margin)
+        if chosen.any():
+            share = 100.0 * float(np.mean(np.asarray(flags[name])[chosen] > 0))
+            if share > 0:
+                rejected[words] = share
+    return rejected
+
+
+def _test_ratios(
+    log: FlightLog, instance: int, record: FlightRecord, failures: list[str], warnings: list[str]
+) -> dict[str, float]:
+    status = log.topic("estimator_status", instance)
+    ratios: dict[str, float] = {}
+    if status is None:
+        return ratios
+    time = seconds(status)
+    for key, words in RATIOS.items():
+        margin = GROUND_EFFECT_MARGIN if key in ("hdg", "hgt") else 0.0
+        if f"{key}_test_ratio" not in status:
+            continue
+        values = np.asarray(status[f"{key}_test_ratio"], np.float64)[in_air(record, time, margin)]
+        values = values[np.isfinite(values)]
+        if not len(values) or (key in ("tas", "hagl") and values.max() == 0.0):
+            continue
+        ratios[words] = float(values.max())
+        amber = 100.0 * float(np.mean((values > AMBER) & (values <= RED)))
+        if amber > AMBER_FAIL:
+            failures.append(f"{words} test ratio above {AMBER:g} in {amber:.0f} % of the flight")
+        elif amber > AMBER_WARN:
+            warnings.append(f"{words} test ratio above {AMBER:g} in {amber:.0f} % of the flight")
+    chosen = in_air(record, time)
+    if chosen.any() and np.asarray(status["filter_fault_flags"])[chosen].max() > 0:
+        failures.append("numerical faults of the filter")
+    return ratios
+
+
+def _medians(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
+    status = log.topic("estimator_status", instance)
+    if status is not None:
+        chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
+        for column, (words, level) in TRACKING.items():
+            if chosen.any():
+                median = float(np.median(np.asarray(status[column])[chosen]))
+                if median > level:
+                    warnings.append(f"{words}: median {median:.2g}, above {level:g}")
+    states = log.topic("estimator_states", instance)
+    if states is None:
+        return
+    chosen = in_air(record, seconds(states), GROUND_EFFECT_MARGIN)
+    for words, (first, level) in BIASES.items():
+        if chosen.any():
+            medians = [np.median(np.asarray(states[f"states[{first + k}]"])[chosen]) for k in range(3)]
+            size = float(np.linalg.norm(medians))
+            if size > level:
+                warnings.append(f"{words}: {size:.2g}, above {level:g}")
+
+
+def _shaking(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
+    """Vibration of the inertial sensor that an estimator instance uses."""
+    status = log.topic("estimator_status", instance)
+    for number in log.instances("vehicle_imu_status"):
+        imu = log.topic("vehicle_imu_status", number)
+        if imu is None or status is None or imu["accel_device_id"][0] != status["accel_device_id"][0]:
+            continue
+        chosen = in_air(record, seconds(imu), GROUND_EFFECT_MARGIN)
+        for name, (words, peak, mean) in SHAKING.items():
+            values = np.asarray(imu[name])[chosen]
+            if len(values) and (values.max() > peak or values.mean() > mean):
+                warnings.append(f"{words}: up to {values.max():.2g}, mean {values.mean():.2g}")
+
+
+def vibration(log: FlightLog, record: FlightRecord) -> float:
+    """Greatest vibration metric of the accelerometers in flight, m/s^2."""
+    worst = math.nan
+    for instance in log.instances("vehicle_imu_status"):
+        status = log.topic("vehicle_imu_status", instance)
+        if status is None:
+            continue
+        chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
+        if chosen.any():
+            worst = float(np.fmax(worst, np.asarray(status["accel_vibration_metric"])[chosen].max()))
+    return worst
