@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ import psutil
 import pytest
 from bus_client import Client
 from peer import Peer
+from tls_broker import PASSWORD, USER, TlsBroker
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import start_broker
@@ -358,51 +358,25 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-def mosquitto(
+def tls_broker(
     request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[], int], wait_for: Wait
-) -> Iterator[tuple[int, Path]]:
-    """A mosquitto that wants TLS and ann's password: its port and its certificate, a fresh or an old one."""
-    places = f"{os.environ['PATH']}:/usr/sbin"
-    program, passwords = (shutil.which(name, path=places) for name in ("mosquitto", "mosquitto_passwd"))
-    openssl = shutil.which("openssl")
-    if program is None or passwords is None or openssl is None:
-        pytest.skip("needs mosquitto and openssl (Debian packages mosquitto, openssl)")
-    certificate, key, password = (tmp_path / name for name in ("certificate.pem", "key.pem", "passwords"))
-    kind = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        [openssl, *kind.split(), "-keyout", str(key), "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-    )
-    if getattr(request, "param", "fresh") == "old":
-        sign = [openssl, "x509", "-in", str(certificate), "-signkey", str(key), "-days", "-1"]
-        subprocess.run([*sign, "-out", str(certificate)], check=True, capture_output=True)
-    subprocess.run([passwords, "-b", "-c", password, "ann", "p@ss"], check=True)
-    port = free_port()
-    settings = tmp_path / "mosquitto.conf"
-    settings.write_text(
-        f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n"
-        f"allow_anonymous false\npassword_file {password}\nuser root\n"
-    )
-    with (tmp_path / "mosquitto.log").open("w") as log:
-        process = subprocess.Popen([program, "-c", settings], stdout=log, stderr=log)
-    wait_for(lambda: _listens(port) or process.poll() is not None, "mosquitto")
-    yield port, certificate
-    process.terminate()
-    process.wait()
+) -> Iterator[TlsBroker]:
+    """A broker that wants TLS and a password; its certificate is fresh or an old one."""
+    broker = TlsBroker(free_port(), tmp_path, expired=getattr(request, "param", "fresh") == "old")
+    broker.start()
+    wait_for(broker.listens, "the broker")
+    yield broker
+    broker.kill()
 
 
-def test_mosquitto_with_password_and_tls(
-    start_bus: Callable[..., tuple[Bus, Client]],
-    wait_for: Wait,
-    mosquitto: tuple[int, Path],
+def test_a_command_and_the_farewell_with_password_and_tls(
+    start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait, tls_broker: TlsBroker
 ) -> None:
-    port, certificate = mosquitto
     bus, client = start_bus(
-        f"mqtts://ann@127.0.0.1:{port}?run=run&ca={certificate}",
-        user="ann",
-        password="p@ss",
-        ca=str(certificate),
+        f"mqtts://{USER}@127.0.0.1:{tls_broker.port}?run=run&ca={tls_broker.certificate}",
+        user=USER,
+        password=PASSWORD,
+        ca=str(tls_broker.certificate),
     )
     client.send("sitl/run/vehicle/0/command/fault", request_id="gps", sensor="gps", fault="off", retain=True)
     wait_for(lambda: client.answer("gps"), "an answer")
@@ -417,27 +391,26 @@ def test_mosquitto_with_password_and_tls(
 
 
 @pytest.mark.parametrize(
-    ("mosquitto", "password", "ca", "what"),
+    ("tls_broker", "password", "ca", "what"),
     [
-        ("fresh", "wrong", True, "does not let ann in"),
-        ("fresh", "p@ss", False, "certificate verify failed: self-signed certificate;"),
-        ("old", "p@ss", True, "certificate verify failed: certificate has expired;"),
+        ("fresh", "wrong", True, f"does not let {USER} in"),
+        ("fresh", PASSWORD, False, "certificate verify failed: self-signed certificate;"),
+        ("old", PASSWORD, True, "certificate verify failed: certificate has expired;"),
     ],
-    indirect=["mosquitto"],
+    indirect=["tls_broker"],
 )
 def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     lockstep: LockstepServer,
     wait_for: Wait,
-    mosquitto: tuple[int, Path],
+    tls_broker: TlsBroker,
     password: str,
     ca: bool,
     what: str,
     notes: list[str],
 ) -> None:
-    port, certificate = mosquitto
     before = set(threading.enumerate())
-    trusted = f"&ca={certificate}" if ca else ""
-    address = BusAddress.parse(f"mqtts://ann@127.0.0.1:{port}?run=run{trusted}", password)
+    trusted = f"&ca={tls_broker.certificate}" if ca else ""
+    address = BusAddress.parse(f"mqtts://{USER}@127.0.0.1:{tls_broker.port}?run=run{trusted}", password)
     with Bus(lockstep, address, run="run", directory=Path("unused"), notify=notes.append) as bus:
         wait_for(lambda: any(what in line for line in notes), "the refusal")
         steps = lockstep.status().steps
@@ -445,6 +418,6 @@ def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
         assert not bus.connected.is_set()
     assert bus.failure is None
     assert len([line for line in notes if "no connection" in line]) == 1
-    assert not any("p@ss" in line or "wrong" in line for line in notes)
+    assert not any(PASSWORD in line or "wrong" in line for line in notes)
     gc.collect()  # a socket left open is told here
     wait_for(lambda: set(threading.enumerate()) <= before, "threads to end")
