@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +60,34 @@ def test_three_built_in_stacks_change_their_pattern_and_land(three: Path, tmp_pa
     write(result, tmp_path / "result", "three")
     assert json.loads((tmp_path / "result" / "summary.json").read_text())["succeeded"]
     assert (tmp_path / "result" / "formation.png").stat().st_size > 10_000
+
+
+def test_the_next_in_line_leads_when_the_leaders_flight_stack_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "three.yaml"
+    file.write_text(THREE.replace("formation:\n", "formation:\n  leader_loss: {policy: next}\n"))
+    plan = load_formation(file)
+    said: list[str] = []
+    with grounded(plan, INSTANCES, built_in, tmp_path / "stacks") as run:
+
+        def hear(line: str) -> None:
+            said.append(line)
+            if start := re.search(r"\bstart at ([0-9.]+) s", line):
+                run.server.at(float(start[1]) + 3.0, lambda: os.kill(run.processes[0].pid, signal.SIGKILL))
+
+        result = asyncio.run(
+            fly_formation(
+                plan, [instance_url(i) for i in INSTANCES], hear, systems=[i + 1 for i in INSTANCES]
+            )
+        )
+        states = run.server.simulation.states
+        assert (states["position"][1:, 2] > -0.3).all(), "not on the ground"
+        assert (states["position"][1:, 0] > 4.0).all(), "not at the end of the path"
+    told = "\n".join(said)
+    assert "vehicle 0 has fallen silent" in told
+    assert "vehicle 1: leads now" in "\n".join(result.summary()["events"])
+    assert sum("landed and disarmed" in line for line in said) == 2
+    late = result.time > 10.0
+    assert np.nanmax(result.error[late & result.settled][:, 1:]) < 0.5
 
 
 @pytest.mark.slow
