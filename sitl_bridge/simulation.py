@@ -185,23 +185,46 @@ class Simulation:
         self._collisions = np.zeros(REPORTS, COLLISION)
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
+        self._setups = tuple(vehicles)
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
             self._refuse_stiff(self.vehicles[i], setup.name)
-            self.states[i] = initial_state(
-                self.vehicles[i], world.environment[0], np.asarray(setup.position, float), setup.yaw
-            )
-            self.wind_states[i]["random"] = stream(seed, setup.name, "wind")
-            for k, sensor in enumerate(setup.sensors):
-                self.sensors[i, k] = sensor
-                kind, instance = int(sensor["kind"]), int(sensor["instance"])
-                random = stream(seed, setup.name, "sensor", kind, instance)
-                self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, start)
+            self.restart_vehicle(i)
 
     def __len__(self) -> int:
         return len(self.vehicles)
+
+    def restart_vehicle(self, i: int, episode: int = 0) -> None:
+        """Put a vehicle back to where and how it stood at the start; time stays what it is.
+
+        Args:
+            i: which vehicle.
+            episode: number of its random streams; 0 are those of a new simulation with the present ``seed``.
+        """
+        setup = self._setups[i]
+        names = (setup.name,) if episode == 0 else (setup.name, "episode", episode)
+        self._replace_vehicle(i, setup.vehicle.reshape(()))
+        self.touching[i, :] = self.touching[:, i] = 0
+        self.controls[i] = 0.0
+        self.armed[i] = 0
+        self.states[i] = initial_state(
+            self.vehicles[i], self.world.environment[0], np.asarray(setup.position, float), setup.yaw
+        )
+        self.wind_states[i] = np.zeros((), WIND_STATE)
+        self.wind_states[i]["random"] = stream(self.seed, *names, "wind")
+        for k, sensor in enumerate(setup.sensors):
+            self.sensors[i, k] = sensor
+            kind, instance = int(sensor["kind"]), int(sensor["instance"])
+            random = stream(self.seed, *names, "sensor", kind, instance)
+            self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, self.time)
+
+    def _replace_vehicle(self, i: int, vehicle: NDArray[np.void]) -> None:
+        self.vehicles[i] = vehicle
+        order = self.hulls[i]["order"]
+        self.hulls[i] = hull(self.vehicles[i])
+        self.hulls[i]["order"] = order
 
     def _refuse_stiff(self, vehicle: NDArray[np.void], name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
@@ -235,11 +258,8 @@ class Simulation:
         )
         state["position"] += rotation @ shift
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
-        self.vehicles[i] = vehicle
+        self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"]
-        order = self.hulls[i]["order"]
-        self.hulls[i] = hull(self.vehicles[i])
-        self.hulls[i]["order"] = order
 
     @property
     def neighbourhood(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.uint8], NDArray[np.void]]:

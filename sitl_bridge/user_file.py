@@ -1,4 +1,4 @@
-"""Loads a class from a user's own Python file: a sensor, a controller."""
+"""Loads a class from a user's own Python file, and finds the file of a class: a sensor, a controller."""
 
 from __future__ import annotations
 
@@ -14,8 +14,25 @@ from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 
 T = TypeVar("T")
 
-_running: set[str] = set()
-"""Modules of users' files that are being run right now."""
+_running: dict[str, Path] = {}
+"""Users' files that are being run right now, by their modules' names."""
+
+
+def refuse_while_loading(what: str) -> None:
+    """Refuse to start something while a user's file is run for a class in it.
+
+    A script that names a class of its own and starts a flight is loaded by that flight's processes, and
+    would start the next one from there without end.
+
+    Raises:
+        UserError: naming the file.
+    """
+    if _running:
+        file = next(reversed(_running.values()))
+        raise UserError(
+            f"{file}: starts {what} while the file is loaded for a class in it; put what the file does as a"
+            ' program under `if __name__ == "__main__":`'
+        )
 
 
 def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
@@ -61,7 +78,7 @@ def _module(file: Path, what: str) -> Any:
         )
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
-    _running.add(name)
+    _running[name] = file
     try:
         specification.loader.exec_module(module)
     except UserError:
@@ -71,9 +88,33 @@ def _module(file: Path, what: str) -> Any:
         del sys.modules[name]
         raise UserError(f"{file}: a {what}'s file failed: {error!r}") from error
     finally:
-        _running.discard(name)
+        del _running[name]
     return module
 
 
 def _is_same_file(running: str | None, file: Path) -> bool:
     return running is not None and Path(running).resolve() == file.resolve()
+
+
+def place_of(found: type[Any], what: str) -> str:
+    """FILE.py:CLASS of a class, by which another process can load it.
+
+    Raises:
+        UserError: for a class that no file holds at its top level: it was typed in, or made in a function.
+    """
+    name = found.__name__
+    try:
+        file = inspect.getsourcefile(found)
+    except (TypeError, OSError):
+        file = None
+    if file is None or not file.endswith(".py") or not exists(Path(file)):
+        raise UserError(
+            f"{what} {name} is in no Python file, from which the flight stack's process could load it; put"
+            " the class into a .py file and import it from there"
+        )
+    if found.__qualname__ != name or getattr(sys.modules.get(found.__module__), name, None) is not found:
+        raise UserError(
+            f"{file}: {what} {found.__qualname__} is not at the top level of the file, where the flight"
+            " stack's process could find it; move it there"
+        )
+    return f"{Path(file).resolve()}:{name}"

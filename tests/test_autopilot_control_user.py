@@ -103,7 +103,7 @@ def test_one_line_names_a_class_beside_the_airframe(airframe_with: Callable[[str
     assert wrench["thrust"] == pytest.approx(weight)
     setpoint["level"] = IDLE
     host.run(estimate, setpoint, DT, wrench)
-    assert host.controller.resets == 2  # type: ignore[attr-defined]
+    assert host.controller.resets == 2
 
 
 def test_options_reach_the_class_and_a_choice_outdoes_the_airframe(
@@ -112,7 +112,7 @@ def test_options_reach_the_class_and_a_choice_outdoes_the_airframe(
     airframe = load_airframe(airframe_with("controller: {kind: 'mine.py:Pusher', options: {share: 0.5}}"))
     host = user_controller(airframe, World())
     assert host is not None
-    assert host.controller.share == 0.5  # type: ignore[attr-defined]
+    assert host.controller.share == 0.5
     assert user_controller(airframe, World(), "lee") is None
     assert controller_record(airframe, World(), "lee")["kind"] == LEE
     assert controller_record(load_airframe("firefly"), World())["kind"] == HECTOR_PID

@@ -19,7 +19,7 @@ from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
@@ -265,8 +265,47 @@ def test_check_lists_the_programs_of_an_airframe(equipped: Callable[[str], Path]
     assert "runs_code_of" not in facts_of("iris")
 
 
-def test_a_fleet_says_that_it_samples_no_custom_sensors(equipped: Callable[[str], Path]) -> None:
-    airframe = load_airframe(equipped(LINE))
-    with pytest.warns(UserWarning, match="sampled by fly and serve only, not here: WindSensor_0"):
-        Fleet(World(), [Member(airframe)]).close()
-    assert airframe.without_custom_sensors().custom_sensors() == ()
+class Range(CustomSensor):
+    """Defined in the program itself, not named by a file; reports a fixed distance to the flight stack."""
+
+    def __init__(self, distance: float) -> None:
+        self.distance = distance
+
+    def sample(self, truth: Truth, random: np.random.Generator) -> Sample:
+        del random
+        return {"time": truth.time, "distance": self.distance}
+
+    def messages(self, sample: Sample, time: int) -> list[mavlink.MAVLink_message]:
+        down = 25  # MAV_SENSOR_ROTATION_PITCH_270
+        return [
+            mavlink.MAVLink_distance_sensor_message(
+                time // 1000, 10, 5000, round(100 * sample["distance"]), 0, 0, down, 0
+            )
+        ]
+
+
+def test_a_fleet_samples_custom_sensors_when_they_are_due(
+    equipped: Callable[[str], Path], tmp_path: Path
+) -> None:
+    member = Member(load_airframe(equipped(LINE)), name="a", tables=tmp_path)
+    with Fleet(World(), [member]) as fleet:
+        fleet.advance_steps(250)
+    sampled = np.genfromtxt(tmp_path / "a-WindSensor_0.csv", delimiter=",", names=True)["time"]
+    np.testing.assert_array_equal(sampled, np.ceil(np.arange(1, 21) * 50_000 / 4000) * 4000)
+
+
+def test_a_fleet_takes_a_class_as_sensor_and_its_stack_reads_the_messages() -> None:
+    iris = load_airframe("iris")
+    sensor = CustomSpecification.of(Range, rate=10.0, distance=7.0)
+    airframe = iris.model_copy(update={"sensors": (*iris.sensors, sensor)})
+    with Fleet(World(), [Member(airframe)]) as fleet:
+        fleet.advance_steps(27)
+        assert fleet.custom[0].latest == pytest.approx({"time": 0.1, "distance": 7.0})
+        assert float(fleet.stacks.readers[0]["measurement"]["range"]) == 7.0
+
+
+def test_a_class_that_is_no_sensor_and_a_rate_that_fits_no_step_are_refused() -> None:
+    with pytest.raises(UserError, match="no class derived from CustomSensor"):
+        CustomSpecification.of(int, rate=10.0)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="sensor Range: rate: Input should be less than or equal to 250"):
+        CustomSpecification.of(Range, rate=1000.0, distance=1.0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sitl_bridge import __version__
 from sitl_bridge.autopilot.commander import Commander, VehicleFacts
 from sitl_bridge.autopilot.control.allocation import allocate
+from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation import measurement
 from sitl_bridge.autopilot.flight_log import LogSources, StackLog
@@ -88,7 +89,7 @@ class Pilot:
         airframe: Airframe,
         world: World,
         start: int,
-        controller: str | None = None,
+        controller: ControllerChoice = None,
         parameters: dict[str, int | float] | None = None,
         log: Path | None = None,
         facts: VehicleFacts | None = None,

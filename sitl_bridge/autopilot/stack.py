@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
-from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
 from sitl_bridge.autopilot.estimation.measurement import (
     READER,
@@ -143,7 +143,7 @@ class StackArrays:
 
     @staticmethod
     def of(
-        airframes: Sequence[Airframe], world: World, start: int, controllers: Sequence[str | None]
+        airframes: Sequence[Airframe], world: World, start: int, controllers: Sequence[ControllerChoice]
     ) -> StackArrays:
         """What follows from the airframes.
 
@@ -156,7 +156,7 @@ class StackArrays:
         n = len(airframes)
         readers = np.zeros(n, READER)
         # What follows from an airframe takes a while to work out, and fleets have few kinds.
-        made: dict[tuple[int, str | None], tuple[NDArray[np.void], ...]] = {}
+        made: dict[tuple[int, ControllerChoice], tuple[NDArray[np.void], ...]] = {}
         chosen = [(id(airframe), choice) for airframe, choice in zip(airframes, controllers, strict=True)]
         for airframe, key in zip(airframes, chosen, strict=True):
             if key not in made:

@@ -1,5 +1,7 @@
-"""What the bus needs of what runs a simulation.  ``LockstepServer`` is such a thing; ``FleetRun`` makes one
-of an in-process fleet."""
+"""What the bus needs from whatever runs a simulation.
+
+``LockstepServer`` offers it, and ``FleetRun`` does for a fleet in this process.
+"""
 
 from __future__ import annotations
 
@@ -84,13 +86,17 @@ class FleetRun:
         return self.fleet.simulation
 
     def advance(self, ticks: int = 1) -> None:
-        """Fly on by so many updates, waiting while paused and keeping the pace; on the owner's thread."""
+        """Fly on by so many updates of the commanders, on the owner's thread."""
         for _ in range(ticks):
-            self._wait_for_turn()
-            before = self.fleet.time
-            self.fleet.advance()
-            self._steps += 1
-            self._keep_pace((self.fleet.time - before) * 1e-6)
+            self.advance_steps(self.fleet.steps_to_update)
+
+    def advance_steps(self, count: int) -> None:
+        """Fly on by so many steps, waiting while paused and keeping the pace; on the owner's thread."""
+        self._wait_for_turn()
+        before = self.fleet.time
+        self.fleet.advance_steps(count)
+        self._steps += 1
+        self._keep_pace((self.fleet.time - before) * 1e-6)
 
     def _wait_for_turn(self) -> None:
         while True:

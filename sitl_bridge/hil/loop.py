@@ -25,6 +25,7 @@ from sitl_bridge.hil.system_calls import (
     send,
 )
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.record.truth_row import write_row
 from sitl_bridge.sensors.sample import draw_ahead
 from sitl_bridge.simulation import advance_fleet
 
@@ -93,30 +94,7 @@ def _sleep(nanoseconds: int, clock: Any) -> None:
 def _log(loop: Any, states: Any, controls: Any, armed: Any, links: Any, log: Any) -> None:
     """Append one row a vehicle: the state, and the commands that led to it."""
     for i in range(states.shape[0]):
-        row = log[loop.rows]
-        state = states[i]
-        row.time = loop.time
-        row.vehicle = i
-        row.armed = armed[i]
-        for k in range(3):
-            row.position[k] = state.position[k]
-            row.velocity[k] = state.velocity[k]
-            row.angular_velocity[k] = state.angular_velocity[k]
-            row.specific_force[k] = state.specific_force[k]
-            row.wind[k] = state.wind[k]
-        for k in range(4):
-            row.attitude[k] = state.attitude[k]
-        for k in range(12):
-            row.rotor_speed[k] = state.rotor_speed[k]
-            row.rotor_thrust[k] = state.rotor_thrust[k]
-        for k in range(16):
-            row.control[k] = controls[i, k]
-        row.battery_voltage = state.battery_voltage
-        row.battery_current = state.battery_current
-        row.battery_charge = state.battery_charge
-        row.impact_speed = state.impact_speed
-        row.in_contact = state.in_contact
-        row.answered = links[i].previous
+        write_row(log[loop.rows], loop.time, i, armed[i], states[i], controls[i], links[i].previous)
         loop.rows += 1
 
 

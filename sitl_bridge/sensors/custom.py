@@ -1,11 +1,12 @@
 """A user's own sensor: one Python file, one line in an airframe.
 
-It samples in Python between steps, at its own rate, from the truth and a random stream of its own; what it
-measures goes to a table of the run and, if it makes messages, to the flight stack.
+It samples in Python between steps, at its own rate, from the truth and a random stream of its own.  Its
+samples go to a table of the run, and the messages it makes of them to the flight stack.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
@@ -83,6 +84,37 @@ class CustomSpecification(BaseModel):
     options: dict[str, float | int | str | bool | list[float]] = Field(
         default_factory=dict, description="arguments of the class"
     )
+    _class: type[CustomSensor] | None = PrivateAttr(None)
+
+    @classmethod
+    def of(
+        cls, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: Any
+    ) -> CustomSpecification:
+        """The same for a class object, wherever it is defined.
+
+        Args:
+            sensor: class derived from CustomSensor.
+            rate: Hz.
+            instance: tells several of one class apart.
+            options: arguments of the class.
+
+        Raises:
+            UserError: for anything but such a class, and for a rate or an option that does not fit.
+        """
+        if not (inspect.isclass(sensor) and issubclass(sensor, CustomSensor)):
+            raise UserError(f"{sensor!r} is no class derived from CustomSensor")
+        try:
+            file = inspect.getsourcefile(sensor)
+        except (TypeError, OSError):  # a class that was typed in has no file
+            file = None
+        given = {"file": file or "<no file>", "class": sensor.__name__, "rate": rate, "instance": instance}
+        try:
+            made = cls.model_validate({"kind": "custom", **given, "options": options})
+        except ValidationError as error:
+            faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise UserError(f"sensor {sensor.__name__}: {faults}") from error
+        made._class = sensor
+        return made
 
     @property
     def name(self) -> str:
@@ -90,12 +122,12 @@ class CustomSpecification(BaseModel):
         return f"{self.class_name}_{self.instance}"
 
     def load(self) -> CustomSensor:
-        """Make the sensor; runs the user's file.
+        """Make the sensor; runs the user's file, where the class is not known already.
 
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        found = load_class(self.file, self.class_name, CustomSensor, "custom sensor")
+        found = self._class or load_class(self.file, self.class_name, CustomSensor, "custom sensor")
         try:
             sensor = found(**self.options)
         except Exception as error:
@@ -171,6 +203,8 @@ class CustomSensorHost:
         words = stream(seed, name, "custom", specification.name)
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(w) for w in words])))
         self._where = f"{specification.file}: {specification.name}"
+        self.latest: Sample | None = None
+        """The last sample; None before the first."""
         self._columns: tuple[str, ...] = ()
         self._table = LineLog(table) if table is not None else None
 
@@ -205,6 +239,7 @@ class CustomSensorHost:
             raise UserError(
                 f"{self.specification.file}: {self.specification.name} failed: {error!r}"
             ) from error
+        self.latest = sample
         self._write(sample, time)
         return messages
 

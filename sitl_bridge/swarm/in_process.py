@@ -63,10 +63,15 @@ class BuiltInFlock:
             np.stack([roll, pitch], axis=1),
         )
 
-    def command(self, setpoints: Setpoints) -> None:
-        """Hand each vehicle its target, in its own frame; those that are gone get none."""
+    def command(self, setpoints: Setpoints, vehicles: NDArray[np.bool_] | None = None) -> None:
+        """Give each vehicle its target, in its own frame.
+
+        Args:
+            setpoints: of all vehicles, in the common frame.
+            vehicles: (n,) those that get theirs; None for all that are not gone.
+        """
         position = setpoints.position - self.origins
-        for i in np.flatnonzero(self.alive).tolist():
+        for i in np.flatnonzero(self.alive if vehicles is None else vehicles).tolist():
             target = OffboardTarget(
                 (position[i, 0], position[i, 1], position[i, 2]),
                 (setpoints.velocity[i, 0], setpoints.velocity[i, 1], setpoints.velocity[i, 2]),

@@ -7,8 +7,9 @@ one is set by how fast rotors answer, the outer ones follow.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from sitl_bridge.world.world import World
 
 Floats = NDArray[np.float64]
+ControllerChoice: TypeAlias = str | Callable[..., Any] | None
+"""``hector_pid``, ``lee``, ``rotors`` or FILE.py:CLASS; or a user's own class or function that takes the
+vehicle and returns a controller; None for the airframe's."""
 
 KINDS = {"hector_pid": HECTOR_PID, "lee": LEE, "rotors": LEE}
 CASCADE = 3.0
@@ -122,20 +126,19 @@ def greatest_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> 
     return found
 
 
-def controller_record(airframe: Airframe, world: World, choice: str | None = None) -> NDArray[np.void]:
+def controller_record(airframe: Airframe, world: World, choice: ControllerChoice = None) -> NDArray[np.void]:
     """() CONTROLLER of an airframe.
 
     Args:
         airframe: the airframe.
         world: gives air and gravity.
-        choice: ``hector_pid``, ``lee``, ``rotors`` or a user's own as FILE.py:CLASS (user.py makes that one
-            and calls it); None takes what the airframe says.
+        choice: of controller.  A user's own gets a record of kind USER; user_controller.py makes it.
 
     Raises:
         UserError: for a choice there is not, and for an airframe that cannot hover.
     """
     law = choice or airframe.controller.kind
-    if law not in BUILT_IN and own_controller(law) is None:
+    if isinstance(law, str) and law not in BUILT_IN and own_controller(law) is None:
         raise UserError(f"no controller is called {law!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
     published = airframe.controller.rotors
     if law == "rotors" and published is None:
@@ -143,7 +146,7 @@ def controller_record(airframe: Airframe, world: World, choice: str | None = Non
     loops = design(airframe, world)
     record, allocation = airframe.record, allocation_record(airframe, world)
     controller = np.zeros((), CONTROLLER)
-    controller["kind"] = KINDS.get(law, USER)
+    controller["kind"] = KINDS.get(law, USER) if isinstance(law, str) else USER
     mass = float(record["mass"])
     gravity = float(world.environment[0]["gravity"])
     controller["mass"], controller["gravity"], controller["inertia"] = mass, gravity, record["inertia"]

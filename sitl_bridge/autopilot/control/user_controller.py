@@ -1,4 +1,5 @@
-"""A user's own controller: one class in one Python file, one line in an airframe or on the command line.
+"""A user's own controller: a class in a Python file, named in an airframe or on the command line, or a class
+object.
 
 It is called from Python at every step, with what the built-in laws get, and asks for what they ask for.
 """
@@ -6,15 +7,15 @@ It is called from Python at every step, with what the built-in laws get, and ask
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.errors import UserError
 from sitl_bridge.user_file import load_class
@@ -89,20 +90,19 @@ class ControllerHost:
     """Runs a user's controller for one vehicle.
 
     Args:
-        file: Python file.
-        name: class in it.
-        vehicle: what it flies.
-        options: arguments of the class.
+        where: its file and class, for messages.
+        make: makes the controller.
 
     Raises:
-        UserError: when the file is missing or fails, or the class is not there or not made.
+        UserError: when it cannot be made, or is no controller.
     """
 
-    def __init__(self, file: Path, name: str, vehicle: Vehicle, options: Mapping[str, Any]) -> None:
-        self._where = f"{file}: {name}"
-        made = load_class(file, name, Controller, "controller")
+    def __init__(self, where: str, make: Callable[[], Any]) -> None:
+        self._where = where
         try:
-            self.controller = made(vehicle, **options)
+            self.controller = make()
+            if not callable(getattr(self.controller, "control", None)):
+                raise TypeError(f"{self.controller!r} is no controller: it has no method control")
             self.controller.reset()
         except Exception as error:
             raise UserError(f"{self._where} could not be made: {error!r}") from error
@@ -130,19 +130,22 @@ class ControllerHost:
         wrench["thrust"], wrench["moment"] = thrust, moment
 
 
-def user_controller(airframe: Airframe, world: World, choice: str | None = None) -> ControllerHost | None:
+def user_controller(
+    airframe: Airframe, world: World, choice: ControllerChoice = None
+) -> ControllerHost | None:
     """The user's own controller that flies an airframe; None where a built-in law does.
 
     Args:
         airframe: the airframe.
         world: where it flies.
-        choice: kind of controller in place of the airframe's own, as for ``controller_record``.
+        choice: in place of the airframe's own controller, as for ``controller_record``.
 
     Raises:
-        UserError: when it cannot be loaded.
+        UserError: when it cannot be loaded or made.
     """
-    own = own_controller(choice or airframe.controller.kind)
-    if own is None:
+    law = choice or airframe.controller.kind
+    own = own_controller(law) if isinstance(law, str) else None
+    if isinstance(law, str) and own is None:
         return None
     record = controller_record(airframe, world, choice)
     vehicle = Vehicle(
@@ -153,4 +156,10 @@ def user_controller(airframe: Airframe, world: World, choice: str | None = None)
         float(record["thrust_min"]),
         float(record["thrust_max"]),
     )
-    return ControllerHost(*own, vehicle, {} if choice else airframe.controller.options)
+    if own is None:
+        assert not isinstance(law, str)
+        return ControllerHost(f"controller {getattr(law, '__qualname__', repr(law))}", partial(law, vehicle))
+    file, name = own
+    made = load_class(file, name, Controller, "controller")
+    options = {} if choice else airframe.controller.options
+    return ControllerHost(f"{file}: {name}", partial(made, vehicle, **options))

@@ -1,0 +1,53 @@
+"""Writes rows of the truth log from compiled code, for the simulator link and for fleets in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sitl_bridge.kernels.compiled import compiled
+
+
+@compiled
+def write_row(
+    row: Any, time: int, vehicle: int, armed: int, state: Any, controls: Any, answered: int
+) -> None:
+    """Fill in one row: the state of a vehicle, and the commands that led to it.
+
+    Args:
+        row: ROW record, written.
+        time: us of simulated time.
+        vehicle: its number.
+        armed: 0 or 1.
+        state: STATE record.
+        controls: (16,) commands held over the step that ends at ``time``.
+        answered: 1 if the flight stack answered the frame before.
+    """
+    row.time = time
+    row.vehicle = vehicle
+    row.armed = armed
+    for k in range(3):
+        row.position[k] = state.position[k]
+        row.velocity[k] = state.velocity[k]
+        row.angular_velocity[k] = state.angular_velocity[k]
+        row.specific_force[k] = state.specific_force[k]
+        row.wind[k] = state.wind[k]
+    for k in range(4):
+        row.attitude[k] = state.attitude[k]
+    for k in range(12):
+        row.rotor_speed[k] = state.rotor_speed[k]
+        row.rotor_thrust[k] = state.rotor_thrust[k]
+    for k in range(16):
+        row.control[k] = controls[k]
+    row.battery_voltage = state.battery_voltage
+    row.battery_current = state.battery_current
+    row.battery_charge = state.battery_charge
+    row.impact_speed = state.impact_speed
+    row.in_contact = state.in_contact
+    row.answered = answered
+
+
+@compiled
+def write_rows(rows: Any, time: int, armed: Any, states: Any, controls: Any) -> None:
+    """Fill in one row a vehicle: ``rows`` (n,) ROW, ``armed`` (n,), ``states`` (n,), ``controls`` (n, 16)."""
+    for i in range(states.shape[0]):
+        write_row(rows[i], time, i, armed[i], states[i], controls[i], 1)
