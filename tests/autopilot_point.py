@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.commander import Commander, VehicleFacts
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack_parameters import Parameters
 

@@ -16,12 +16,12 @@ import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.commander import (
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
     DENIED,
     UNSUPPORTED,
     BatteryState,
-    Commander,
     HealthBits,
     OffboardTarget,
 )

@@ -21,7 +21,7 @@ from autopilot_point import (
 )
 
 from sitl_bridge.autopilot import records, vehicle_commands
-from sitl_bridge.autopilot.commander import OffboardTarget
+from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.safety import arming_checks
 from sitl_bridge.autopilot.stack_parameters import BUILT_IN, Parameters

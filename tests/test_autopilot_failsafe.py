@@ -9,7 +9,7 @@ import pytest
 from autopilot_point import ALL_VALID, ALTITUDE, PERIOD, Point, act, item, place
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.commander import OffboardTarget
+from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
 
 SET_MODE, ARM, REPOSITION, RETURN = 176, 400, 192, 20

@@ -10,7 +10,8 @@ from mavlink_vehicle import ZURICH, Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.commander import Commander, VehicleFacts
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.safety import arming_checks

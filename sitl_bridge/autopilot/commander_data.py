@@ -1,12 +1,10 @@
-"""What goes into and comes out of the commander besides the records: facts, targets, battery, health.
-
-Plain data; the commander re-exports all of it.
-"""
+"""Inputs and outputs of the commander besides the records: vehicle, targets, battery, health; plain data."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
 
 NAN3 = (math.nan, math.nan, math.nan)
 
@@ -15,6 +13,25 @@ ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = 0, 1, 2, 3, 4
 
 # --- MAV_SEVERITY
 EMERGENCY, CRITICAL, WARNING, INFO = 0, 2, 4, 6
+
+
+class LandedState(IntEnum):
+    """MAV_LANDED_STATE."""
+
+    ON_GROUND = 1
+    IN_AIR = 2
+    TAKING_OFF = 3
+    LANDING = 4
+
+
+class SystemStatus(IntEnum):
+    """MAV_STATE."""
+
+    UNINITIALISED = 0
+    STANDBY = 3
+    ACTIVE = 4
+    CRITICAL = 5
+    TERMINATED = 8
 
 
 @dataclass(frozen=True)

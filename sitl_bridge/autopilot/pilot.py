@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge import __version__
-from sitl_bridge.autopilot.commander import Commander, VehicleFacts
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.control.user_controller import user_controller

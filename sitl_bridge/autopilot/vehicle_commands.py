@@ -1,14 +1,14 @@
-"""What each MAV_CMD does to a commander, and with which MAV_RESULT it is answered.
+"""What each MAV_CMD does to a vehicle, and its MAV_RESULT.
 
 Results follow PX4 (Commander.cpp, navigator_main.cpp, FlightTaskOrbit.cpp).  Commands about messages and the
-protocol itself are MAVLink's; they are not here.
+protocol itself are in mavlink/.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
@@ -19,17 +19,51 @@ from sitl_bridge.autopilot.commander_data import (
     TEMPORARILY_REJECTED,
     UNSUPPORTED,
     WARNING,
+    VehicleFacts,
 )
+from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.autopilot.modes.navigator import Navigator
+from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle, OrbitTask
 from sitl_bridge.autopilot.safety.failure_injection import inject
+from sitl_bridge.autopilot.stack_parameters import Parameters
 
-if TYPE_CHECKING:
-    from sitl_bridge.autopilot.commander import Commander
+
+class Commanded(Protocol):
+    """What commands use of a commander; see there."""
+
+    facts: VehicleFacts
+    parameters: Parameters
+    mode: Mode
+    armed: bool
+    state: VehicleState
+    failures: dict[str, dict[int, str]]
+    navigator: Navigator
+    orbit: OrbitTask
+
+    @property
+    def mission(self) -> tuple[MissionItem, ...]: ...  # noqa: D102
+    @property
+    def mission_missing(self) -> bool: ...  # noqa: D102
+    def say(self, severity: int, text: str) -> None: ...  # noqa: D102
+    def change_mode(self, mode: Mode, force: bool = False) -> bool: ...  # noqa: D102
+    def refuse_mode(self, mode: Mode) -> None: ...  # noqa: D102
+    def follow_intention(self) -> None: ...  # noqa: D102
+    def arm(self, reason: str) -> bool: ...  # noqa: D102
+    def disarm(self, reason: str, forced: bool = False) -> bool: ...  # noqa: D102
+    def set_current(self, seq: int) -> bool: ...  # noqa: D102
+    def set_home_here(self, forced: bool = False) -> bool: ...  # noqa: D102
+    def set_home_at(self, latitude: float, longitude: float, altitude: float) -> None: ...  # noqa: D102
+    def breach_at(self, latitude: float, longitude: float, altitude: float) -> str | None: ...  # noqa: D102
+    def reposition(  # noqa: D102
+        self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
+    ) -> None: ...
+
 
 Params: TypeAlias = Sequence[float]
-Handler: TypeAlias = Callable[["Commander", Params, int], int]
+Handler: TypeAlias = Callable[[Commanded, Params, int], int]
 
 FORCE = 21196
 """ARM_DISARM's second parameter that skips checks."""
@@ -45,14 +79,14 @@ STANDARD_MODES = {
 """MAV_STANDARD_MODE; an orbit needs more than its mode."""
 
 
-def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
+def _switch(commander: Commanded, mode: Mode, force: bool = False) -> int:
     if commander.change_mode(mode, force):
         return ACCEPTED
     commander.refuse_mode(mode)
     return TEMPORARILY_REJECTED
 
 
-def _arm_disarm(commander: Commander, params: Params, _now: int) -> int:
+def _arm_disarm(commander: Commanded, params: Params, _now: int) -> int:
     wanted = params[0]
     if wanted not in (0.0, 1.0):
         commander.say(CRITICAL, f"Unsupported ARM_DISARM param: {wanted:.3f}")
@@ -65,7 +99,7 @@ def _arm_disarm(commander: Commander, params: Params, _now: int) -> int:
     return ACCEPTED if done else TEMPORARILY_REJECTED
 
 
-def _set_mode(commander: Commander, params: Params, _now: int) -> int:
+def _set_mode(commander: Commanded, params: Params, _now: int) -> int:
     base, main, sub = (int(value) if math.isfinite(value) else 0 for value in params[:3])
     mode = (
         flight_modes.mode_of(main, sub)
@@ -78,12 +112,12 @@ def _set_mode(commander: Commander, params: Params, _now: int) -> int:
     return _switch(commander, mode, force=mode is flight_modes.AUTO_LAND)
 
 
-def _set_standard_mode(commander: Commander, params: Params, _now: int) -> int:
+def _set_standard_mode(commander: Commanded, params: Params, _now: int) -> int:
     mode = STANDARD_MODES.get(int(params[0])) if math.isfinite(params[0]) else None
     return FAILED if mode is None else _switch(commander, mode)
 
 
-def _take_off(commander: Commander, params: Params, _now: int) -> int:
+def _take_off(commander: Commanded, params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_TAKEOFF)
     if result == ACCEPTED:
         commander.navigator.takeoff_altitude = params[6]
@@ -91,37 +125,37 @@ def _take_off(commander: Commander, params: Params, _now: int) -> int:
     return result
 
 
-def _land(commander: Commander, _params: Params, _now: int) -> int:
+def _land(commander: Commanded, _params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_LAND, force=True)
     if result == ACCEPTED:
         commander.say(INFO, "Landing at current position")
     return result
 
 
-def _return(commander: Commander, _params: Params, _now: int) -> int:
+def _return(commander: Commanded, _params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_RTL)
     if result == ACCEPTED:
         commander.say(INFO, "Returning to launch")
     return result
 
 
-def _hold(commander: Commander, _params: Params, _now: int) -> int:
+def _hold(commander: Commanded, _params: Params, _now: int) -> int:
     return _switch(commander, flight_modes.AUTO_LOITER)
 
 
-def _reposition(commander: Commander, params: Params, _now: int) -> int:
+def _reposition(commander: Commanded, params: Params, _now: int) -> int:
     flags = int(params[1]) if math.isfinite(params[1]) else 0
     if flags != 1:  # MAV_DO_REPOSITION_FLAGS_CHANGE_MODE, and nothing else
         return UNSUPPORTED
     return _hold_at(commander, params[4], params[5], params[6], params[3], params[0])
 
 
-def _change_altitude(commander: Commander, params: Params, _now: int) -> int:
+def _change_altitude(commander: Commanded, params: Params, _now: int) -> int:
     return _hold_at(commander, math.nan, math.nan, params[0], math.nan, math.nan)
 
 
 def _hold_at(
-    commander: Commander, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
+    commander: Commanded, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
 ) -> int:
     result = _switch(commander, flight_modes.AUTO_LOITER)
     if result != ACCEPTED or not commander.armed:
@@ -134,7 +168,7 @@ def _hold_at(
     return result
 
 
-def _orbit(commander: Commander, params: Params, _now: int) -> int:
+def _orbit(commander: Commanded, params: Params, _now: int) -> int:
     if not commander.armed or not commander.change_mode(flight_modes.ORBIT):
         commander.say(CRITICAL, "Orbit command rejected")
         return TEMPORARILY_REJECTED
@@ -161,7 +195,7 @@ def _orbit(commander: Commander, params: Params, _now: int) -> int:
     return ACCEPTED
 
 
-def _start_mission(commander: Commander, params: Params, _now: int) -> int:
+def _start_mission(commander: Commanded, params: Params, _now: int) -> int:
     if commander.mission_missing:
         commander.say(CRITICAL, "Mission start denied! No valid mission")
         return DENIED
@@ -178,24 +212,24 @@ def _start_mission(commander: Commander, params: Params, _now: int) -> int:
     return TEMPORARILY_REJECTED
 
 
-def _pause_or_continue(commander: Commander, params: Params, _now: int) -> int:
+def _pause_or_continue(commander: Commanded, params: Params, _now: int) -> int:
     if params[0] not in (0.0, 1.0):
         return DENIED
     return _switch(commander, flight_modes.AUTO_MISSION if params[0] else flight_modes.AUTO_LOITER)
 
 
-def _set_current(commander: Commander, params: Params, _now: int) -> int:
+def _set_current(commander: Commanded, params: Params, _now: int) -> int:
     if not math.isfinite(params[0]) or not commander.set_current(int(params[0])):
         return DENIED
     return ACCEPTED
 
 
-def _change_speed(commander: Commander, params: Params, _now: int) -> int:
+def _change_speed(commander: Commanded, params: Params, _now: int) -> int:
     commander.navigator.target.speed = params[1] if params[1] > 0.0 else math.nan
     return ACCEPTED
 
 
-def _set_home(commander: Commander, params: Params, _now: int) -> int:
+def _set_home(commander: Commanded, params: Params, _now: int) -> int:
     if not commander.parameters.values["COM_HOME_EN"]:
         return DENIED
     if params[0] > 0.5:
@@ -207,13 +241,13 @@ def _set_home(commander: Commander, params: Params, _now: int) -> int:
     return ACCEPTED
 
 
-def _terminate(commander: Commander, params: Params, _now: int) -> int:
+def _terminate(commander: Commanded, params: Params, _now: int) -> int:
     if not params[0] > 0.5 or not commander.armed:
         return DENIED
     return ACCEPTED if commander.change_mode(flight_modes.TERMINATION) else TEMPORARILY_REJECTED
 
 
-def _inject_failure(commander: Commander, params: Params, _now: int) -> int:
+def _inject_failure(commander: Commanded, params: Params, _now: int) -> int:
     if not commander.parameters.values["SYS_FAILURE_EN"]:
         return DENIED
     result, text = inject(params, commander.facts, commander.failures)
@@ -221,8 +255,8 @@ def _inject_failure(commander: Commander, params: Params, _now: int) -> int:
     return result
 
 
-def _taken(_commander: Commander, _params: Params, _now: int) -> int:
-    """For cameras, gimbals and checks: nothing is to be done."""
+def _taken(_commander: Commanded, _params: Params, _now: int) -> int:
+    """Accept a command for cameras, gimbals or checks, of which the vehicle has none."""
     return ACCEPTED
 
 

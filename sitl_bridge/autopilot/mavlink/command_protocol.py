@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from sitl_bridge.autopilot.commander import (
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
     DENIED,
     FAILED,
     TEMPORARILY_REJECTED,
     UNSUPPORTED,
-    Commander,
 )
 from sitl_bridge.autopilot.mavlink.streams import Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot

@@ -13,6 +13,7 @@ from sitl_bridge.autopilot.commander_data import HealthBits, VehicleFacts
 from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
+from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
 
 HYSTERESIS = 2.5
 """Factor on the limits of accuracy for an estimate that was good (PX4: COM_POS_FS_EPH)."""
@@ -146,6 +147,16 @@ def arming_problems(
     if state.tilt > math.radians(max(values["FD_FAIL_R"], values["FD_FAIL_P"]) or 180.0):
         problems.append("Attitude failure detected")
     return tuple(problems)
+
+
+def stick_problem(mode: Mode, sticks: Sticks, missing: int, values: Mapping[str, float]) -> str | None:
+    """Why the throttle keeps the vehicle from arming; None if it does not."""
+    if not mode.manual or missing & flight_modes.MANUAL_CONTROL:
+        return None
+    dead = 0.5 * values["MPC_HOLD_DZ"]
+    if mode in (flight_modes.ALTITUDE_CONTROL, flight_modes.POSITION_CONTROL):
+        return "throttle above center" if sticks.throttle > 0.5 + dead else None
+    return "high throttle" if sticks.throttle > dead else None
 
 
 def health(

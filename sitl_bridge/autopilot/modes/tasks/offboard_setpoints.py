@@ -31,6 +31,44 @@ def is_meaningful(target: OffboardTarget) -> bool:
     return abs(size - 1.0) < 0.01  # false for nan, too
 
 
+class OffboardSignal:
+    """The latest offboard setpoint of one vehicle.
+
+    Attributes:
+        target: the setpoint; None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.target: OffboardTarget | None = None
+        self._time = -1
+
+    def take(self, target: OffboardTarget, now: int) -> None:
+        """Take in a setpoint; one with an infinite number or without a direction is ignored."""
+        if is_meaningful(target):
+            self.target = target
+            self._time = now
+
+    def is_available(self, now: int, timeout: float, position: bool, velocity: bool) -> bool:
+        """Whether Offboard mode can follow the signal.
+
+        Args:
+            now: us.
+            timeout: s after which a setpoint is too old.
+            position: whether the estimate of the position is good enough.
+            velocity: whether the estimate of the velocity is.
+        """
+        target = self.target
+        if target is None or now - self._time > timeout * 1e6:
+            return False
+        if target.attitude is not None or target.angular_velocity is not None:
+            return True
+        if any(map(math.isfinite, target.position)):
+            return position
+        if any(map(math.isfinite, target.velocity)):
+            return velocity
+        return any(map(math.isfinite, target.acceleration))
+
+
 def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetector, output: Output) -> bool:
     """Put an offboard target into the output; True where it asks to leave the ground."""
     if target.attitude is not None:

@@ -19,21 +19,49 @@ class Sticks:
 
     Attributes:
         time: us of the last sample; -1 never.
-        last_pitch: the position before, with the others, by which movement is told.
+        moved: whether they have moved so far since :meth:`settle` that the pilot wants to take over.
     """
 
-    __slots__ = ("last", "pitch", "roll", "throttle", "time", "yaw")
+    __slots__ = ("_last", "moved", "pitch", "roll", "throttle", "time", "yaw")
 
     def __init__(self) -> None:
         self.pitch = self.roll = self.yaw = 0.0
         self.throttle = 0.0
         self.time = -1
-        self.last = (0.0, 0.0, 0.0, 0.0)
+        self.moved = False
+        self._last = (0.0, 0.0, 0.0, 0.0)
+
+    def take(self, pitch: float, roll: float, yaw: float, throttle: float, now: int, change: float) -> None:
+        """Take in a sample.
+
+        Args:
+            pitch: -1..1, as ``roll`` and ``yaw``.
+            roll: right.
+            yaw: clockwise.
+            throttle: 0..1.
+            now: us.
+            change: of a stick, of its range -1..1, that counts as a movement (COM_RC_STICK_OV).
+        """
+        self.pitch, self.roll, self.yaw = (max(-1.0, min(1.0, value)) for value in (pitch, roll, yaw))
+        self.throttle = max(0.0, min(1.0, throttle))
+        position = (self.pitch, self.roll, self.yaw, 2.0 * self.throttle)
+        if self.time < 0:
+            self._last = position
+        elif max(abs(a - b) for a, b in zip(position, self._last, strict=True)) > change:
+            self._last = position
+            self.moved = True
+        self.time = now
 
     def centre(self) -> None:
-        """As if let go."""
+        """Centre all sticks, as a pilot does who lets go."""
         self.pitch = self.roll = self.yaw = 0.0
         self.throttle = 0.5
+        self.moved = False
+
+    def settle(self) -> bool:
+        """Whether they have moved since the last call."""
+        moved, self.moved = self.moved, False
+        return moved
 
 
 def curve(value: float, dead_zone: float, cubic: float) -> float:

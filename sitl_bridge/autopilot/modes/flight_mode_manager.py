@@ -1,0 +1,193 @@
+"""Flies the mode in force: runs its flight task, the take-off ramp and the limits of the setpoint.
+
+Which mode is in force is the commander's decision.  The name is PX4's (FlightModeManager).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from sitl_bridge.autopilot import records
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.flight_modes import Mode
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.navigator import Navigator
+from sitl_bridge.autopilot.modes.takeoff import RAMP_UP, Takeoff
+from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
+from sitl_bridge.autopilot.modes.tasks.follow import FollowTask
+from sitl_bridge.autopilot.modes.tasks.offboard_setpoints import (
+    BlindDescent,
+    OffboardSignal,
+    descend,
+    follow_offboard,
+)
+from sitl_bridge.autopilot.modes.tasks.orbit import OrbitTask
+from sitl_bridge.autopilot.modes.tasks.sticks import Sticks, StickTask
+from sitl_bridge.autopilot.setpoint_output import Output
+
+OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AUTO_FOLLOW})
+"""Automatic modes that do not use the navigator's target."""
+
+
+class FlightModeManager:
+    """Flies one vehicle in the mode in force.
+
+    Args:
+        values: the parameters' values.
+        state: the vehicle's estimated state.
+        land: the land detector.
+        say: sends a status text.
+
+    Attributes:
+        output: the setpoint for the controller.
+        navigator: sets the target of automatic modes.
+        sticks: their positions.
+        offboard: the offboard signal.
+        orbit: the task of Orbit mode.
+        follow: the task of Follow mode.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, float],
+        state: VehicleState,
+        land: LandDetector,
+        say: Callable[[int, str], None],
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._land = land
+        self.output = Output()
+        self.navigator = Navigator(values, state, land, say)
+        self.sticks = Sticks()
+        self.offboard = OffboardSignal()
+        self._takeoff = Takeoff(values)
+        self._blind_descent = BlindDescent()
+        self._automatic = AutomaticTask(values, state, land, self.output)
+        self._stick_task = StickTask(values, state, land, self.output, self.sticks)
+        self.orbit = OrbitTask(values, state, self.output, self._automatic)
+        self.follow = FollowTask(values, state, self.output, self._automatic)
+        self._wants_takeoff = False
+        self._flown: Mode | None = None
+
+    @property
+    def ramping_up(self) -> bool:
+        """Whether thrust is being built up for a take-off."""
+        return self._takeoff.state == RAMP_UP
+
+    def watch_height(self, home: tuple[float, float, float] | None, dt: float) -> None:
+        """Take in the height above home, by which a descent without a height estimate is timed."""
+        projection = self._state.projection
+        ground = projection.down(home[2]) if home is not None and projection is not None else 0.0
+        self._blind_descent.update(self._state, ground, dt)
+
+    def fly(
+        self,
+        mode: Mode,
+        armed_for: float | None,
+        home: tuple[float, float, float] | None,
+        now: int,
+        dt: float,
+    ) -> None:
+        """Set the output of the mode in force.
+
+        Args:
+            mode: in force.
+            armed_for: s since arming; None while disarmed.
+            home: m NED; None before it is known.
+            now: us.
+            dt: s since the last update.
+        """
+        output = self.output
+        self._set_limits()
+        self.switch(mode, armed_for is not None, now)
+        if armed_for is None or mode is flight_modes.TERMINATION:
+            self._takeoff.update(False, True, False, dt)
+            output.clear(records.OFF)
+            return
+        self._takeoff.update(True, self._land.landed, self._wants_takeoff, dt)
+        self._run_task(mode, home, now, dt)
+        if output.level == records.TRAJECTORY:
+            if self._land.held_up:
+                output.stay_level()
+            self._takeoff.shape(output)
+        elif self._takeoff.on_ground and not self._has_thrust(armed_for):
+            output.clear(records.IDLE)
+        if self._land.maybe_landed and output.level == records.TRAJECTORY and not self.ramping_up:
+            output.clear(records.IDLE)
+
+    def _run_task(self, mode: Mode, home: tuple[float, float, float] | None, now: int, dt: float) -> None:
+        if mode is flight_modes.OFFBOARD:
+            target = self.offboard.target
+            self._wants_takeoff = target is not None and follow_offboard(
+                target, self._state, self._land, self.output
+            )
+        elif mode is flight_modes.DESCEND:
+            self._wants_takeoff = False
+            descend(self._values, self._state, self._land, self._blind_descent, self.output)
+        elif mode is flight_modes.ORBIT:
+            self._wants_takeoff = False
+            self.orbit.update(dt)
+        elif mode is flight_modes.AUTO_FOLLOW:
+            self._wants_takeoff = False
+            self.follow.update(self._state.z if home is None else home[2], now, dt)
+        elif mode.automatic:
+            self._fly_automatic(home, now, dt)
+        else:
+            self._fly_by_sticks(mode, dt)
+
+    def _has_thrust(self, armed_for: float) -> bool:
+        """Whether a thrust setpoint may lift the vehicle: after spooling up, if it is large enough."""
+        return armed_for >= self._values["COM_SPOOLUP_TIME"] and (
+            self.output.thrust > self._values["MPC_MANTHR_MIN"] + 0.01
+        )
+
+    def _fly_automatic(self, home: tuple[float, float, float] | None, now: int, dt: float) -> None:
+        if self._takeoff.on_ground:
+            self._automatic.settle()
+        self.navigator.update(now)
+        self._automatic.update(self.navigator.target, home, self.ramping_up, dt)
+        self._wants_takeoff = self._automatic.wants_takeoff
+
+    def _fly_by_sticks(self, mode: Mode, dt: float) -> None:
+        task = self._stick_task
+        if mode is flight_modes.POSITION_CONTROL:
+            task.position(self.ramping_up, dt)
+        elif mode is flight_modes.ALTITUDE_CONTROL:
+            task.altitude(self.ramping_up, dt)
+        elif mode is flight_modes.ACRO:
+            task.rates()
+        else:
+            task.attitude(dt)
+        self._wants_takeoff = task.wants_takeoff
+
+    def switch(self, mode: Mode, armed: bool, now: int) -> None:
+        """Start the task of a mode if the mode has changed or the vehicle was armed."""
+        flown = mode if armed else None
+        if flown is self._flown:
+            return
+        automatic = flown is not None and flown.automatic and flown not in OWN_TASKS
+        if self._flown is flight_modes.OFFBOARD:
+            # A setpoint from outside is not continued, as in PX4 (FlightModeManager::switchTask): its
+            # acceleration would carry the vehicle away until the jerk limit has ended it.
+            self.output.clear(records.IDLE)
+        self._flown = flown
+        self.navigator.enter(flown if automatic else None, now)
+        self._wants_takeoff = False
+        if flown is None:
+            return
+        if flown.automatic:
+            self._automatic.begin()
+            self.follow.begin()
+        elif flown.manual:
+            self._stick_task.begin()
+
+    def _set_limits(self) -> None:
+        output, values = self.output, self._values
+        output.max_horizontal = values["MPC_XY_VEL_MAX"]
+        output.max_up = values["MPC_Z_VEL_MAX_UP"]
+        output.max_down = values["MPC_Z_VEL_MAX_DN"]
+        near_ground = self._takeoff.state <= RAMP_UP or self._land.ground_contact
+        output.max_tilt = math.radians(values["MPC_TILTMAX_LND" if near_ground else "MPC_TILTMAX_AIR"])

@@ -1,0 +1,91 @@
+"""The home position: where it is, and when it is set anew (PX4's HomePosition.cpp)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes.mission_items import MissionItem
+
+HOME_MOVED = 1.0
+"""m that a disarmed vehicle must move before home is set anew (kMinHomePositionChangeEPH)."""
+
+
+class HomePosition:
+    """Home of one vehicle.
+
+    Args:
+        values: the parameters' values.
+        state: the vehicle's estimated state.
+        changed: called after each change.
+
+    Attributes:
+        place: deg latitude, deg longitude, m above mean sea level; None before it is known.
+    """
+
+    def __init__(self, values: dict[str, float], state: VehicleState, changed: Callable[[], None]) -> None:
+        self._values = values
+        self._state = state
+        self._changed = changed
+        self.place: tuple[float, float, float] | None = None
+        self._given = False
+
+    def local(self) -> tuple[float, float, float] | None:
+        """m NED in the local frame; None before it is known."""
+        projection = self._state.projection
+        if self.place is None or projection is None:
+            return None
+        return (*projection.local(*self.place[:2]), projection.down(self.place[2]))
+
+    def set_here(self, known: bool, forced: bool = False) -> bool:
+        """Set home to the vehicle's position.
+
+        Args:
+            known: whether the global position is good enough for a mode that needs it.
+            forced: also replace a home that was set by :meth:`set_at`.
+
+        Returns:
+            Whether home was set.
+        """
+        state = self._state
+        if (self._given and not forced) or not known or state.projection is None:
+            return False
+        self._given = False
+        self.place = (*state.projection.point(state.x, state.y), state.projection.altitude(state.z))
+        self._changed()
+        return True
+
+    def set_at(self, latitude: float, longitude: float, altitude: float) -> None:
+        """Set home to a place: deg, deg, m above mean sea level."""
+        self._given = True
+        self.place = (latitude, longitude, altitude)
+        self._changed()
+
+    def set_by_item(self, item: MissionItem, known: bool) -> None:
+        """Set home by a DO_SET_HOME item of a mission."""
+        if item.param1 > 0.5:
+            self.set_here(known, forced=True)
+        elif abs(item.x) <= 90.0 and abs(item.y) <= 180.0:
+            self.set_at(item.x, item.y, item.z)
+
+    def update(self, known: bool, on_ground: bool) -> None:
+        """Keep home at a vehicle that stands disarmed; in the air, set a missing home.
+
+        Args:
+            known: as for :meth:`set_here`.
+            on_ground: landed and disarmed.
+        """
+        if not self._values["COM_HOME_EN"]:
+            return
+        if on_ground:
+            home, state = self.local(), self._state
+            limit = max(2.0 * state.eph, HOME_MOVED)
+            if (
+                home is None
+                or math.hypot(home[0] - state.x, home[1] - state.y) > limit
+                or abs(home[2] - state.z) > limit
+            ):
+                self.set_here(known)
+        elif self.place is None and self._values["COM_HOME_IN_AIR"]:
+            self.set_here(known)

@@ -1,0 +1,36 @@
+"""The battery's warning level: none, low, critical or emergency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sitl_bridge.autopilot.commander_data import CRITICAL, EMERGENCY, WARNING
+
+LOW, CRITICALLY_LOW, EMPTY = 1, 2, 3
+"""battery_status.warning."""
+
+TEXTS = {
+    LOW: (WARNING, "Low battery level, return advised"),
+    CRITICALLY_LOW: (CRITICAL, "Critical battery level, land now"),
+    EMPTY: (EMERGENCY, "Emergency battery level, land immediately"),
+}
+"""MAV_SEVERITY and text when a level is entered."""
+
+
+def warning_level(remaining: float, before: int, armed: bool, values: Mapping[str, float]) -> int:
+    """Warning level of a battery; it does not fall while the vehicle is armed.
+
+    Args:
+        remaining: share 0..1; nan has no level.
+        before: level so far.
+        armed: whether the vehicle is.
+        values: the parameters' values.
+    """
+    level = 0
+    if remaining <= values["BAT_EMERGEN_THR"]:
+        level = EMPTY
+    elif remaining <= values["BAT_CRIT_THR"]:
+        level = CRITICALLY_LOW
+    elif remaining <= values["BAT_LOW_THR"]:
+        level = LOW
+    return max(level, before) if armed else level

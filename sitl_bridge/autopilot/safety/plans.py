@@ -1,0 +1,141 @@
+"""The plans of a vehicle: mission, geofence and rally points, checked before they are accepted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from sitl_bridge.autopilot.commander_data import CRITICAL
+from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.modes import mission_items
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
+from sitl_bridge.autopilot.modes.navigator import Navigator
+from sitl_bridge.autopilot.safety import mission_feasibility
+from sitl_bridge.autopilot.safety.geofence import Area, Geofence, read_areas
+
+Home = tuple[float, float, float] | None
+
+
+class Plans:
+    """The plans of one vehicle.
+
+    Args:
+        values: the parameters' values.
+        state: the vehicle's estimated state.
+        land: the land detector.
+        navigator: flies the mission and uses the rally points.
+        geofence: checks the position against the fence.
+        say: sends a status text.
+
+    Attributes:
+        fence: items of the geofence.
+        rally: items of the rally points.
+        mission_valid: whether there is a mission that can be flown now.
+        mission_problem: why the mission cannot be flown now; None if it can or there is none.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, float],
+        state: VehicleState,
+        land: LandDetector,
+        navigator: Navigator,
+        geofence: Geofence,
+        say: Callable[[int, str], None],
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._land = land
+        self._navigator = navigator
+        self._geofence = geofence
+        self._say = say
+        self.fence: tuple[MissionItem, ...] = ()
+        self.rally: tuple[MissionItem, ...] = ()
+        self.mission_valid = False
+        self.mission_problem: str | None = None
+
+    def set_mission(self, items: Sequence[MissionItem], home: Home, now: int) -> MissionFault | None:
+        """Replace the mission; a faulty one is refused with its first fault, and the present one stays."""
+        fault = mission_items.check_transfer(items, mission_items.MISSION)
+        if fault is None and items:
+            verdict = mission_feasibility.check_mission(
+                items, home, self._land.landed, self._geofence, self._values
+            )
+            fault = verdict.fault
+            for warning in verdict.warnings:
+                self._say(CRITICAL, warning)
+        if fault is not None:
+            self._say(CRITICAL, fault.reason)
+            return fault
+        self._navigator.flight.set_items(tuple(items), max(now, 0))
+        self.check_mission(home)
+        return None
+
+    def set_fence(self, items: Sequence[MissionItem], home: Home) -> MissionFault | None:
+        """Replace the fence; see :meth:`set_mission`.
+
+        Areas that the home position or the vehicle violates already are discarded with a text, as in PX4
+        (Geofence::_updateFence); the others are in force.
+        """
+        areas, fault = read_areas(items)
+        if fault is not None:
+            self._say(CRITICAL, fault.reason)
+            return fault
+        self.fence = tuple(items)
+        self._geofence.areas = tuple(area for area in areas if self._is_kept(area, home))
+        self.check_mission(home)
+        return None
+
+    def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
+        """Replace the rally points; see :meth:`set_mission`."""
+        fault = mission_items.check_transfer(items, mission_items.RALLY)
+        if fault is not None:
+            self._say(CRITICAL, fault.reason)
+            return fault
+        self.rally = self._navigator.rally = tuple(items)
+        return None
+
+    def _is_kept(self, area: Area, home: Home) -> bool:
+        """Whether home and, in the air, the vehicle are on the allowed side of an area."""
+        state = self._state
+        if home is not None and not area.allows(*home[:2]):
+            self._say(CRITICAL, "Geofence invalid, doesn't contain Home position")
+            return False
+        if self._land.landed or state.projection is None or not self._values["GF_ACTION"]:
+            return True
+        if not area.allows(*state.projection.point(state.x, state.y)):
+            self._say(CRITICAL, "Geofence invalid, doesn't contain current vehicle position")
+            return False
+        return True
+
+    def check_mission(self, home: Home) -> None:
+        """Check whether the mission can be flown from the present position, with this home and the fence."""
+        self.mission_valid = False
+        self.mission_problem = None
+        items = self._navigator.flight.items
+        if not items:
+            return
+        if home is None:
+            self.mission_problem = "Not yet ready for mission, no position lock"
+            return
+        verdict = mission_feasibility.check_mission(
+            items, home, self._land.landed, self._geofence, self._values
+        )
+        if verdict.fault is not None:
+            self.mission_problem = verdict.fault.reason
+            self._say(CRITICAL, verdict.fault.reason)
+        else:
+            self.mission_valid = True
+
+    def breach_at(self, latitude: float, longitude: float, altitude: float, home: Home) -> str | None:
+        """How a place (deg, deg, m AMSL; nan for the present) violates the fence; None if it does not."""
+        projection = self._state.projection
+        if projection is None or not self._geofence.active:
+            return None
+        here = projection.point(self._state.x, self._state.y)
+        if not (math.isfinite(latitude) and math.isfinite(longitude)):
+            latitude, longitude = here
+        if not math.isfinite(altitude):
+            altitude = projection.altitude(self._state.z)
+        return self._geofence.breach(latitude, longitude, altitude, home)
