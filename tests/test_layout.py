@@ -100,7 +100,6 @@ LONG_FILES: dict[str, int] = {
     "autopilot/mavlink/telemetry.py": 669,
     "hil/frames.py": 697,
     "hil/server.py": 789,
-    "run/session.py": 506,
     "swarm/avoidance/optimal_control_problem.py": 509,
     "swarm/formation/formation.py": 516,
 }
@@ -110,7 +109,6 @@ LONG_FUNCTIONS: dict[str, int] = {
     "autopilot.lockstep_client.serve": 84,
     "autopilot.mavlink.metadata.event_catalogue": 61,
     "autopilot.stack_fleet.advance": 101,
-    "cli.fly.fly": 82,
     "dynamics.contact.standing_pose": 66,
     "dynamics.forces.derivative": 152,
     "dynamics.proximity._collide": 62,

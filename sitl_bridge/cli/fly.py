@@ -1,7 +1,4 @@
-"""``sitl-bridge fly``: options in, one live line while it flies, a summary at the end.
-
-Everything that happens is in ``run/single_vehicle.py``.
-"""
+"""``sitl-bridge fly``: options, the live line during a flight and the summary after it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,16 @@ from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
-from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
+from sitl_bridge.cli.options import (
+    BusOption,
+    RunsOption,
+    SpeedOption,
+    WindOption,
+    WorldOption,
+    load_settings_world,
+    parse_bus,
+    parse_speed,
+)
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.summary import show
@@ -29,7 +35,7 @@ from sitl_bridge.system.interpreter import find_interpreter
 
 
 def live_line(progress: Progress) -> Text:
-    """The line a pilot looks at while it flies."""
+    """The live line during a flight of one vehicle."""
     server, vehicle = progress.server, progress.vehicle
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{server.time:7.1f} s", "bold")
@@ -57,84 +63,70 @@ def live_line(progress: Progress) -> Text:
 
 def fly(
     mission: Annotated[
-        Path, typer.Argument(help="plan of QGroundControl (.plan), MAVSDK script (.py) or scenario (.yaml)")
+        Path, typer.Argument(help="QGroundControl plan (.plan), MAVSDK script (.py) or scenario (.yaml)")
     ],
-    arguments: Annotated[list[str] | None, typer.Argument(help="handed to the script")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="passed to the script")] = None,
     python: Annotated[
-        str | None,
-        typer.Option(help="interpreter that runs the script, of an environment of your own (else this one)"),
+        str | None, typer.Option(help="interpreter that runs the script (default: this program's)")
     ] = None,
-    airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (else iris)")] = None,
-    world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
-    wind: Annotated[
-        str | None,
-        typer.Option(help="m/s @ deg it comes from, e.g. 8@270,turbulence=light; replaces the world's"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="of everything random (else 0)")] = None,
-    speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
+    airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (default: iris)")] = None,
+    world: WorldOption = None,
+    wind: WindOption = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")] = None,
+    speed: SpeedOption = "1",
     autopilot: Annotated[
-        Choice, typer.Option(help="who flies; auto: PX4 where it is found, else the built-in stack")
+        Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
     ] = "auto",
     px4: Annotated[
-        Path | None, typer.Option(help="PX4 checkout or build (else PX4_DIR, ~/PX4-Autopilot)")
+        Path | None, typer.Option(help="PX4 checkout or build (default: PX4_DIR, ~/PX4-Autopilot)")
     ] = None,
     controller: Annotated[
         str | None,
-        typer.Option(help="of the built-in stack: hector_pid, lee, or FILE.py:CLASS of your own"),
+        typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
     ] = None,
-    instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; decides all ports")] = 0,
+    instance: Annotated[
+        int, typer.Option(min=0, max=254, help="instance of the flight stack; sets all ports")
+    ] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(help="s of simulated time after which the flight counts as failed")
+        float | None, typer.Option(help="s of simulated time after which the flight has failed")
     ] = None,
-    bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
+    bus: BusOption = None,
     expose: Annotated[
-        bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and so its files")
+        bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
     ] = False,
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+    runs_dir: RunsOption = Path("runs"),
 ) -> None:
-    """Fly a mission with real PX4, or with the built-in flight stack, in a simulated vehicle; or a scenario.
+    """Fly a mission or a scenario with real PX4 or the built-in flight stack in simulated vehicles.
 
-    QGroundControl on this machine sees the vehicles by itself.  Exit code 0 only when the mission succeeded.
-    A scenario file says itself which vehicles fly, with which controllers and in which world.
+    QGroundControl on this machine finds the vehicles automatically.  The exit code is 0 only if the mission
+    succeeded.  A scenario file sets its vehicles, their controllers and the world.
     """
-    address = parse_bus(bus)
-    interpreter = None if python is None else find_interpreter(python)
+    common: dict[str, Any] = {
+        "speed": parse_speed(speed),
+        "autopilot": autopilot,
+        "px4": px4,
+        "instance": instance,
+        "runs": runs_dir,
+        "arguments": tuple(arguments or ()),
+        "bus": parse_bus(bus),
+        "expose": expose,
+        "python": None if python is None else find_interpreter(python),
+    }
     settings: FlightSettings | FleetSettings
     if mission.suffix in (".yaml", ".yml"):
-        settings = _scenario(
-            mission,
-            {"--airframe": airframe, "--controller": controller},
-            seed=seed,
-            world=None if world is None and wind is None else load_settings_world(world, wind),
-            time_limit=time_limit,
-            autopilot=autopilot,
-            instance=instance,
-            speed=parse_speed(speed),
-            px4=px4,
-            runs=runs_dir,
-            arguments=tuple(arguments or ()),
-            bus=address,
-            expose=expose,
-            python=interpreter,
-        )
+        own_world = None if world is None and wind is None else load_settings_world(world, wind)
+        own = {"--airframe": airframe, "--controller": controller}
+        settings = _scenario(mission, own, seed=seed, world=own_world, time_limit=time_limit, **common)
     else:
         settings = FlightSettings(
             mission=mission,
             airframe=load_airframe(airframe or "iris"),
             world=load_settings_world(world, wind),
             seed=seed or 0,
-            speed=parse_speed(speed),
-            autopilot=autopilot,
-            px4=px4,
             controller=controller,
-            instance=instance,
-            runs=runs_dir,
-            arguments=tuple(arguments or ()),
             time_limit=math.inf if time_limit is None else time_limit,
-            bus=address,
-            expose=expose,
-            python=interpreter,
+            **common,
         )
     raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless)))
 
@@ -143,7 +135,7 @@ def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> Flee
     """Settings of a scenario file and the command line.
 
     Raises:
-        UserError: for a faulty file, or an option that says what the file says for each vehicle.
+        UserError: for a faulty file, or an option that the file sets for each vehicle.
     """
     from sitl_bridge.run.scenario import Choices, load_scenario  # loads what only formations need
 
@@ -154,13 +146,13 @@ def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> Flee
 
 
 def run(settings: FlightSettings | FleetSettings, console: Console, *, live: bool) -> int:
-    """Fly, show, sum up.
+    """Fly, show progress and print the summary.
 
     Returns:
         the exit code.
 
     Raises:
-        UserError: for what the user can mend before take-off.
+        UserError: before take-off, with the cause and the remedy.
     """
 
     def notify(line: str) -> None:
@@ -188,7 +180,7 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
                 session.fly_fleet()
     except signals.Interrupted as signalled:
         status = signalled.status
-        console.print(Text(f"{signalled}: everything was stopped", "yellow"))
+        console.print(Text(f"{signalled}: all processes were stopped", "yellow"))
         if not session.started:
             return status
     succeeded = _conclude(session, console)
@@ -202,7 +194,7 @@ def _line(session: FleetSession, progress: FleetProgress) -> Text:
 
 
 def _conclude(session: FleetSession, console: Console) -> bool:
-    """Sum up; returns whether the flight succeeded."""
+    """Print the summary; returns whether the flight succeeded."""
     if isinstance(session, FlightSession):
         one, record = session.conclude()
         show(console, one, record, session.messages)

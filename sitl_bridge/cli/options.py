@@ -1,10 +1,16 @@
-"""Options that several commands have: what their words mean.  Loads nothing that only one command needs."""
+"""Options that several commands share: their types, help texts and values.
+
+Nothing that only one command needs is imported here.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.errors import UserError
@@ -13,7 +19,23 @@ from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
-BUS_HELP = "publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT"
+WorldOption = Annotated[Path | None, typer.Option(help="world file: origin, atmosphere and wind")]
+WindOption = Annotated[
+    str | None,
+    typer.Option(
+        help="wind in m/s @ direction in deg it comes from, e.g. 8@270,turbulence=light; replaces the world's"
+    ),
+]
+SpeedOption = Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")]
+RunsOption = Annotated[Path, typer.Option(help="directory in which runs are kept")]
+BusOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SITL_BRIDGE_BUS",
+        help="publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT",
+    ),
+]
+AirframeOption = Annotated[str, typer.Option(help="name or file of the airframe")]
 
 
 def parse_bus(text: str | None) -> BusAddress | None:

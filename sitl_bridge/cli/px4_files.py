@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.cli.options import parse_speed
+from sitl_bridge.cli.options import AirframeOption, parse_speed
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.startup import write_startup_files
@@ -15,8 +15,8 @@ from sitl_bridge.px4.versions import named_for
 
 
 def px4_files(
-    directory: Annotated[Path, typer.Argument(help="made where it is missing")],
-    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
+    directory: Annotated[Path, typer.Argument(help="directory of the files; made if missing")],
+    airframe: AirframeOption = "iris",
     speed: Annotated[str, typer.Option(help="the speed it will be flown at; stretches time-outs")] = "1",
     battery: Annotated[
         bool, typer.Option("--battery", help="`serve --battery` will send PX4 the simulated battery")

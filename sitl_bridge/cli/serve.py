@@ -14,7 +14,17 @@ from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge.bus.address import BusAddress, is_this_machine
-from sitl_bridge.cli.options import BUS_HELP, load_settings_world, parse_bus, parse_speed
+from sitl_bridge.cli.options import (
+    AirframeOption,
+    BusOption,
+    RunsOption,
+    SpeedOption,
+    WindOption,
+    WorldOption,
+    load_settings_world,
+    parse_bus,
+    parse_speed,
+)
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
@@ -54,13 +64,11 @@ def status_line(status: Status, host: str) -> Text:
 
 
 def serve(
-    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
-    world: Annotated[Path | None, typer.Option(help="file of the world: origin, atmosphere, wind")] = None,
-    wind: Annotated[
-        str | None, typer.Option(help="m/s @ deg it comes from, e.g. 8@270,turbulence=light")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 0,
-    speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20, max")] = "1",
+    airframe: AirframeOption = "iris",
+    world: WorldOption = None,
+    wind: WindOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="seed of all random streams")] = 0,
+    speed: SpeedOption = "1",
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
     instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
     on_stall: Annotated[
@@ -69,8 +77,8 @@ def serve(
     battery: Annotated[
         bool, typer.Option("--battery", help="send PX4 the simulated battery; only to a PX4 on this host")
     ] = False,
-    bus: Annotated[str | None, typer.Option(envvar="SITL_BRIDGE_BUS", help=BUS_HELP)] = None,
-    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+    bus: BusOption = None,
+    runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Serve the simulator link to a flight stack that is started elsewhere: in Docker, a debugger, on a host.
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.yaml_file import read
@@ -35,9 +36,9 @@ def simulate(
     method: Annotated[
         str, typer.Option(help="of avoidance: nmpc or a classic, several with commas, or all")
     ] = "nmpc",
-    seed: Annotated[int, typer.Option(min=0, help="of everything random")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="seed of all random streams")] = 1,
     seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from --seed on")] = 1,
-    runs_dir: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs"),
+    runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
 

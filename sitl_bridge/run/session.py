@@ -32,10 +32,10 @@ from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, require_free_udp
-from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import unbroken
 from sitl_bridge.world.world import World
+from sitl_bridge.run.vehicle_run import custom_hosts
 
 if TYPE_CHECKING:
     from sitl_bridge.mission_link.orders_pipe import OrderLine
@@ -196,7 +196,7 @@ class FleetSession:
             speed=fleet.speed,
             on_stall=fleet.on_stall,
             recorder=self.truth,
-            custom=self._custom_sensors(),
+            custom=custom_hosts(fleet.vehicles, self.directory.path, fleet.seed),
             notify=self._link_says,
             errors=self.errors,
         )
@@ -207,19 +207,6 @@ class FleetSession:
             fleet.events, self.simulation, airframes, self.say, self._process
         ):
             self.server.at(seconds, action)
-
-    def _custom_sensors(self) -> list[CustomSensorHost]:
-        hosts = []
-        for number, vehicle in enumerate(self.fleet.vehicles):
-            for sensor in vehicle.airframe.custom_sensors():
-                name = sensor.name if len(self.fleet.vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
-                table = self.directory.path / f"{name}.csv"
-                hosts.append(
-                    CustomSensorHost(
-                        sensor, vehicle=number, name=vehicle.name, seed=self.fleet.seed, table=table
-                    )
-                )
-        return hosts
 
     def _process(self, vehicle: int) -> int | None:
         stack = self.aircraft[vehicle].flight_stack

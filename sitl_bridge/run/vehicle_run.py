@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from sitl_bridge.run.autopilot_choice import Choice, FlownBy, who_flies
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
+from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.system.port_holder import holder_of
 from sitl_bridge.vehicle.airframe import Airframe
@@ -134,6 +135,17 @@ def faults_of(error: UserError) -> list[str]:
     if isinstance(error, ConfigurationError):
         return [f"{error.source}: {fault}" for fault in error.faults]
     return [str(error)]
+
+
+def custom_hosts(vehicles: Sequence[VehicleSettings], directory: Path, seed: int) -> list[CustomSensorHost]:
+    """Hosts of the users' own sensors of all vehicles; each writes its table into the run directory."""
+    hosts = []
+    for number, vehicle in enumerate(vehicles):
+        for sensor in vehicle.airframe.custom_sensors():
+            name = sensor.name if len(vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
+            table = directory / f"{name}.csv"
+            hosts.append(CustomSensorHost(sensor, vehicle=number, name=vehicle.name, seed=seed, table=table))
+    return hosts
 
 
 class Aircraft:
