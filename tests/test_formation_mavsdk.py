@@ -84,7 +84,9 @@ def test_the_next_in_line_leads_when_the_leaders_flight_stack_is_killed(tmp_path
         assert (states["position"][1:, 0] > 4.0).all(), "not at the end of the path"
     told = "\n".join(said)
     assert "vehicle 0 has fallen silent" in told
-    assert "vehicle 1: leads now" in "\n".join(result.summary()["events"])
+    events = result.summary()["events"]
+    assert isinstance(events, list)
+    assert "vehicle 1: leads now" in "\n".join(events)
     assert sum("landed and disarmed" in line for line in said) == 2
     late = result.time > 10.0
     assert np.nanmax(result.error[late & result.settled][:, 1:]) < 0.5

@@ -31,11 +31,10 @@ from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
-from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, require_free_udp
+from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, custom_hosts, require_free_udp
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import unbroken
 from sitl_bridge.world.world import World
-from sitl_bridge.run.vehicle_run import custom_hosts
 
 if TYPE_CHECKING:
     from sitl_bridge.mission_link.orders_pipe import OrderLine
