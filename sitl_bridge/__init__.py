@@ -1,12 +1,84 @@
-"""sitl-bridge: a physics-and-sensor server that real PX4 firmware flies against, in lockstep."""
+"""sitl-bridge: a physics-and-sensor server that real PX4 firmware flies against, in lockstep.
+
+The names in ``__all__`` are the public ones, for ``import sitl_bridge as sb``.  Each is loaded when it is
+first used, so importing the package loads neither numpy nor numba.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sitl_bridge.api.airframe_choice import Airframe
+    from sitl_bridge.api.fleet import Fleet
+    from sitl_bridge.api.fleet_commands import Message
+    from sitl_bridge.api.flights import FlightResult, fly
+    from sitl_bridge.api.link_server import serve
+    from sitl_bridge.api.physics import Simulation
+    from sitl_bridge.api.truth_table import Recording, TruthTable
+    from sitl_bridge.api.world_choice import World
+    from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
+    from sitl_bridge.dynamics.proximity import Proximity
+    from sitl_bridge.errors import ConfigurationError, UserError
+    from sitl_bridge.sensors.custom import CustomSensor, Truth
+
+__all__ = [
+    "Airframe",
+    "ConfigurationError",
+    "Controller",
+    "CustomSensor",
+    "Fleet",
+    "FlightResult",
+    "Message",
+    "Proximity",
+    "Recording",
+    "Simulation",
+    "Truth",
+    "TruthTable",
+    "UserError",
+    "Vehicle",
+    "World",
+    "Wrench",
+    "fly",
+    "serve",
+]
 
 __version__: str
 
+_HOMES = {
+    "Airframe": "api.airframe_choice",
+    "ConfigurationError": "errors",
+    "Controller": "autopilot.control.user_controller",
+    "CustomSensor": "sensors.custom",
+    "Fleet": "api.fleet",
+    "FlightResult": "api.flights",
+    "Message": "api.fleet_commands",
+    "Proximity": "dynamics.proximity",
+    "Recording": "api.truth_table",
+    "Simulation": "api.physics",
+    "Truth": "sensors.custom",
+    "TruthTable": "api.truth_table",
+    "UserError": "errors",
+    "Vehicle": "autopilot.control.user_controller",
+    "World": "api.world_choice",
+    "Wrench": "autopilot.control.user_controller",
+    "fly": "api.flights",
+    "serve": "api.link_server",
+}
+"""Module of each public name."""
 
-def __getattr__(name: str) -> str:
-    """The version, looked up only when it is asked for: that takes longer than loading the package."""
-    if name != "__version__":
+
+def __getattr__(name: str) -> Any:
+    """A public name or the version, looked up when it is first used."""
+    from importlib import import_module, metadata
+
+    if name == "__version__":
+        return metadata.version("sitl-bridge")
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
 
-    return version("sitl-bridge")
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted([*globals(), *__all__])

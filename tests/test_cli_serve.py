@@ -39,7 +39,7 @@ def test_an_interrupt_while_the_server_starts_leaves_a_whole_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("sitl_bridge.cli.serve.FIRST_PORT", port)
+    monkeypatch.setattr("sitl_bridge.run.serving.FIRST_PORT", port)
     started: list[LockstepServer] = []
     start = LockstepServer.start
 

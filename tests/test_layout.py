@@ -42,6 +42,7 @@ ROOMS = (
     ("report",),
     ("offboard",),
     ("run",),
+    ("api",),
     ("cli",),
     ("__init__",),
 )

@@ -6,7 +6,7 @@ the far end of the simulator link is stack_main.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -30,7 +30,7 @@ from sitl_bridge.hil.frames import (
 )
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW
-from sitl_bridge.record.truth_row import write_row
+from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
@@ -78,13 +78,9 @@ def advance(
     Args:
         vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
         links: (n,) LINK, and so on to ``payloads_raw`` as for ``hil.loop.run``.
-        out: (MAX_STEP_BYTES,) uint8 scratch.
-        readers: (n,) READER, and so on to ``wrenches`` as in ``StackArrays``.
-        log: (rows,) ROW for the truth of every step, count * n rows; or none.
-        time: us at the start.
-        step: us.
-        substeps: integration steps within a step.
-        count: steps to take.
+        out: (MAX_STEP_BYTES,) uint8 scratch; ``readers`` to ``wrenches`` as in ``StackArrays``.
+        log: (count * n,) ROW for the truth of every step; or none.
+        time: us at the start, of ``count`` steps of ``step`` us with ``substeps`` integration steps each.
 
     Returns:
         steps taken, and -1 or the vehicle whose motion diverged in the next one.
@@ -113,8 +109,7 @@ def advance(
         if diverged >= 0:
             return k, diverged
         if log.shape[0] > 0:
-            for i in range(vehicles.shape[0]):
-                write_row(log[k * vehicles.shape[0] + i], now, i, armed[i], states[i], controls[i], 1)
+            write_rows(log[k * vehicles.shape[0] :], now, armed, states, controls)
         for i in range(vehicles.shape[0]):
             end = write_step(
                 out,
@@ -235,18 +230,7 @@ class Fleet:
             )
             for i, m in enumerate(members)
         )
-        self.custom = tuple(
-            CustomSensorHost(
-                sensor,
-                vehicle=i,
-                name=m.name,
-                seed=seed,
-                start=s.start,
-                table=None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv",
-            )
-            for i, m in enumerate(members)
-            for sensor in m.airframe.custom_sensors()
-        )
+        self.custom = tuple(self._custom_sensors(members, seed))
         self._steps = max(1, round(TICK / step))
         self._phase = 0
         """Steps since the last update of the commanders."""
@@ -271,6 +255,14 @@ class Fleet:
     def time(self) -> int:
         """us of simulated time."""
         return self.simulation.time
+
+    def _custom_sensors(self, members: Sequence[Member], seed: int) -> Iterator[CustomSensorHost]:
+        for i, m in enumerate(members):
+            for sensor in m.airframe.custom_sensors():
+                table = None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv"
+                yield CustomSensorHost(
+                    sensor, vehicle=i, name=m.name, seed=seed, start=self.simulation.start, table=table
+                )
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sitl_bridge.api.flights import FlightChoices, flight_settings
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import (
     BusOption,
@@ -22,8 +23,6 @@ from sitl_bridge.cli.options import (
     parse_bus,
     parse_speed,
 )
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.autopilot_choice import Choice
 from sitl_bridge.run.fleet_outcome import FleetProgress
@@ -102,47 +101,22 @@ def fly(
     QGroundControl on this machine finds the vehicles automatically.  The exit code is 0 only if the mission
     succeeded.  A scenario file sets its vehicles, their controllers and the world.
     """
-    common: dict[str, Any] = {
-        "speed": parse_speed(speed),
-        "autopilot": autopilot,
-        "px4": px4,
-        "instance": instance,
-        "runs": runs_dir,
-        "arguments": tuple(arguments or ()),
-        "bus": parse_bus(bus),
-        "expose": expose,
-        "python": None if python is None else find_interpreter(python),
-    }
-    settings: FlightSettings | FleetSettings
-    if mission.suffix in (".yaml", ".yml"):
-        own_world = None if world is None and wind is None else load_settings_world(world, wind)
-        own = {"--airframe": airframe, "--controller": controller}
-        settings = _scenario(mission, own, seed=seed, world=own_world, time_limit=time_limit, **common)
-    else:
-        settings = FlightSettings(
-            mission=mission,
-            airframe=load_airframe(airframe or "iris"),
-            world=load_settings_world(world, wind),
-            seed=seed or 0,
-            controller=controller,
-            time_limit=math.inf if time_limit is None else time_limit,
-            **common,
-        )
+    choices = FlightChoices(
+        seed=seed,
+        world=None if world is None and wind is None else load_settings_world(world, wind),
+        time_limit=time_limit,
+        autopilot=autopilot,
+        instance=instance,
+        speed=parse_speed(speed),
+        px4=px4,
+        runs=runs_dir,
+        arguments=tuple(arguments or ()),
+        bus=parse_bus(bus),
+        expose=expose,
+        python=None if python is None else find_interpreter(python),
+    )
+    settings = flight_settings(mission, airframe, controller, choices)
     raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless)))
-
-
-def _scenario(file: Path, theirs: dict[str, str | None], **choices: Any) -> FleetSettings:
-    """Settings of a scenario file and the command line.
-
-    Raises:
-        UserError: for a faulty file, or an option that the file sets for each vehicle.
-    """
-    from sitl_bridge.run.scenario import Choices, load_scenario  # loads what only formations need
-
-    given = [name for name, value in theirs.items() if value is not None]
-    if given:
-        raise UserError(f"{file}: a scenario names its vehicles itself; leave out {', '.join(given)}")
-    return load_scenario(file, Choices(**choices))
 
 
 def run(settings: FlightSettings | FleetSettings, console: Console, *, live: bool) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +10,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.bus.address import BusAddress, is_this_machine
 from sitl_bridge.cli.options import (
     AirframeOption,
     BusOption,
@@ -27,21 +23,9 @@ from sitl_bridge.cli.options import (
 )
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer, OnStall, Status
-from sitl_bridge.kernels.compiled import announced
-from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.run.battery_feed import battery_sample
-from sitl_bridge.run.monitor import Monitor
-from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.hil.server import OnStall, Status
+from sitl_bridge.run.serving import ServeSession, ServeSettings
 from sitl_bridge.system import signals
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World, WorldSpecification
-
-TICK = 0.1
-"""s of wall time between looks at the server."""
 
 
 def status_line(status: Status, host: str) -> Text:
@@ -85,7 +69,7 @@ def serve(
     PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  With
     --battery give both commands that option; without it PX4 makes up a battery of its own.
     """
-    settings = _Settings(
+    settings = ServeSettings(
         load_airframe(airframe),
         load_settings_world(world, wind),
         seed,
@@ -100,98 +84,28 @@ def serve(
     raise typer.Exit(signals.run(lambda: _serve(settings, Console())))
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What is served, checked."""
-
-    frame: Airframe
-    world: WorldSpecification
-    seed: int
-    speed: float
-    host: str
-    instance: int
-    on_stall: OnStall
-    battery: bool
-    bus: BusAddress | None
-    runs: Path
-
-
-def _serve(settings: _Settings, console: Console) -> int:
+def _serve(settings: ServeSettings, console: Console) -> int:
     """Serve until a signal or until the server ends by itself; returns the exit code.
 
     Raises:
         UserError: for what the user can mend.
     """
-    frame, seed, host, port = settings.frame, settings.seed, settings.host, FIRST_PORT + settings.instance
-    with contextlib.ExitStack() as stack:
-        with announced(console.print):
-            setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
-            simulation = Simulation(World(settings.world), [setup], seed=seed)
-            server = LockstepServer(
-                simulation,
-                ports=[port],
-                host=host,
-                speed=settings.speed,
-                on_stall=settings.on_stall,
-                notify=lambda line: console.print(Text(line), soft_wrap=True),
-            )
-            stack.callback(server.close)
-            server.prepare()
-        directory = RunDirectory(settings.runs, f"serve-{frame.name}")
-        stack.callback(directory.close)
-        server.custom = tuple(
-            CustomSensorHost(sensor, seed=seed, table=directory.path / f"{sensor.name}.csv")
-            for sensor in frame.custom_sensors()
-        )
-        directory.describe(
-            airframe=frame.model_dump(mode="json"), world=settings.world.model_dump(mode="json"), seed=seed
-        )
-        server.recorder = stack.enter_context(TruthLog(directory.truth))
-        # Whatever ends this, the server writes its last rows before the log is closed.
-        stack.callback(server.close)
-        console.print(Text(f"run directory {directory.path}"))
-        if not is_this_machine(host):
-            line = f"warning: whoever reaches {host}:{port} can be the flight stack; the link has no password"
-            console.print(Text(line, "yellow"), soft_wrap=True)
-        console.print(Text(f"waiting for flight stack {settings.instance} on {host}:{port}; Ctrl-C ends it"))
-        if settings.battery:
-            cells = frame.battery.cells
-            monitor = Monitor(settings.instance, battery=lambda: battery_sample(server, cells))
-            stack.callback(monitor.stop)
-            monitor.start()
-        if settings.bus is not None:
-            stack.enter_context(_bus(settings.bus, server, directory, console))
-        _watch(server, console, host)
-    if server.failure is not None:
-        raise server.failure
-    return int(bool(server.errors.lines))
 
+    def notify(line: str) -> None:
+        console.print(Text(line), soft_wrap=True)
 
-def _bus(
-    address: BusAddress, server: LockstepServer, directory: RunDirectory, console: Console
-) -> contextlib.AbstractContextManager[object]:
-    from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+    def warn(line: str) -> None:
+        console.print(Text(line, "yellow"), soft_wrap=True)
 
-    return Bus(
-        server,
-        address,
-        run=directory.path.name,
-        directory=directory.path / "bus",
-        notify=lambda line: console.print(Text(line), soft_wrap=True),
-        errors=server.errors,
-    )
-
-
-def _watch(server: LockstepServer, console: Console, host: str) -> None:
-    """Serve until the server ends by itself."""
-    server.start()
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=10, transient=True) as display:
-            while server.running:
-                display.update(status_line(server.status(), host))
-                time.sleep(TICK)
-    while server.running:
-        time.sleep(TICK)
+    host = settings.host
+    with ServeSession(settings, notify, warn) as session:
+        notify(f"waiting for flight stack {settings.instance} on {host}:{settings.port}; Ctrl-C ends it")
+        if console.is_terminal:
+            with Live(console=console, refresh_per_second=10, transient=True) as display:
+                session.wait(lambda status: display.update(status_line(status, host)))
+        else:
+            session.wait()
+    return int(bool(session.server.errors.lines))
 
 
 def _policy(text: str) -> OnStall:

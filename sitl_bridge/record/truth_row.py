@@ -48,6 +48,6 @@ def write_row(
 
 @compiled
 def write_rows(rows: Any, time: int, armed: Any, states: Any, controls: Any) -> None:
-    """Fill in one row a vehicle: ``rows`` (n,) ROW, ``armed`` (n,), ``states`` (n,), ``controls`` (n, 16)."""
+    """Fill in one row a vehicle; ``rows`` has one or more for each, ``controls`` is (n, 16)."""
     for i in range(states.shape[0]):
         write_row(rows[i], time, i, armed[i], states[i], controls[i], 1)

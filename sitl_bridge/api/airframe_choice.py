@@ -1,0 +1,147 @@
+"""Airframes from Python: by name, by file, as objects, and as changed copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.sensors.custom import CustomSensor, CustomSpecification
+from sitl_bridge.vehicle import airframe as vehicle
+from sitl_bridge.vehicle.figure_sources import covers, figure_paths
+
+SET_HERE = "derived: set from Python"
+"""Source of the figures of a changed copy."""
+
+
+class Airframe(vehicle.Airframe):
+    """A multirotor: the fields of an airframe file, SI units, body axes FRD from the centre of gravity."""
+
+    @classmethod
+    def load(cls, name: str | Path) -> Airframe:
+        """An airframe by name (``"iris"``) or file; its payload becomes part of it.
+
+        Raises:
+            ConfigurationError: with every fault of the file, its line and path.
+            UserError: when there is no such airframe.
+        """
+        return cls.of(load_airframe(name))
+
+    @classmethod
+    def of(cls, airframe: vehicle.Airframe) -> Airframe:
+        """The same airframe with the methods of this class."""
+        fields = {name: getattr(airframe, name) for name in vehicle.Airframe.model_fields}
+        made = cls.model_construct(airframe.model_fields_set, **fields)
+        made._carried, made._empty = airframe._carried, airframe._empty
+        return made
+
+    def changed(self, **fields: Any) -> Airframe:
+        """A copy with other figures: ``iris.changed(mass=1.8, rotor_model={"thrust_c2": 9e-6})``.
+
+        A mapping changes the fields it names and keeps the others; any other value replaces the field.
+        The figures' source becomes "set from Python".  A vehicle that carries a payload is changed without
+        it and then loaded again.
+
+        Raises:
+            ConfigurationError: for a field there is not, or a value that does not fit.
+        """
+        empty = self.without_payload()
+        data = empty.model_dump(by_alias=True, exclude_defaults=True)
+        if self.carried is not None:
+            data["payload"] = self.carried.model_dump(exclude_defaults=True)
+        merged = _merged(data, fields)
+        new = [path for path in figure_paths(_only(merged, fields)) if not _same(path, data, merged)]
+        sources = {
+            key: text for key, text in merged["sources"].items() if not any(covers(n, key) for n in new)
+        }
+        merged["sources"] = sources | dict.fromkeys(new, SET_HERE)
+        try:
+            made = vehicle.Airframe.model_validate(merged)
+        except ValidationError as error:
+            raise ConfigurationError(
+                f"changed copy of {self.name}",
+                [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()],
+            ) from error
+        kept = {sensor.name: sensor for sensor in self.custom_sensors()}
+        sensors = tuple(
+            kept.get(s.name, s) if isinstance(s, CustomSpecification) else s for s in made.sensors
+        )
+        return type(self).of(made.model_copy(update={"sensors": sensors}).loaded())
+
+    def with_sensor(
+        self, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: Any
+    ) -> Airframe:
+        """A copy that carries one more custom sensor.
+
+        Args:
+            sensor: class derived from CustomSensor.
+            rate: Hz.
+            instance: tells several of one class apart.
+            options: arguments of the class.
+
+        Raises:
+            UserError: for a class that is no sensor, a rate or options that do not fit, and for a sensor of
+                that class and instance that is there already.
+        """
+        added = CustomSpecification.of(sensor, rate=rate, instance=instance, **options)
+        if any(s.name == added.name for s in self.custom_sensors()):
+            raise ConfigurationError(self.name, [f"sensors: {added.name} is there already; give an instance"])
+        return type(self).of(self.model_copy(update={"sensors": (*self.sensors, added)}))
+
+
+AirframeChoice: TypeAlias = str | Path | vehicle.Airframe
+"""An airframe by name, by file or as an object."""
+
+
+def airframe_of(choice: AirframeChoice) -> vehicle.Airframe:
+    """The airframe that a user names.
+
+    Raises:
+        UserError: when there is no such airframe, or its file is faulty.
+    """
+    return choice if isinstance(choice, vehicle.Airframe) else load_airframe(choice)
+
+
+def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[vehicle.Airframe]:
+    """The airframes that a user names, one or several; each name or file is read once.
+
+    Raises:
+        UserError: as ``airframe_of``.
+    """
+    listed = [choices] if isinstance(choices, str | Path | vehicle.Airframe) else list(choices)
+    read: dict[str | Path, vehicle.Airframe] = {}
+    for choice in listed:
+        if isinstance(choice, str | Path) and choice not in read:
+            read[choice] = airframe_of(choice)
+    return [choice if isinstance(choice, vehicle.Airframe) else read[choice] for choice in listed]
+
+
+def _merged(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Data with the fields of ``changes``, mappings merged field by field."""
+    merged = dict(data)
+    for key, value in changes.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping):
+            merged[key] = _merged(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _only(merged: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: merged[key] for key in fields}
+
+
+def _same(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a figure that is a field of a field is the same in both; others count as changed."""
+    a: Any = before
+    b: Any = after
+    for name in path.split("."):
+        if not isinstance(a, Mapping) or not isinstance(b, Mapping) or name not in a or name not in b:
+            return False
+        a, b = a[name], b[name]
+    return bool(a == b)

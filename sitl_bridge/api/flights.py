@@ -1,0 +1,211 @@
+"""The command line's flights from Python: plans, scripts and scenarios, with PX4 or the built-in stack."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
+from sitl_bridge.api.compiling import compilation_shown
+from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.autopilot.control.user_controller import Controller
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.errors import UserError
+from sitl_bridge.run.autopilot_choice import Choice
+from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.session import FleetSession
+from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.system.interpreter import find_interpreter
+from sitl_bridge.user_file import place_of, refuse_while_loading
+from sitl_bridge.world.world import WorldSpecification
+
+
+@dataclass(frozen=True)
+class FlightResult:
+    """How a flight ended.
+
+    Attributes:
+        succeeded: whether the mission did what it was to do, and nothing was lost.
+        reason: why not; empty when it did.
+        names: of the vehicles.
+        directory: the run directory with all logs.
+        summary: the figures of ``summary.json``.
+    """
+
+    succeeded: bool
+    reason: str
+    names: tuple[str, ...]
+    directory: Path
+    summary: dict[str, Any]
+
+    @property
+    def truth(self) -> TruthTable:
+        """The true motion, step by step."""
+        return TruthTable.load(self.directory / "truth.npy", self.names)
+
+    def check(self) -> None:
+        """Raise the reason when the flight has not succeeded.
+
+        Raises:
+            UserError: with the reason and the run directory.
+        """
+        if not self.succeeded:
+            raise UserError(f"{self.reason or 'the flight failed'}; logs in {self.directory}")
+
+
+class FlightChoices(TypedDict):
+    """What is chosen beside a mission and its vehicle; None leaves it to a scenario or the default."""
+
+    seed: int | None
+    world: WorldSpecification | None
+    time_limit: float | None
+    autopilot: Choice
+    instance: int
+    speed: float
+    px4: Path | None
+    runs: Path
+    arguments: tuple[str, ...]
+    bus: BusAddress | None
+    expose: bool
+    python: Path | None
+
+
+def flight_settings(
+    mission: Path, airframe: AirframeChoice | None, controller: str | None, choices: FlightChoices
+) -> FlightSettings | FleetSettings:
+    """Settings of a mission: a plan or script flies one vehicle, a scenario file names its vehicles itself.
+
+    Raises:
+        UserError: for a faulty file, or an airframe or controller beside a scenario.
+    """
+    if mission.suffix in (".yaml", ".yml"):
+        from sitl_bridge.run.scenario import Choices, load_scenario  # loads what only formations need
+
+        theirs = {"--airframe": airframe, "--controller": controller}
+        given = [name for name, value in theirs.items() if value is not None]
+        if given:
+            raise UserError(f"{mission}: a scenario names its vehicles itself; leave out {', '.join(given)}")
+        return load_scenario(mission, Choices(**choices))
+    return FlightSettings(
+        mission=mission,
+        airframe=airframe_of(airframe if airframe is not None else "iris"),
+        controller=controller,
+        world=choices["world"] or WorldSpecification(),
+        seed=choices["seed"] or 0,
+        time_limit=math.inf if choices["time_limit"] is None else choices["time_limit"],
+        autopilot=choices["autopilot"],
+        instance=choices["instance"],
+        speed=choices["speed"],
+        px4=choices["px4"],
+        runs=choices["runs"],
+        arguments=choices["arguments"],
+        bus=choices["bus"],
+        expose=choices["expose"],
+        python=choices["python"],
+    )
+
+
+def fly(
+    mission: str | Path,
+    *,
+    airframe: AirframeChoice | None = None,
+    world: WorldChoice = None,
+    controller: str | type[Controller] | None = None,
+    seed: int | None = None,
+    speed: float = 1.0,
+    autopilot: Choice = "auto",
+    px4: str | Path | None = None,
+    instance: int = 0,
+    time_limit: float | None = None,
+    arguments: Sequence[str] = (),
+    python: str | None = None,
+    bus: str | None = None,
+    expose: bool = False,
+    runs: str | Path = "runs",
+    notify: Callable[[str], None] | None = None,
+) -> FlightResult:
+    """Fly a mission from start to summary, as ``sitl-bridge fly`` does.
+
+    Args:
+        mission: plan of QGroundControl, MAVSDK script or scenario file.
+        airframe: by name, file or as an object; None for the iris.  A scenario names its own.
+        world: where it flies; None for calm air, or what a scenario says.
+        controller: of the built-in stack: a name, ``"FILE.py:CLASS"`` or a class that a file holds.
+        seed: of all random numbers; None for 0, or what a scenario says.
+        speed: simulated over real time; ``math.inf`` for as fast as it goes.
+        autopilot: ``"px4"``, ``"builtin"``, or ``"auto"`` for PX4 where it is found.
+        px4: PX4 checkout or build; None looks for one.
+        instance: of the flight stack; decides all ports.
+        time_limit: s of simulated time after which the flight counts as failed.
+        arguments: handed to a script; ``python``, ``bus`` and ``expose`` are as on the command line.
+        runs: where the run directory is made.
+        notify: takes the lines that the command line prints, from several threads.
+
+    Raises:
+        UserError: for everything wrong before take-off.  A flight that fails is a result, not an error.
+    """
+    refuse_while_loading("a flight")
+    choices = FlightChoices(
+        seed=seed,
+        world=None if world is None else world_of(world).specification,
+        time_limit=time_limit,
+        autopilot=autopilot,
+        instance=instance,
+        speed=speed,
+        px4=None if px4 is None else Path(px4),
+        runs=Path(runs),
+        arguments=tuple(arguments),
+        bus=None if bus is None else BusAddress.parse(bus),
+        expose=expose,
+        python=None if python is None else find_interpreter(python),
+    )
+    settings = flight_settings(Path(mission), airframe, _law(controller), choices)
+    with compilation_shown():
+        return _flown(settings, notify or (lambda _line: None))
+
+
+def _law(controller: str | type[Controller] | None) -> str | None:
+    """A controller as the flight stack's process takes it.
+
+    Raises:
+        UserError: for one that it could not load.
+    """
+    if inspect.isclass(controller):
+        return place_of(controller, "controller")
+    if controller is not None and not isinstance(controller, str):
+        raise UserError("controller: a flight takes a name, FILE.py:CLASS or a class, not a function")
+    return controller
+
+
+def _flown(settings: FlightSettings | FleetSettings, notify: Callable[[str], None]) -> FlightResult:
+    session: FlightSession | FleetSession
+    if isinstance(settings, FlightSettings):
+        session = FlightSession(settings, notify)
+    else:
+        session = FleetSession(settings, notify)
+    with session:
+        session.fly_fleet()
+    succeeded, reason = _conclusion(session)
+    directory = session.directory.path
+    summary = directory / "summary.json"
+    return FlightResult(
+        succeeded,
+        reason,
+        session.simulation.names,
+        directory,
+        json.loads(summary.read_text(encoding="utf-8")) if summary.is_file() else {},
+    )
+
+
+def _conclusion(session: FlightSession | FleetSession) -> tuple[bool, str]:
+    if isinstance(session, FlightSession):
+        outcome, _ = session.conclude()
+        return outcome.succeeded, outcome.reason or "; ".join(outcome.errors)
+    fleet = session.conclude_fleet()
+    return fleet.succeeded, fleet.reason or "; ".join(fleet.errors)

@@ -1,0 +1,66 @@
+"""The simulation alone from Python, for a flight stack that is started elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
+from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.hil.server import OnStall
+from sitl_bridge.run.serving import ServeSession, ServeSettings
+from sitl_bridge.user_file import refuse_while_loading
+
+
+def serve(
+    airframe: AirframeChoice = "iris",
+    *,
+    world: WorldChoice = None,
+    seed: int = 0,
+    speed: float = 1.0,
+    host: str = "127.0.0.1",
+    instance: int = 0,
+    on_stall: OnStall = "continue",
+    battery: bool = False,
+    bus: str | None = None,
+    runs: str | Path = "runs",
+    notify: Callable[[str], None] = print,
+) -> ServeSession:
+    """Serve the simulator link within a ``with`` block, as ``sitl-bridge serve`` does.
+
+    ``with sb.serve("iris") as session: session.wait()`` serves until the program is interrupted;
+    ``session.status`` says how it stands.
+
+    Args:
+        airframe: by name, file or as an object.
+        world: where it flies; None for calm air.
+        seed: of all random numbers.
+        speed: simulated over real time; ``math.inf`` for as fast as it goes.
+        host: address to listen on; other hosts reach ``0.0.0.0``.
+        instance: of the flight stack; listens on port 4560 + instance.
+        on_stall: when the flight stack stops answering: ``continue``, ``wait`` or ``abort``.
+        battery: whether a PX4 on this host gets the simulated battery.
+        bus: MQTT broker to publish on, as ``--bus``.
+        runs: where the run directory is made.
+        notify: takes lines for the user.
+
+    Raises:
+        UserError: for everything wrong before it serves.
+    """
+    refuse_while_loading("a server")
+    return ServeSession(
+        ServeSettings(
+            airframe_of(airframe),
+            world_of(world).specification,
+            seed,
+            speed,
+            host,
+            instance,
+            on_stall,
+            battery,
+            None if bus is None else BusAddress.parse(bus),
+            Path(runs),
+        ),
+        notify,
+    )

@@ -1,0 +1,80 @@
+"""The last samples of vehicles' sensors as named arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError, did_you_mean
+from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.records import KIND_NAMES
+from sitl_bridge.simulation import Simulation
+
+FIELDS: dict[str, dict[str, int | slice]] = {
+    "imu": {"specific_force": slice(0, 3), "angular_velocity": slice(3, 6), "temperature": 6},
+    "magnetometer": {"field": slice(0, 3)},
+    "barometer": {"pressure": 0, "temperature": 1, "pressure_altitude": 2},
+    "gps": {
+        "latitude": 0,
+        "longitude": 1,
+        "altitude": 2,
+        "velocity": slice(3, 6),
+        "eph": 6,
+        "epv": 7,
+        "fix": 8,
+        "satellites": 9,
+    },
+    "airspeed": {"differential_pressure": 0, "temperature": 1},
+    "range_finder": {"distance": 0},
+    "optical_flow": {"flow": slice(0, 2), "gyroscope": slice(2, 5), "interval": 5, "quality": 7},
+    "battery": {"voltage": 0, "current": 1, "remaining": 2, "consumed": 3},
+}
+"""Places of the figures in a sensor's values (sensors/records.py), by kind."""
+
+_KINDS = {name: number for number, name in KIND_NAMES.items()}
+
+
+def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[str, NDArray[np.float64]]:
+    """Last samples of a kind of sensor, (n,) or (n, k) a figure; nan for vehicles that do not carry it.
+
+    Raises:
+        UserError: for a kind that no vehicle carries.
+    """
+    fitted = (simulation.sensors["kind"] == _KINDS[kind]) & (simulation.sensors["instance"] == instance)
+    values = np.full((len(simulation), simulation.sensor_states["values"].shape[2]), np.nan)
+    carriers = fitted.any(axis=1)
+    if not carriers.any():
+        raise UserError(f"no vehicle carries {kind} {instance}")
+    values[carriers] = simulation.sensor_states["values"][carriers, fitted[carriers].argmax(axis=1)]
+    return {name: values[:, place] for name, place in FIELDS[kind].items()}
+
+
+def custom_samples(hosts: tuple[CustomSensorHost, ...], name: str, count: int) -> dict[str, Any]:
+    """Last samples of a custom sensor, (n,) a figure; nan before the first and for vehicles without it."""
+    found: dict[str, NDArray[np.float64]] = {}
+    for host in hosts:
+        if host.specification.name != name or host.latest is None:
+            continue
+        for figure, value in host.latest.items():
+            found.setdefault(figure, np.full(count, np.nan))[host.vehicle] = value
+    return found
+
+
+def samples(
+    simulation: Simulation, hosts: tuple[CustomSensorHost, ...], sensor: str, instance: int
+) -> dict[str, NDArray[np.float64]]:
+    """Last samples of a sensor by its kind (``"imu"``) or, if it is custom, by its class's name.
+
+    Raises:
+        UserError: for a sensor that no vehicle carries.
+    """
+    if sensor in FIELDS:
+        return built_in_samples(simulation, sensor, instance)
+    name = f"{sensor}_{instance}"
+    known = {host.specification.name for host in hosts}
+    if name not in known:
+        near = did_you_mean(sensor, [*FIELDS, *(entry.rpartition("_")[0] for entry in known)])
+        raise UserError(f"no vehicle carries a sensor {sensor!r} {instance}{near}")
+    return custom_samples(hosts, name, len(simulation))

@@ -1,0 +1,238 @@
+"""The truth of a flight as arrays: recorded in this process, or read from a run's truth.npy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.truth_log import TruthLog, read_truth
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+Array: TypeAlias = NDArray[np.float64]
+
+_AXES = {
+    "position": "ned",
+    "velocity": "ned",
+    "wind": "ned",
+    "attitude": "wxyz",
+    "angular_velocity": "frd",
+    "specific_force": "frd",
+    "rotor_speed": "rotor",
+    "rotor_thrust": "rotor",
+    "control": "channel",
+}
+_LABELS = {"ned": ["north", "east", "down"], "wxyz": ["w", "x", "y", "z"], "frd": ["x", "y", "z"]}
+_KEYS = ("time", "vehicle")
+
+
+class TruthTable:
+    """The true motion of n vehicles, step by step, and the commands that led to it.
+
+    Positions are NED in m from the world's origin, body axes are FRD.
+
+    Args:
+        rows: (steps * n,) ROW, all vehicles of a step together.
+        names: of the vehicles.
+        start: us of simulated time from which ``time`` counts.
+    """
+
+    def __init__(self, rows: NDArray[np.void], names: Sequence[str], start: int = 0) -> None:
+        self.names = tuple(names)
+        self._start = start
+        self._rows = rows
+
+    @classmethod
+    def load(cls, file: str | Path, names: Sequence[str] | None = None) -> Self:
+        """The truth of a run from its ``truth.npy``.
+
+        Args:
+            file: written by ``record``, ``fly`` or ``serve``.
+            names: of the vehicles; None numbers them.
+
+        Raises:
+            UserError: when the file is missing or is no such table.
+        """
+        rows = _read(Path(file))
+        count = int(rows["vehicle"].max(initial=-1)) + 1
+        return cls(rows, names or [str(i) for i in range(count)])
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """(steps, n) record array with all columns."""
+        rows = self._rows
+        return rows.reshape(-1, len(self.names))
+
+    def __len__(self) -> int:
+        """Steps."""
+        return len(self.rows)
+
+    def _column(self, name: str) -> Any:
+        return np.asarray(self.rows[name])
+
+    @property
+    def time(self) -> Array:
+        """(steps,) s of simulated time since the start, at the end of each step."""
+        stamps: Array = (self._column("time")[:, 0] - self._start) * 1e-6
+        return stamps
+
+    @property
+    def position(self) -> Array:
+        """(steps, n, 3) m NED from the world's origin, of the centre of gravity."""
+        return self._column("position")  # type: ignore[no-any-return]
+
+    @property
+    def velocity(self) -> Array:
+        """(steps, n, 3) m/s NED."""
+        return self._column("velocity")  # type: ignore[no-any-return]
+
+    @property
+    def attitude(self) -> Array:
+        """(steps, n, 4) quaternion w, x, y, z, body FRD to NED."""
+        return self._column("attitude")  # type: ignore[no-any-return]
+
+    @property
+    def angular_velocity(self) -> Array:
+        """(steps, n, 3) rad/s, body FRD."""
+        return self._column("angular_velocity")  # type: ignore[no-any-return]
+
+    @property
+    def specific_force(self) -> Array:
+        """(steps, n, 3) m/s^2, body FRD: what an ideal accelerometer measures."""
+        return self._column("specific_force")  # type: ignore[no-any-return]
+
+    @property
+    def wind(self) -> NDArray[np.float32]:
+        """(steps, n, 3) m/s NED, velocity of the air at the vehicle."""
+        return self._column("wind")  # type: ignore[no-any-return]
+
+    @property
+    def rotor_speed(self) -> NDArray[np.float32]:
+        """(steps, n, 12) rad/s; 0 beyond the vehicle's rotors."""
+        return self._column("rotor_speed")  # type: ignore[no-any-return]
+
+    @property
+    def rotor_thrust(self) -> NDArray[np.float32]:
+        """(steps, n, 12) N."""
+        return self._column("rotor_thrust")  # type: ignore[no-any-return]
+
+    @property
+    def control(self) -> NDArray[np.float32]:
+        """(steps, n, 16) motor commands 0..1, held over the step that ends at ``time``."""
+        return self._column("control")  # type: ignore[no-any-return]
+
+    @property
+    def armed(self) -> NDArray[np.bool_]:
+        """(steps, n)."""
+        armed: NDArray[np.bool_] = self._column("armed") != 0
+        return armed
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with one scalar column a component (``position_north`` ...), by time in s and vehicle.
+
+        Raises:
+            UserError: where pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UserError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+        names = flat(ROW).names or ()
+        columns = self.rows.reshape(-1).view(flat(ROW))
+        index = pd.MultiIndex.from_product([self.time, self.names], names=_KEYS)
+        return pd.DataFrame({name: columns[name] for name in names if name not in _KEYS}, index=index)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A data set with the dimensions ``time`` (s), ``vehicle`` and, for vectors, their axes.
+
+        Raises:
+            UserError: where xarray is not installed.
+        """
+        try:
+            import xarray as xr
+        except ImportError as error:
+            raise UserError("to_xarray needs xarray, which is not installed: pip install xarray") from error
+        variables = {}
+        for name in ROW.names or ():
+            if name not in _KEYS:
+                axis = [_AXES[name]] if name in _AXES else []
+                variables[name] = ((*_KEYS, *axis), self._column(name))
+        return xr.Dataset(variables, coords={"time": self.time, "vehicle": list(self.names), **_LABELS})
+
+
+class Recording(TruthTable):
+    """The truth of a flight while it is recorded; the arrays hold what has been recorded so far.
+
+    Args:
+        names: of the vehicles.
+        start: us from which ``time`` counts.
+        interval: us between the rows that are kept; 0 keeps every step.
+        file: new file for the table, from which the arrays are then read; None keeps it in memory.
+        end: called when the recording ends.
+
+    Raises:
+        UserError: when the file is there already or cannot be written.
+    """
+
+    def __init__(
+        self, names: Sequence[str], start: int, interval: int, file: Path | None, end: Callable[[], None]
+    ) -> None:
+        super().__init__(np.zeros(0, ROW), names, start)
+        self.file = file
+        self._interval = interval
+        self._blocks: list[NDArray[np.void]] = []
+        self._log = None if file is None else TruthLog(file)
+        self._end = end
+        self._stale = False
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        """Take the rows of whole steps.
+
+        Raises:
+            UserError: when the file can no longer be written; the rows before stay readable.
+        """
+        if self._interval:
+            rows = rows[(rows["time"] - self._start) % self._interval == 0]
+        if not len(rows):
+            return
+        self._stale = True
+        if self._log is not None:
+            self._log.write(rows)
+        else:
+            self._blocks.append(rows.copy())
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """(steps, n) record array with all columns."""
+        if self._stale and self.file is not None:
+            self._rows = _read(self.file)
+        elif self._stale:
+            self._rows = np.concatenate(self._blocks)
+            self._blocks = [self._rows]
+        self._stale = False
+        return super().rows
+
+    def close(self) -> None:
+        """End the recording; safe to call twice."""
+        self._end()
+        if self._log is not None:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def _read(file: Path) -> NDArray[np.void]:
+    """A table as (k,) ROW."""
+    return read_truth(file).view(ROW)

@@ -1,0 +1,189 @@
+"""What a fleet and a bare simulation share: n vehicles, their true state as arrays, and its recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
+from sitl_bridge.api.sensor_samples import samples
+from sitl_bridge.api.truth_table import Recording
+from sitl_bridge.errors import UserError
+from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.simulation import Simulation as Core
+from sitl_bridge.vehicle.airframe import Airframe
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+class VehicleArrays:
+    """n vehicles of a simulation.  Arrays have the vehicle as first axis and are copies.
+
+    Attributes:
+        airframes: of the vehicles.
+        names: of the vehicles.
+    """
+
+    airframes: tuple[Airframe, ...]
+    names: tuple[str, ...]
+    _core: Core
+    _recording: Recording | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def _hosts(self) -> tuple[CustomSensorHost, ...]:
+        """The custom sensors."""
+        raise NotImplementedError
+
+    def _set_recorder(self, recorder: Recording | None) -> None:
+        """Hand the truth of every step from now on to a recorder; None ends that."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ the truth
+
+    def _state(self, name: str) -> Any:
+        return self._core.states[name].copy()
+
+    @property
+    def step_size(self) -> float:
+        """s of simulated time in one step."""
+        return self._core.step * 1e-6
+
+    @property
+    def time(self) -> float:
+        """s of simulated time since the start."""
+        return (self._core.time - self._core.start) * 1e-6
+
+    @property
+    def position(self) -> Array:
+        """(n, 3) m NED from the world's origin, of the centres of gravity; true, not estimated."""
+        return self._state("position")  # type: ignore[no-any-return]
+
+    @property
+    def velocity(self) -> Array:
+        """(n, 3) m/s NED, true."""
+        return self._state("velocity")  # type: ignore[no-any-return]
+
+    @property
+    def attitude(self) -> Array:
+        """(n, 4) quaternion w, x, y, z, body FRD to NED, true."""
+        return self._state("attitude")  # type: ignore[no-any-return]
+
+    @property
+    def angular_velocity(self) -> Array:
+        """(n, 3) rad/s, body FRD, true."""
+        return self._state("angular_velocity")  # type: ignore[no-any-return]
+
+    @property
+    def rotor_speed(self) -> Array:
+        """(n, 12) rad/s; 0 beyond a vehicle's rotors."""
+        return self._state("rotor_speed")  # type: ignore[no-any-return]
+
+    @property
+    def wind(self) -> Array:
+        """(n, 3) m/s NED, velocity of the air at the vehicles."""
+        return self._state("wind")  # type: ignore[no-any-return]
+
+    @property
+    def on_ground(self) -> NDArray[np.bool_]:
+        """(n,) whether a vehicle touches the ground."""
+        touching: NDArray[np.bool_] = self._core.states["in_contact"] > 0
+        return touching
+
+    def sensor(self, sensor: str, instance: int = 0) -> dict[str, Array]:
+        """The last samples of a sensor: ``sensor("imu")["specific_force"]`` is (n, 3).
+
+        Args:
+            sensor: kind as in airframe files, or name of the class of a custom sensor.
+            instance: of that kind.
+
+        Returns:
+            (n,) or (n, k) a figure in SI units, radians and body axes FRD; nan for vehicles without it.
+
+        Raises:
+            UserError: for a sensor that no vehicle carries.
+        """
+        return samples(self._core, self._hosts, sensor, instance)
+
+    def record(self, file: str | Path | None = None, *, interval: float = 0.0) -> Recording:
+        """Record the truth of every step from now on, until the ``with`` block ends.
+
+        Args:
+            file: new ``.npy`` file, which is whole after every write; None keeps the table in memory.
+            interval: s between the steps that are kept, a multiple of the step; 0 keeps every step.
+
+        Raises:
+            UserError: while another recording is under way, and for a file that is there already.
+        """
+        if self._recording is not None:
+            raise UserError("a recording is under way; end its `with` block first")
+        every = round(interval * 1e6)
+        if interval < 0.0 or every % self._core.step:
+            raise UserError(
+                f"record: interval {interval:g} s is no multiple of the step, {self.step_size:g} s"
+            )
+
+        def end() -> None:
+            if self._recording is recording:
+                self._recording = None
+                self._set_recorder(None)
+
+        path = None if file is None else Path(file)
+        recording = Recording(self.names, self._core.start, every, path, end)
+        self._recording = recording
+        self._set_recorder(recording)
+        return recording
+
+
+def checked_seed(seed: int) -> int:
+    """A seed that random streams take.
+
+    Raises:
+        UserError: for a negative number or anything but a whole one.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise UserError(f"seed: {seed!r} is not a whole number of 0 or more")
+    return int(seed)
+
+
+def placed(
+    airframes: AirframeChoice | Sequence[AirframeChoice],
+    names: Sequence[str] | None,
+    positions: ArrayLike | None,
+    spacing: float,
+    yaw: ArrayLike,
+) -> tuple[list[Airframe], list[str], Array, Array]:
+    """Airframes, names, places (n, 3) m NED on the ground and headings (n,) rad of vehicles at the start.
+
+    Raises:
+        UserError: for counts or figures that do not fit.
+    """
+    found = airframes_of(airframes)
+    n = len(found)
+    if not n:
+        raise UserError("airframes: at least one vehicle is needed")
+    called = [str(i) for i in range(n)] if names is None else [str(name) for name in names]
+    if len(called) != n or len(set(called)) != n:
+        raise UserError(f"names: {n} different ones are needed, not {', '.join(called)}")
+    if positions is None:
+        places = np.zeros((n, 3))
+        places[:, 1] = spacing * np.arange(n)
+    else:
+        given = np.atleast_2d(np.asarray(positions, dtype=np.float64))
+        if given.shape not in ((n, 2), (n, 3)) or not np.isfinite(given).all():
+            raise UserError(
+                f"positions: {n} finite rows of north, east in m are needed, not the shape {given.shape}"
+            )
+        places = np.zeros((n, 3))
+        places[:, : given.shape[1]] = given
+    try:
+        headings = np.broadcast_to(np.asarray(yaw, dtype=np.float64), n).copy()
+    except ValueError as error:
+        raise UserError(f"yaw: one heading in rad or {n} are needed") from error
+    return found, called, places, headings

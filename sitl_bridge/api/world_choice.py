@@ -1,0 +1,92 @@
+"""The world as a user describes it in Python: place, air and wind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from pydantic import ValidationError
+
+from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.world_file import load_world
+from sitl_bridge.world import world as core
+from sitl_bridge.world.wind import WindSpecification, parse_wind
+
+WindChoice: TypeAlias = str | WindSpecification | None
+
+
+class World:
+    """Where vehicles fly.  Every simulation and fleet gets a copy of its own.
+
+    Args:
+        wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from), or a
+            ``WindSpecification``; None for calm air.
+        origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
+            which lies on the ground; None for the home of PX4's simulators.
+        figures: further fields of a world file, such as ``sea_level_temperature`` in K.
+
+    Raises:
+        UserError: for a figure that does not fit.
+    """
+
+    def __init__(
+        self,
+        wind: WindChoice = None,
+        *,
+        origin: tuple[float, float, float] | None = None,
+        **figures: Any,
+    ) -> None:
+        fields = dict(figures)
+        if origin is not None:
+            fields["origin"] = dict(zip(("latitude", "longitude", "altitude"), origin, strict=True))
+        if wind is not None:
+            fields["wind"] = parse_wind(wind) if isinstance(wind, str) else wind
+        try:
+            self.specification = core.WorldSpecification.model_validate(fields)
+        except ValidationError as error:
+            raise ConfigurationError(
+                "World", [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+            ) from error
+
+    @classmethod
+    def load(cls, file: str | Path) -> Self:
+        """A world from its file.
+
+        Raises:
+            ConfigurationError: with every fault of the file.
+        """
+        return cls.of(load_world(Path(file)))
+
+    @classmethod
+    def of(cls, specification: core.WorldSpecification) -> Self:
+        """A world with these fields."""
+        made = cls()
+        made.specification = specification
+        return made
+
+    def build(self) -> core.World:
+        """The world as a simulation takes it.
+
+        Raises:
+            UserError: when a recorded wind cannot be read.
+        """
+        return core.World(self.specification)
+
+
+WorldChoice: TypeAlias = World | str | Path | None
+"""A world as an object or by its file; None for calm air at the default place."""
+
+
+def world_of(choice: WorldChoice) -> World:
+    """The world that a user names.
+
+    Raises:
+        UserError: for a faulty file, or something that is no world.
+    """
+    if choice is None:
+        return World()
+    if isinstance(choice, World):
+        return choice
+    if isinstance(choice, str | Path):
+        return World.load(choice)
+    raise UserError(f"world: {choice!r} is neither a World nor a world file; write World(wind=...)")

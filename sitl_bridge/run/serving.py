@@ -1,0 +1,181 @@
+"""The simulation alone, served on the simulator link to a flight stack that is started elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from sitl_bridge.bus.address import BusAddress, is_this_machine
+from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.server import LockstepServer, OnStall, Status
+from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.run.battery_feed import battery_sample
+from sitl_bridge.run.monitor import Monitor
+from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.world import World, WorldSpecification
+
+TICK = 0.1
+"""s of wall time between looks at the server."""
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """What is served, and where.
+
+    Attributes:
+        airframe: the vehicle.
+        world: where it flies.
+        seed: of all random streams.
+        speed: simulated over wall time; inf for as fast as it goes.
+        host: address to listen on.
+        instance: of the flight stack; the port is 4560 + instance.
+        on_stall: what the link does when the flight stack stops answering.
+        battery: whether PX4 on this host gets the simulated battery.
+        bus: broker to publish on; None for none.
+        runs: where run directories are made.
+    """
+
+    airframe: Airframe
+    world: WorldSpecification = field(default_factory=WorldSpecification)
+    seed: int = 0
+    speed: float = 1.0
+    host: str = "127.0.0.1"
+    instance: int = 0
+    on_stall: OnStall = "continue"
+    battery: bool = False
+    bus: BusAddress | None = None
+    runs: Path = Path("runs")
+
+    @property
+    def port(self) -> int:
+        """TCP port of the simulator link."""
+        return FIRST_PORT + self.instance
+
+
+class ServeSession:
+    """A simulation that is served while the ``with`` block lasts.
+
+    Args:
+        settings: what is served.
+        notify: takes lines for the user.
+        warn: takes warnings; None treats them as lines.
+
+    Raises:
+        UserError: for what the user can mend: a port that is taken, a faulty sensor.
+    """
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        notify: Callable[[str], None] = lambda _line: None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._notify = notify
+        self._warn = warn or notify
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving, finish the logs; safe to call twice."""
+        self._stack.close()
+
+    def _start(self) -> None:
+        settings, stack = self.settings, self._stack
+        frame, host, port = settings.airframe, settings.host, settings.port
+        with announced(self._notify):
+            setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
+            self.simulation = Simulation(World(settings.world), [setup], seed=settings.seed)
+            self.server = LockstepServer(
+                self.simulation,
+                ports=[port],
+                host=host,
+                speed=settings.speed,
+                on_stall=settings.on_stall,
+                notify=self._notify,
+            )
+            stack.callback(self.server.close)
+            self.server.prepare()
+        self.directory = RunDirectory(settings.runs, f"serve-{frame.name}")
+        stack.callback(self.directory.close)
+        self._open_logs()
+        self._notify(f"run directory {self.directory.path}")
+        if not is_this_machine(host):
+            self._warn(
+                f"warning: whoever reaches {host}:{port} can be the flight stack; the link has no password"
+            )
+        if settings.battery:
+            cells = frame.battery.cells
+            monitor = Monitor(settings.instance, battery=lambda: battery_sample(self.server, cells))
+            stack.callback(monitor.stop)
+            monitor.start()
+        if settings.bus is not None:
+            self._start_bus(settings.bus)
+        self.server.start()
+
+    def _open_logs(self) -> None:
+        settings, server = self.settings, self.server
+        server.custom = tuple(
+            CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
+            for sensor in settings.airframe.custom_sensors()
+        )
+        self.directory.describe(
+            airframe=settings.airframe.model_dump(mode="json"),
+            world=settings.world.model_dump(mode="json"),
+            seed=settings.seed,
+        )
+        server.recorder = self._stack.enter_context(TruthLog(self.directory.truth))
+        # Whatever ends this, the server writes its last rows before the log is closed.
+        self._stack.callback(server.close)
+
+    def _start_bus(self, address: BusAddress) -> None:
+        from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+
+        bus = Bus(
+            self.server,
+            address,
+            run=self.directory.path.name,
+            directory=self.directory.path / "bus",
+            notify=self._notify,
+            errors=self.server.errors,
+        )
+        self._stack.enter_context(bus)
+
+    @property
+    def status(self) -> Status:
+        """What is going on, without stopping it; from any thread."""
+        return self.server.status()
+
+    def wait(self, on_status: Callable[[Status], None] | None = None) -> None:
+        """Serve until the server ends by itself.
+
+        Args:
+            on_status: called some 10 times a second of wall time.
+
+        Raises:
+            UserError: when it ends by a failure.
+        """
+        while self.server.running:
+            if on_status is not None:
+                on_status(self.status)
+            time.sleep(TICK)
+        if self.server.failure is not None:
+            raise self.server.failure
