@@ -105,9 +105,7 @@ LONG_FUNCTIONS: dict[str, int] = {
     "autopilot.estimation.measurement.read_frame": 75,
     "autopilot.lockstep_client.serve": 84,
     "autopilot.mavlink.metadata.event_catalogue": 61,
-    "autopilot.stack_fleet.__init__": 64,
     "autopilot.stack_fleet.advance": 106,
-    "cli.fly.fly": 68,  # one line an option
     "dynamics.contact.standing_pose": 66,
     "dynamics.forces.derivative": 152,
     "dynamics.proximity._collide": 62,
