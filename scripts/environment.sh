@@ -20,7 +20,7 @@ make_environment() {
   wanted=$(cksum <pyproject.toml)
   if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
     echo "installing into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || exit 1
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]' || exit 1
     echo "$wanted" >.venv/installed
   fi
 }

@@ -1,0 +1,121 @@
+"""Pages of the documentation that are generated from the code: the command line and the files a user writes.
+
+A hook of mkdocs (mkdocs.yml); the pages exist only while the documentation is built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.world import WorldSpecification
+
+MODELS = {"Airframe": Airframe, "World": WorldSpecification}
+"""Heading and model of each file a user writes."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    for path, lines in (("command-line", command_line()), ("files", user_files())):
+        files.append(File.generated(config, f"reference/{path}.md", content="\n".join(lines)))
+    return files
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def command_line() -> Iterator[str]:
+    """The page of the commands, as ``--help`` describes them."""
+    yield "# Command line\n"
+    yield "Exit codes: 0 success, 1 a flight that failed, 2 a fault in the command or a file, 130 Ctrl-C,"
+    yield "143 SIGTERM, 70 a defect of the program.\n"
+    for name in COMMANDS:
+        group: Any = typer.main.get_command(build([name]))
+        command = group.commands[name]
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+        names = [p.metavar or str(p.name).upper() for p in arguments]
+        yield f"## {name}\n"
+        yield f"    sitl-bridge {' '.join([name, '[OPTIONS]', *names])}\n"
+        yield f"{(command.help or '').strip()}\n"
+        if not arguments and not options:
+            continue
+        yield "| argument or option | meaning | default |"
+        yield "|---|---|---|"
+        for parameter, shown in zip(arguments, names, strict=True):
+            yield f"| `{cell(shown)}` | {cell(parameter.help or '')} | |"
+        for option in options:
+            words = ", ".join(f"`{cell(o)}`" for o in [*option.opts, *option.secondary_opts])
+            default = "" if option.default in (None, (), []) else f"`{cell(option.default)}`"
+            yield f"| {words} | {cell(option.help or '')} | {default} |"
+        yield ""
+
+
+def user_files() -> Iterator[str]:
+    """The page of the fields of each file."""
+    yield "# Files\n"
+    yield "Every field of the files you write.  A field without a default must be given.\n"
+    for heading, model in MODELS.items():
+        schema = model.model_json_schema(by_alias=True)
+        sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
+        yield f"## {heading}\n"
+        yield from fields(heading, schema)
+        for name, section in sections.items():
+            if "properties" in section:
+                yield f"### {heading}: {name} {{ #{anchor(heading, name)} }}\n"
+                yield from fields(heading, section)
+
+
+def anchor(heading: str, name: str) -> str:
+    """Identifier of a section of a file."""
+    return f"{heading}-{name}".lower()
+
+
+def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:
+    """The table of a section's fields."""
+    if description := schema.get("description"):
+        yield f"{' '.join(description.split())}\n"
+    required = schema.get("required", ())
+    yield "| field | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, field in schema["properties"].items():
+        default = (
+            "" if name in required or "default" not in field else f"`{cell(json.dumps(field['default']))}`"
+        )
+        meaning = cell(field.get("description", ""))
+        yield f"| `{name}` | {kind(heading, field)} | {default} | {meaning} |"
+    yield ""
+
+
+def kind(heading: str, field: dict[str, Any]) -> str:
+    """The type of a field, with a link where it is a section."""
+    if reference := field.get("$ref"):
+        name = reference.rsplit("/", 1)[1]
+        return f"[{name}](#{anchor(heading, name)})"
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in field:
+            return " or ".join(dict.fromkeys(kind(heading, part) for part in field[key]))
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if field.get("type") == "array":
+        inner = field.get("items") or (field.get("prefixItems") or [{}])[0]
+        return f"list of {kind(heading, inner)}"
+    limits = [
+        f"{sign} {field[key]:g}"
+        for key, sign in (
+            ("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"),
+        )
+        if key in field
+    ]  # fmt: skip
+    return " ".join([str(field.get("type", "any")), *limits])

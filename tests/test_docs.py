@@ -1,0 +1,71 @@
+"""What the documentation shows works: its files are valid, its programs run, its command lines exist."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from autopilot_bench import Bench
+from docs_pages import NAMES, PAGES, ROOT, blocks, run_commands, shown_commands, write_files
+from test_autopilot_control_user import fly
+from typer.testing import CliRunner
+
+from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.cli.main import COMMANDS, build
+
+NAMED = list(zip(NAMES, PAGES, strict=True))
+
+
+@pytest.mark.parametrize(("name", "page"), [p for p in NAMED if run_commands(p[1])])
+def test_a_pages_files_pass_the_commands_that_it_gives(
+    name: str, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(page, tmp_path)
+    shutil.copytree(ROOT / "missions", tmp_path / "missions", dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for words in run_commands(page):
+        result = CliRunner().invoke(build(words), words)
+        assert result.exit_code == 0, (name, words, result.output, result.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "page"), [p for p in NAMED if any(b.language == "python" for b in blocks(p[1]))]
+)
+def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": name}
+    for block in blocks(page):
+        if block.language == "python":
+            exec(compile(block.text, block.title or name, "exec"), names)
+
+
+@pytest.mark.parametrize(("name", "page"), [p for p in NAMED if shown_commands(p[1])])
+def test_commands_and_options_that_a_page_shows_exist(name: str, page: Path) -> None:
+    for words in shown_commands(page):
+        if words[0].startswith("-"):
+            continue
+        assert words[0] in COMMANDS, (name, words)
+        command: Any = typer.main.get_command(build(words[:1])).commands[words[0]]  # type: ignore[attr-defined]
+        if not command.ignore_unknown_options:
+            command.make_context(words[0], words[1:])  # fails for an option that does not exist
+
+
+def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "controller.md"
+    (file,) = (path for path in write_files(page, tmp_path) if path.suffix == ".py")
+    choice = f"{file}:MyController"
+    bench = Bench(["iris"], choice)
+    host = user_controller(bench.airframes[0], bench.world, choice)
+    assert host is not None
+    bench.setpoints["level"], bench.setpoints["yaw"] = TRAJECTORY, 0.0
+    bench.setpoints["position"] = bench.home - np.array([-3.0, -4.0, 5.0])
+    fly(bench, host, 12.0)
+    away = bench.states["position"][0] - bench.setpoints["position"][0]
+    assert np.linalg.norm(away) < 0.6
+    assert np.linalg.norm(bench.states["velocity"][0]) < 0.1
