@@ -34,7 +34,7 @@ from sitl_bridge.bus.bus import Bus
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4

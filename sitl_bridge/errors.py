@@ -25,6 +25,13 @@ class ConfigurationError(UserError):
         super().__init__("\n".join(f"{source}: {fault}" for fault in self.faults))
 
 
+def faults_of(error: UserError) -> list[str]:
+    """An error as lines, each with the file that it is about."""
+    if isinstance(error, ConfigurationError):
+        return [f"{error.source}: {fault}" for fault in error.faults]
+    return [str(error)]
+
+
 class FieldError(UserError):
     """A fault of one field of an input file, seen only after the file was read.
 

@@ -1,30 +1,33 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
 from sitl_bridge.report.plot_avoidance import save_figures
 from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    AvoidanceSpecification,
     Circle,
     Noise,
-    Scenario,
-    VehiclePlan,
+    RouteSpecification,
 )
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import WorldSpecification
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 
 
-def mission(name: str) -> Scenario:
+def mission(name: str) -> AvoidanceSpecification:
     return load_avoidance(MISSIONS / f"{name}.yaml")
 
 
@@ -48,6 +51,21 @@ def test_the_histogram_of_distances_ends_above_the_threshold(crossing: Flight) -
     assert counts.sum() == len(crossing.time)
     # They do meet: the references are at one place at one time.
     assert np.linalg.norm(crossing.reference[:, 0] - crossing.reference[:, 1], axis=1).min() < 0.05
+
+
+def test_two_that_meet_head_on_give_way_to_the_right() -> None:
+    ahead = [(-4.0, 0.0, -5.0), (4.0, 0.0, -5.0)]
+    routes = (
+        RouteSpecification(name="north", points=(ahead[0], ahead[1])),
+        RouteSpecification(name="south", points=(ahead[1], ahead[0])),
+    )
+    flight = fly(AvoidanceSpecification(name="head_on", duration=7.0, routes=routes))
+    assert flight.distances().min() > flight.scenario.controller.distances.minimum
+    meeting = int(np.argmin(np.abs(flight.state[:, 0, 0] - flight.state[:, 1, 0])))
+    # Right of north is east, right of south is west: they pass with the other one on their left.
+    north, south = flight.state[meeting, :, 1]
+    assert north > 0.3
+    assert south < -0.3
 
 
 def test_who_hovers_gives_way_to_one_of_higher_priority() -> None:
@@ -85,7 +103,7 @@ def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
 
 
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
-    flight = fly(Scenario(name="alike", duration=12.0, circle=Circle(count=6, radius=4.0)))
+    flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=Circle(count=6, radius=4.0)))
     assert succeeded(flight)
     assert set(flight.statuses) == {Status.SOLVED}
 
@@ -112,41 +130,52 @@ def test_sixteen_vehicles_swap_places_without_collision() -> None:
     assert np.isfinite(flight.arrival()).all()
 
 
-def test_three_words_of_ten_may_be_lost() -> None:
+def test_three_messages_of_ten_may_be_lost() -> None:
     scenario = mission("crossing_pair")
-    link = scenario.link.model_copy(update={"loss": 0.3, "delay": 0.05})
-    assert succeeded(fly(scenario.model_copy(update={"link": link})))
+    radio = scenario.radio.model_copy(update={"loss": 0.3, "delay": 0.05})
+    assert succeeded(fly(scenario.model_copy(update={"radio": radio})))
 
 
-def with_bad_link(scenario: Scenario) -> Scenario:
-    """Four words of five are lost, and one comes a tenth of a second late, twenty times a second."""
-    link = scenario.link.model_copy(update={"rate": 20.0, "delay": 0.1, "loss": 0.8})
-    return scenario.model_copy(update={"link": link, "duration": 15.0})
+def with_bad_radio(scenario: AvoidanceSpecification) -> AvoidanceSpecification:
+    """Four messages of five are lost, and one comes a tenth of a second late, twenty times a second."""
+    radio = scenario.radio.model_copy(update={"rate": 20.0, "delay": 0.1, "loss": 0.8})
+    return scenario.model_copy(update={"radio": radio, "duration": 15.0})
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_link_that_loses_four_words_of_five_costs_time_but_no_distance(seed: int) -> None:
-    flight = fly(with_bad_link(mission("crossing_pair")), seed=seed)
+def test_a_radio_that_loses_four_messages_of_five_costs_time_but_no_distance(seed: int) -> None:
+    flight = fly(with_bad_radio(mission("crossing_pair")), seed=seed)
     assert succeeded(flight)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_bad_link_never_brings_vehicles_too_close() -> None:
-    pair, six = with_bad_link(mission("crossing_pair")), with_bad_link(mission("swap_six"))
+def test_a_bad_radio_never_brings_vehicles_too_close() -> None:
+    pair, six = with_bad_radio(mission("crossing_pair")), with_bad_radio(mission("swap_six"))
     assert [seed for seed in range(24) if not succeeded(fly(pair, seed=seed))] == []
     # Six in a circle may take longer than the scenario lasts, but keep apart.
     minimum = six.controller.distances.minimum
     assert min(fly(six, seed=seed).distances().min() for seed in range(4)) > minimum
 
 
+def windy(wind: tuple[float, float, float]) -> WorldSpecification:
+    """A world with a steady wind in m/s NED."""
+    north, east, down = wind
+    direction = math.degrees(math.atan2(-east, -north)) % 360.0
+    steady = SteadyWind(speed=math.hypot(north, east), direction=direction, upward=-down)
+    return WorldSpecification(wind=WindSpecification(steady=steady))
+
+
 def test_hover_in_steady_wind_is_free_of_offset_on_the_full_dynamics() -> None:
     wind = (3.0, -1.0, 0.0)
     # The model knows neither the wind nor the airframe: the firefly's response, and a mass 5 % too small.
-    scenario = Scenario(
-        name="wind", duration=12.0, wind=wind, vehicles=(VehiclePlan(name="a", route=((0.0, 0.0, -10.0),)),)
+    scenario = AvoidanceSpecification(
+        name="wind",
+        duration=12.0,
+        world=windy(wind),
+        routes=(RouteSpecification(name="a", points=((0.0, 0.0, -10.0),)),),
     )
-    plant = DynamicsPlant(load_airframe("iris"), [(0.0, 0.0, -10.0)], [0.0], wind, mass_error=-0.05)
+    plant = DynamicsPlant(load_airframe("iris"), [(0.0, 0.0, -10.0)], [0.0], windy(wind), mass_error=-0.05)
     flight = fly(scenario, plant=plant)
     away = np.linalg.norm(flight.state[:, 0, :3] - (0.0, 0.0, -10.0), axis=1)
     assert away.max() > 0.02  # the wind did push
@@ -183,10 +212,10 @@ def fly_iris(name: str) -> Flight:
     """A mission in wind on the full dynamics of the iris, with the model that is kept with it."""
     known = identified_model("iris", "builtin")
     assert known is not None
-    scenario = mission(name).with_model(known.model).model_copy(update={"wind": (2.0, 1.0, 0.0)})
+    scenario = mission(name).with_model(known.model).model_copy(update={"world": windy((2.0, 1.0, 0.0))})
     plans = scenario.plans()
     plant = DynamicsPlant(
-        load_airframe("iris"), [p.start() for p in plans], [p.yaw for p in plans], scenario.wind
+        load_airframe("iris"), [p.start() for p in plans], [p.heading for p in plans], scenario.world
     )
     return fly(scenario, plant=plant)
 

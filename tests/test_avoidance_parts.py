@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import find_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.attitude_identification import (
     IdentifiedFile,
@@ -26,7 +26,7 @@ from sitl_bridge.report.attitude_identification import (
 )
 from sitl_bridge.report.recorded_flight import read_flight
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, check_scenario
+from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification, check_scenario
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS
 from sitl_bridge.swarm.avoidance.comparison import compare
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Limits
@@ -349,40 +349,40 @@ def test_drag_is_found_from_accelerations() -> None:
 
 
 # --- refusals
-def scenario(**changes: Any) -> Scenario:
+def scenario(**changes: Any) -> AvoidanceSpecification:
     data: dict[str, Any] = {
         "name": "s",
         "duration": 10.0,
-        "vehicles": [
-            {"name": "a", "route": [(0.0, 0.0, -5.0), (4.0, 0.0, -5.0)]},
-            {"name": "b", "route": [(0.0, 3.0, -5.0), (4.0, 3.0, -5.0)]},
+        "routes": [
+            {"name": "a", "points": [(0.0, 0.0, -5.0), (4.0, 0.0, -5.0)]},
+            {"name": "b", "points": [(0.0, 3.0, -5.0), (4.0, 3.0, -5.0)]},
         ],
     }
-    return Scenario.model_validate(data | changes)
+    return AvoidanceSpecification.model_validate(data | changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"priority": ["a", "z"]}, "no vehicle 'z'"),
-        ({"vehicles": []}, "no vehicle"),
+        ({"routes": []}, "no vehicle"),
         ({"duration": 2.0}, r"takes 3\.3 s of 2.0 s"),
         (
-            {"vehicles": [{"name": "a", "route": [(0, 0, 0)]}, {"name": "b", "route": [(0, 0.5, 0)]}]},
+            {"routes": [{"name": "a", "points": [(0, 0, 0)]}, {"name": "b", "points": [(0, 0.5, 0)]}]},
             "0.50 m apart",
         ),
         (
-            {"vehicles": [{"name": "a", "route": [(0, 0, 0)]}, {"name": "a", "route": [(5, 0, 0)]}]},
+            {"routes": [{"name": "a", "points": [(0, 0, 0)]}, {"name": "a", "points": [(5, 0, 0)]}]},
             "called 'a'",
         ),
-        ({"vehicles": [{"name": "a"}]}, "route or a table"),
-        ({"vehicles": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "rising"),
+        ({"routes": [{"name": "a"}]}, "points or a table"),
+        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "rising"),
         (
-            {"vehicles": [{"name": "a", "route": [(0, 0, 0), (4, 0, 0)], "acceleration": 9.0}]},
+            {"routes": [{"name": "a", "points": [(0, 0, 0), (4, 0, 0)], "acceleration": 9.0}]},
             "25.0 deg of tilt",
         ),
-        ({"vehicles": [{"name": "a", "table": [(0, 0, 0, 0), (1, 0, 0, -9)]}]}, "vertical"),
-        ({"vehicles": [{"name": "a", "route": [(0, 0, 0), (30, 0, 0)], "speed": 4.0}]}, "4.0 m/s; the"),
+        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (1, 0, 0, -9)]}]}, "vertical"),
+        ({"routes": [{"name": "a", "points": [(0, 0, 0), (30, 0, 0)], "speed": 4.0}]}, "4.0 m/s; the"),
         ({"obstacles": [{"kind": "sphere", "centre": (4, 0, -5), "radius": 1.0}]}, "ends -1.00 m from"),
         ({"obstacles": [{"kind": "box", "centre": (0, 0, -4.2), "edges": (1, 1, 1)}]}, "starts 0.30 m from"),
     ],
@@ -402,14 +402,14 @@ def test_a_sound_scenario_is_accepted() -> None:
         ("controller: {distances: {minimum: -0.9}}", "controller.distances.minimum"),
         ("controller: {distances: {minimum: 1.5}}", "minimum must be less than threshold"),
         ("noise: {position: -1.0}", "noise.position"),
-        ("link: {loss: 1.5}", "link.loss"),
+        ("noise: {attitude: 95.0}", "avoidance.noise.attitude"),
         ("obstacles: [{kind: pyramid, centre: [0.0, 0.0, 0.0]}]", "obstacles"),
         ("priorities: [a]", "did you mean `priority`"),
     ],
 )
 def test_a_bad_file_is_refused_with_line_and_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "bad.yaml"
-    file.write_text(f"name: bad\nduration: 20.0\ncircle: {{count: 4, radius: 4.0}}\n{text}\n")
+    file.write_text(f"avoidance:\n  duration: 20.0\n  circle: {{count: 4, radius: 4.0}}\n  {text}\n")
     with pytest.raises(ConfigurationError, match=message):
         load_avoidance(file)
 

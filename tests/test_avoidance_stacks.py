@@ -13,17 +13,16 @@ import pytest
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import is_avoidance, load_avoidance
+from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.report.attitude_identification import identified_model
-from sitl_bridge.run.scenario import Choices
-from sitl_bridge.run.scenario import load_scenario as load_fleet
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
-    Scenario,
-    VehiclePlan,
+    AvoidanceSpecification,
+    RouteSpecification,
 )
 from sitl_bridge.swarm.avoidance.avoidance_specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceleration, rehearse
@@ -42,14 +41,14 @@ TICK = 48_000
 """us, how often the built-in stack takes up what it is told."""
 
 
-def planned(name: str) -> Scenario:
+def planned(name: str) -> AvoidanceSpecification:
     scenario = load_avoidance(MISSIONS / f"{name}.yaml")
     known = identified_model("iris_rtk", "builtin")
     assert known is not None
     return scenario.with_model(known.model)
 
 
-def fly_in_process(scenario: Scenario, seed: int) -> tuple[Flight, float, float]:
+def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight, float, float]:
     """A flight on built-in stacks in this process; the least true distance, and the farthest from a goal."""
     plans = scenario.plans()
     places = np.array([plan.start() for plan in plans])
@@ -60,7 +59,7 @@ def fly_in_process(scenario: Scenario, seed: int) -> tuple[Flight, float, float]
     ]
     with Fleet(World(), members, seed=seed) as fleet:
         flock = BuiltInFlock(fleet, ground)
-        flock.take_off(places, np.array([plan.yaw for plan in plans]))
+        flock.take_off(places, np.array([plan.heading for plan in plans]))
         swarm = Swarm(scenario, fleet.time + 1_000_000, DEVIATION, seed)
         true = fleet.simulation.states["position"]
         least = [math.inf]
@@ -161,13 +160,13 @@ def test_the_certainty_follows_from_the_receiver_unless_the_scenario_says_it() -
     assert 0.03 < lasting_deviation(scenario, load_airframe("iris_rtk")) < 0.04
     # 0.2 m/s at 5 Hz over a correlation time of 60 s makes 0.49 m of height (airframes/iris.yaml).
     assert lasting_deviation(scenario, load_airframe("iris")) == pytest.approx(0.49, abs=0.01)
-    said = scenario.flight.model_copy(update={"position_deviation": 0.2})
-    assert lasting_deviation(scenario.model_copy(update={"flight": said}), load_airframe("iris")) == 0.2
+    given = scenario.model_copy(update={"position_deviation": 0.2})
+    assert lasting_deviation(given, load_airframe("iris")) == 0.2
 
 
-def pair(*routes: tuple[tuple[float, float, float], ...]) -> Scenario:
-    plans = tuple(VehiclePlan(name=f"v{i}", route=route) for i, route in enumerate(routes))
-    return Scenario(name="pair", duration=20.0, vehicles=plans)
+def pair(*routes: tuple[tuple[float, float, float], ...]) -> AvoidanceSpecification:
+    plans = tuple(RouteSpecification(name=f"v{i}", points=route) for i, route in enumerate(routes))
+    return AvoidanceSpecification(name="pair", duration=20.0, routes=plans)
 
 
 @pytest.mark.parametrize(
@@ -179,27 +178,22 @@ def pair(*routes: tuple[tuple[float, float, float], ...]) -> Scenario:
         (pair(((0, 0, -5), (9, 0, -5)), ((0, 5, -5), (9, 1, -5))), 0.03, "end 1.00 m apart; 1.08 m keep"),
     ],
 )
-def test_what_cannot_begin_or_end_safely_is_refused(scenario: Scenario, deviation: float, words: str) -> None:
+def test_what_cannot_begin_or_end_safely_is_refused(
+    scenario: AvoidanceSpecification, deviation: float, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         check_launch(scenario, deviation, "here")
 
 
 def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points() -> None:
     for name, count in (("swap_six", 6), ("crossing_pair", 2), ("priority_swap", 6), ("gate_swarm", 4)):
-        settings = load_fleet(MISSIONS / f"{name}.yaml", Choices(autopilot="builtin", seed=5))
+        settings = scenario_settings(MISSIONS / f"{name}.yaml", Choices(autopilot="builtin", seed=5))
         assert len(settings.vehicles) == count
         assert settings.separation == 0.9
         assert settings.mission is not None
         assert settings.mission[-4:] == ("--seed", "5", "--stack", "builtin")
         starts = [plan.start() for plan in load_avoidance(MISSIONS / f"{name}.yaml").plans()]
         assert [v.position for v in settings.vehicles] == [(n, e, 0.0) for n, e, _ in starts]
-
-
-def test_files_of_formations_and_fleets_are_none_of_avoidance() -> None:
-    assert is_avoidance({"vehicles": [{"route": []}]})
-    assert is_avoidance({"circle": {}})
-    assert not is_avoidance({"vehicles": [{"airframe": "iris"}], "mission": "a.py"})
-    assert not is_avoidance(None)
 
 
 def test_a_number_of_vehicles_that_is_not_the_scenarios_is_refused() -> None:
@@ -236,7 +230,7 @@ def test_a_pair_crosses_over_mavsdk_on_two_built_in_stacks(tmp_path: Path) -> No
 
 def fly_fleet(file: Path, choices: Choices) -> float:
     """Fly as ``sitl-bridge fly`` does, with success; m between the nearest two in truth."""
-    session = FleetSession(load_fleet(file, choices), print)
+    session = FleetSession(scenario_settings(file, choices), print)
     with session:
         session.fly_fleet()
     outcome = session.conclude_fleet()

@@ -19,7 +19,7 @@ from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.report.vehicle_distances import nearest
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 MISSIONS = Path(__file__).parent.parent / "missions"
@@ -44,7 +44,7 @@ def test_three_vehicles_take_off_hold_and_land_and_one_that_dies_stops_nobody(tm
     dies = "{at: 20, kind: stack_killed, vehicles: [1]}"
     file = scenario(tmp_path, '[--height, "3", --seconds, "8", --need, "2", --connect-limit, "100"]', dies)
     said: list[str] = []
-    with FleetSession(load_scenario(file, choices(tmp_path)), said.append) as session:
+    with FleetSession(scenario_settings(file, choices(tmp_path)), said.append) as session:
         children = psutil.Process().children(recursive=True)
         succeeded = session.fly_fleet()
         assert session.missions is not None
@@ -76,7 +76,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     )
     stopped: list[float] = []
     flown: list[float] = []
-    with FleetSession(load_scenario(file, choices(tmp_path))) as session:
+    with FleetSession(scenario_settings(file, choices(tmp_path))) as session:
 
         def freeze(progress: FleetProgress) -> None:
             stack = session.aircraft[0].flight_stack
@@ -110,7 +110,7 @@ asyncio.run(time_gate().ready())
 
 def preparing(directory: Path, program: str) -> FleetSettings:
     """One vehicle, flown by a program that first prepares itself."""
-    settings = load_scenario(scenario(directory, "[]", count=1), choices(directory))
+    settings = scenario_settings(scenario(directory, "[]", count=1), choices(directory))
     return replace(settings, mission=("-c", program), mission_prepares=True)
 
 
@@ -149,10 +149,10 @@ def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) 
         "  - {airframe: iris, autopilot: builtin, count: 3, mission: gone.plan}\n"
     )
     with pytest.raises(ConfigurationError, match=r"line 3: .*gone.plan: no such mission file"):
-        load_scenario(file, Choices())
+        scenario_settings(file, Choices())
     (tmp_path / "gone.plan").write_bytes((MISSIONS / "square.plan").read_bytes())
     with pytest.raises(ConfigurationError) as caught:
-        load_scenario(file, Choices(instance=253, speed=-1.0)).check()
+        scenario_settings(file, Choices(instance=253, speed=-1.0)).check()
     for words in ("there is no 'lie'", "255 is not within", "--speed"):
         assert words in str(caught.value)
 

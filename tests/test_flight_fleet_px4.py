@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 pytestmark = pytest.mark.px4
@@ -33,7 +33,7 @@ def test_of_nine_one_dies_and_one_stands_still_and_the_rest_hold_and_land(tmp_pa
     file = tmp_path / "nine.yaml"
     file.write_text(SCENARIO.format(script=MISSIONS / "fleet_hover.py"))
     said: list[str] = []
-    settings = load_scenario(file, Choices(instance=INSTANCE, speed=2.0, runs=tmp_path / "runs"))
+    settings = scenario_settings(file, Choices(instance=INSTANCE, speed=2.0, runs=tmp_path / "runs"))
     with FleetSession(settings, said.append) as session:
         children = psutil.Process().children(recursive=True)
         succeeded = session.fly_fleet()
@@ -74,7 +74,7 @@ def test_instances_from_ten_on_are_heard_on_a_port_each(tmp_path: Path) -> None:
     )
     file.write_text("vehicles: [{airframe: iris, count: 2, autopilot: px4}]\nmission: look.py\n")
     said: list[str] = []
-    settings = load_scenario(file, Choices(instance=INSTANCE, runs=tmp_path / "runs"))
+    settings = scenario_settings(file, Choices(instance=INSTANCE, runs=tmp_path / "runs"))
     with FleetSession(settings, said.append) as session:
         assert session.fly_fleet()
     for instance in (INSTANCE, INSTANCE + 1):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import UserError
 from sitl_bridge.run.mission_process import MissionProcess
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.system.interpreter import check_interpreter, find_interpreter
 
 
@@ -104,15 +104,15 @@ def test_a_mission_runs_in_its_interpreter(environment: Path, tmp_path: Path) ->
 def test_scenarios_name_interpreters_of_their_scripts(environment: Path, script: Path) -> None:
     file = script.parent / "scenario.yaml"
     file.write_text("vehicles: [{mission: mission.py, python: env/bin/python}]\n")
-    assert load_scenario(file, Choices()).vehicles[0].python == environment
+    assert scenario_settings(file, Choices()).vehicles[0].python == environment
     file.write_text("vehicles: [{count: 2}]\nmission: mission.py\npython: env/bin/python\n")
-    assert load_scenario(file, Choices()).python == environment
+    assert scenario_settings(file, Choices()).python == environment
     other = Path(sys.executable)
-    assert load_scenario(file, Choices(python=other)).python == other
+    assert scenario_settings(file, Choices(python=other)).python == other
     for text, words in (
         ("vehicles: [{mission: mission.py, python: env/no}]", "python: .*no such file"),
         ("vehicles: [{mission: mission.py}]\npython: env/bin/python", "there is no mission here"),
     ):
         file.write_text(text + "\n")
         with pytest.raises(UserError, match=words):
-            load_scenario(file, Choices())
+            scenario_settings(file, Choices())

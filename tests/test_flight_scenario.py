@@ -10,9 +10,10 @@ import pytest
 
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.run import scheduled_events
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle import event_specification
 from sitl_bridge.vehicle.airframe import Airframe, Payload
 from sitl_bridge.world.world import World, WorldSpecification
 
@@ -37,7 +38,7 @@ vehicles:
 mission: fly.py
 """,
     )
-    made = load_scenario(file, Choices(instance=5, arguments=("--more",)))
+    made = scenario_settings(file, Choices(instance=5, arguments=("--more",)))
     assert [v.name for v in made.vehicles] == ["a0", "a1", "a2", "3"]
     assert [v.position for v in made.vehicles[:3]] == [(1, 2, 0), (1, 6, 0), (-3, 2, 0)]
     assert [v.instance for v in made.vehicles] == [5, 6, 7, 8]
@@ -60,7 +61,7 @@ mission: fly.py
 """,
     )
     with pytest.raises(ConfigurationError) as caught:
-        load_scenario(file, Choices())
+        scenario_settings(file, Choices())
     text = str(caught.value)
     for words in ("line 2", "did you mean `count`", "line 4", "events[0].at", "events[0].motor", "line 5"):
         assert words in text
@@ -69,7 +70,7 @@ mission: fly.py
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("vehicles: [{airframe: iris}]", "nothing flies"),
+        ("vehicles: [{airframe: iris}]", "has no mission"),
         ("vehicles: [{airframe: iris, mission: fly.py}]\nmission: fly.py", "flies the same vehicles"),
         ("mission: fly.py", "has no vehicles"),
         ("vehicles: [{airframe: irsi}]\nmission: fly.py", "vehicles[0].airframe"),
@@ -79,7 +80,7 @@ mission: fly.py
 )
 def test_what_cannot_be_flown_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load_scenario(write(tmp_path, text), Choices())
+        scenario_settings(write(tmp_path, text), Choices())
     assert words in str(caught.value)
 
 
@@ -97,14 +98,14 @@ mission: fly.py
 """,
     )
     with pytest.raises(ConfigurationError) as caught:
-        load_scenario(file, Choices(autopilot="builtin")).check()
+        scenario_settings(file, Choices(autopilot="builtin")).check()
     text = str(caught.value)
     for words in ("motors 1 to 4", "carries no payload", "optical_flow", "there is no vehicle 7"):
         assert words in text
 
 
 def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_one_process() -> None:
-    made = load_scenario(MISSIONS / "formation_cube.yaml", Choices(instance=20))
+    made = scenario_settings(MISSIONS / "formation_cube.yaml", Choices(instance=20))
     places = np.array([vehicle.position for vehicle in made.vehicles])
     assert places.shape == (9, 3)
     assert np.all(places[:, 2] == 0.0)
@@ -130,10 +131,12 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
     s = simulation_of(iris, iris)
     said: list[str] = []
     events = (
-        scheduled_events.MotorEvent(
+        event_specification.MotorEvent(
             kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0
         ),
-        scheduled_events.SensorEvent(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
+        event_specification.SensorEvent(
+            kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)
+        ),
     )
     found = scheduled_events.actions(events, s, [iris, iris], said.append, lambda _i: None)
     assert [at for at, _ in found] == [1.0, 3.0, 2.0]
@@ -158,7 +161,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     state["angular_velocity"] = (0.0, 0.0, 2.0)
     state["velocity"] = (3.0, 0.0, 0.0)
     hub = state["position"] + np.array(loaded.rotors[0].position)
-    event = scheduled_events.PayloadEvent(kind="payload_drop", at=0.0)
+    event = event_specification.PayloadEvent(kind="payload_drop", at=0.0)
     assert event.problem(loaded) == ""
     scheduled_events.actions((event,), s, [loaded], lambda _line: None, lambda _i: None)[0][1]()
     assert s.vehicles[0]["mass"] == pytest.approx(iris.mass)
@@ -170,7 +173,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
 
 
 def test_gusts_become_part_of_the_wind() -> None:
-    gust = scheduled_events.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
+    gust = event_specification.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
     wind = scheduled_events.with_gusts(WorldSpecification().wind, (gust,))
     assert len(wind.gusts) == 1
     assert wind.gusts[0].start == 12.0

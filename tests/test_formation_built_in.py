@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.swarm.in_process import fly_built_in
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 
 
 def test_the_nine_fly_unchanged_on_full_dynamics() -> None:
-    flown = fly_built_in(load_formation(MISSIONS / "formation_cube.yaml"), load_airframe("iris_rtk"))
+    flown = fly_built_in(load_formation(MISSIONS / "formation_cube.yaml"), [load_airframe("iris_rtk")] * 9)
     result = flown.result
     assert result.summary()["patterns"] == ["cube", "pyramid", "triangle", "cube", "grid"]
     assert result.worst_settled_error < 0.5
@@ -35,7 +35,7 @@ def test_a_hundred_fly_unchanged_on_full_dynamics(tmp_path: Path) -> None:
         "  leader: {yaw: 0, waypoints: [{position: [0, 0, -25], hold: 12}, {position: [10, 0, -25]}]}\n"
         "  patterns: [{at: 0, pattern: cube, spacing: 6}]\n"
     )
-    flown = fly_built_in(load_formation(file), load_airframe("iris_rtk"))
+    flown = fly_built_in(load_formation(file), [load_airframe("iris_rtk")] * 100)
     result = flown.result
     assert result.worst_settled_error < 0.5
     assert flown.separation > 1.0

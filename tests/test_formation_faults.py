@@ -17,7 +17,7 @@ import pytest
 
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.run.fleet_outcome import FleetOutcome
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -118,7 +118,7 @@ def fly(
         for seconds, fault in faults if start else ():
             session.server.at(float(start[1]) + seconds, lambda fault=fault: fault(session))  # type: ignore[index,misc]
 
-    settings = load_scenario(file, Choices(instance=INSTANCE, speed=speed, runs=directory / "runs"))
+    settings = scenario_settings(file, Choices(instance=INSTANCE, speed=speed, runs=directory / "runs"))
     with FleetSession(settings, hear) as session:
         session.fly_fleet()
     outcome = session.conclude_fleet()

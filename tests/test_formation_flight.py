@@ -17,6 +17,7 @@ from sitl_bridge.offboard.setpoint import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Conduct, Formation
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
+from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import (
     SCHEMES,
     FlownLeader,
@@ -29,8 +30,9 @@ from sitl_bridge.swarm.formation.roles import (
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
 from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
-from sitl_bridge.swarm.neighbour_graph import BEACON, Radio, Topology, hops
+from sitl_bridge.swarm.neighbour_graph import Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFlock
+from sitl_bridge.swarm.radio import Radio
 
 Array = NDArray[np.float64]
 Hook = Callable[["Flight", States], None]
@@ -108,7 +110,7 @@ def flight(
         leader or lead(path, 0.0),
         follower or follow(),
         topology=Topology(graph),  # type: ignore[arg-type]
-        radio=Radio(count, seed=seed, delay=round(delay * 1e6), loss=loss),
+        radio=Radio(count, BEACON, seed=seed, delay=round(delay * 1e6), loss=loss),
         conduct=Conduct(**conduct),
     )
     places = choreography.start + path.at(0.0).position
@@ -425,9 +427,9 @@ def beacons(time: int, count: int = 2) -> NDArray[np.void]:
 
 def test_a_message_is_heard_after_its_delay_and_within_range_only() -> None:
     on_air = np.ones(3, bool)
-    radio = Radio(3, seed=0, delay=200_000, reach=150.0)
+    radio = Radio(3, BEACON, seed=0, delay=200_000, reach=150.0)
     radio.connect(Topology("complete").edges(np.zeros((3, 3)), on_air, []))
-    radio.send(1_000, beacons(1_000, 3), on_air)
+    radio.send(1_000, beacons(1_000, 3), beacons(1_000, 3)["position"], on_air)
     assert not radio.receive(200_999, on_air).any()
     fresh = radio.receive(201_000, on_air)
     heard = {tuple(edge) for edge in radio.edges[fresh].tolist()}
@@ -438,12 +440,12 @@ def test_a_message_is_heard_after_its_delay_and_within_range_only() -> None:
 def test_losses_of_a_link_do_not_depend_on_other_links() -> None:
     def arrivals(count: int) -> list[bool]:
         on_air = np.ones(count, bool)
-        radio = Radio(count, seed=5, loss=0.5)
+        radio = Radio(count, BEACON, seed=5, loss=0.5)
         radio.connect(Topology("complete").edges(np.zeros((count, 3)), on_air, []))
         link = int(np.flatnonzero((radio.edges == (1, 0)).all(axis=1))[0])
         result = []
         for k in range(1, 200):
-            radio.send(k, beacons(k, count), on_air)
+            radio.send(k, beacons(k, count), np.zeros((count, 3)), on_air)
             result.append(bool(radio.receive(k, on_air)[link]))
         return result
 

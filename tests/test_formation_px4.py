@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -20,7 +20,7 @@ INSTANCE = 11
 def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(tmp_path: Path) -> None:
     choices = Choices(instance=INSTANCE, speed=math.inf, autopilot="px4", runs=tmp_path / "runs")
     said: list[str] = []
-    with FleetSession(load_scenario(FILE, choices), said.append) as session:
+    with FleetSession(scenario_settings(FILE, choices), said.append) as session:
         session.fly_fleet()
         states = session.simulation.states
         assert (states["impact_speed"] < 1.0).all()

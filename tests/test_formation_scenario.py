@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.files.trajectory_file import read_csv, write_csv
 from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.report.plot_formation import draw
@@ -60,9 +60,26 @@ def test_xtdrones_mission_flies_on_the_quick_simulator(tmp_path: Path) -> None:
     assert (tmp_path / "formation.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_other_sections_of_a_scenario_are_left_to_others(tmp_path: Path) -> None:
-    file = scenario(tmp_path, ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}]"))
-    assert load_formation(file).seed == 3
+def test_a_formation_without_count_is_of_all_vehicles(tmp_path: Path) -> None:
+    both = ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}, {airframe: iris_rtk, count: 3}]")
+    file = scenario(tmp_path, both, ("  count: 4\n", ""))
+    plan = load_formation(file)
+    assert (plan.seed, plan.specification.count) == (3, 4)
+    assert load_formation(scenario(tmp_path, ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}]"))).seed == 3
+    with pytest.raises(ConfigurationError, match=r"formation.count: is of 3 vehicles, and vehicles has 4"):
+        load_formation(scenario(tmp_path, both, ("count: 4", "count: 3")))
+    with pytest.raises(ConfigurationError, match=r"line \d+: formation: give count"):
+        load_formation(scenario(tmp_path, ("  count: 4\n", "")))
+
+
+def test_offsets_may_stand_in_the_scenario_itself(tmp_path: Path) -> None:
+    offsets = "[[0, 0, 0], [-3, 3, 0], [-3, -3, 0], [-6, 0, 0]]"
+    plan = load_formation(scenario(tmp_path, ("pattern: v}", f"offsets: {offsets}, name: kite}}")))
+    move = plan.choreography.moves[-1]
+    assert move.name == "kite"
+    assert sorted(map(tuple, move.end.tolist())) == [(-6, 0, 0), (-3, -3, 0), (-3, 3, 0), (0, 0, 0)]
+    with pytest.raises(ConfigurationError, match=r"formation.patterns\[0\]: 2 offsets for 4 vehicles"):
+        load_formation(scenario(tmp_path, ("pattern: v}", "offsets: [[0, 0, 0], [-3, 3, 0]]}")))
 
 
 def test_every_fault_of_the_section_is_told_with_its_line(tmp_path: Path) -> None:
@@ -152,26 +169,28 @@ def test_events_of_the_file_befall_the_vehicles(tmp_path: Path) -> None:
 
 def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
     def timeout(graph: str) -> float:
-        file = scenario(tmp_path, ("  heading: 0", f"  heading: 0\n  graph: {graph}"))
+        file = scenario(tmp_path, ("seed: 3", f"seed: 3\nradio: {graph}"))
         return load_formation(file).formation().conduct.timeout * 1e-6
 
-    assert timeout("{kind: star}") == 1.0
+    assert timeout("{rate: 20}") == 1.0
     # 12 beacons of 50 ms lost in a row have a probability of 5e-7 at 30 %.
     assert math.ceil(math.log(1e-6) / math.log(0.3)) == 12
-    assert timeout("{kind: star, delay: 0.5, loss: 0.3}") == pytest.approx(
+    assert timeout("{graph: star, rate: 20, delay: 0.5, loss: 0.3}") == pytest.approx(
         0.5 + (1 + 1 / 0.7 + 12) * 0.05, abs=1e-6
     )
-    assert timeout("{kind: chain, delay: 0.5}") > 3 * 0.5
+    assert timeout("{graph: chain, delay: 0.5}") > 3 * 0.5
 
 
 def test_a_graph_that_leaves_somebody_out_is_refused(tmp_path: Path) -> None:
-    graph = "  heading: 0\n  graph: {kind: links, links: [[0, 1], [1, 2]]}"
-    with pytest.raises(UserError, match="carries no word of the leader to vehicle 3"):
-        load_formation(scenario(tmp_path, ("  heading: 0", graph)))
+    radio = "seed: 3\nradio: {graph: links, links: [[0, 1], [1, 2]]}"
+    with pytest.raises(
+        ConfigurationError, match=r"line 3: radio: over the graph links no message .* vehicle 3"
+    ):
+        load_formation(scenario(tmp_path, ("seed: 3", radio)))
 
 
 def test_a_long_chain_with_delay_does_not_take_its_leader_for_lost(tmp_path: Path) -> None:
-    graph = "  heading: 0\n  graph: {kind: chain, delay: 0.2, loss: 0.3}"
-    result = fly_quick(load_formation(scenario(tmp_path, ("  heading: 0", graph), ("count: 4", "count: 9"))))
+    radio = "seed: 3\nradio: {graph: chain, rate: 20, delay: 0.2, loss: 0.3}"
+    result = fly_quick(load_formation(scenario(tmp_path, ("seed: 3", radio), ("count: 4", "count: 9"))))
     assert not [event for event in result.events if "leads" in event.text]
     assert result.worst_settled_error < 0.5

@@ -13,15 +13,14 @@ import pytest
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
-from sitl_bridge.files.formation_file import load_formation
 from sitl_bridge.files.offsets_file import load_offsets
 from sitl_bridge.files.plan_file import load_plan
+from sitl_bridge.files.scenario import load_avoidance, load_formation
 from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
 from sitl_bridge.run.mission_process import check_mission
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.sensors.custom import CustomSensor
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind
@@ -38,7 +37,7 @@ def _recorded_wind(path: Path) -> object:
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "airframe": ("x.yaml", load_airframe),
     "world": ("x.yaml", load_world),
-    "scenario": ("x.yaml", lambda path: load_scenario(path, Choices())),
+    "scenario": ("x.yaml", lambda path: scenario_settings(path, Choices())),
     "formation": ("x.yaml", load_formation),
     "avoidance": ("x.yaml", load_avoidance),
     "plan": ("x.plan", load_plan),
@@ -126,14 +125,14 @@ def test_a_broken_airframe_is_told_by_file_and_place(
     assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
 
 
-CIRCLE = "name: c\nduration: 20\ncircle: {{count: 4, radius: {radius}, speed: {speed}}}\n"
+CIRCLE = "avoidance:\n  duration: 20\n  circle: {{count: 4, radius: {radius}, speed: {speed}}}\n"
 
 
 @pytest.mark.parametrize(("radius", "speed"), [("1e23", "2"), ("5", "1e-320"), ("5", "1e300"), ("1e-9", "2")])
 def test_a_circle_of_any_size_is_refused_with_its_place(tmp_path: Path, radius: str, speed: str) -> None:
     path = tmp_path / "circle.yaml"
     path.write_text(CIRCLE.format(radius=radius, speed=speed), encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"circle.yaml: line 3: circle"):
+    with pytest.raises(ConfigurationError, match=r"circle.yaml: line 3: avoidance.circle"):
         load_avoidance(path)
 
 
@@ -196,7 +195,7 @@ def test_a_scenario_that_names_what_is_not_there_is_told_by_line(
     path = tmp_path / "scenario.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
-        load_scenario(path, Choices())
+        scenario_settings(path, Choices())
     assert str(caught.value).startswith(f"{path}: {said}")
 
 

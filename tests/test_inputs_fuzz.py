@@ -22,10 +22,9 @@ from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
-from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.scenario import load_avoidance, load_formation
 from sitl_bridge.files.world_file import load_world
-from sitl_bridge.run.scenario import Choices, load_scenario
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import World
@@ -62,16 +61,16 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
         _airframe,
     ),
     "avoidance": (
-        ("missions/swap_six.yaml", "missions/crossing_pair.yaml", "missions/priority_swap.yaml"),
+        ("missions/swap_six.yaml", "missions/gate_swarm.yaml", "missions/priority_swap.yaml"),
         lambda path: load_avoidance(path).controller.record(),
     ),
     "formation": (
-        ("missions/formation_cube.yaml", "missions/gate_swarm.yaml"),
+        ("missions/formation_cube.yaml",),
         lambda path: load_formation(path).formation(),
     ),
     "scenario": (
         ("missions/fleet_hover.yaml", "missions/formation_cube.yaml", "missions/swap_six.yaml"),
-        lambda path: load_scenario(path, Choices(autopilot="builtin")).check(),
+        lambda path: scenario_settings(path, Choices(autopilot="builtin")).check(),
     ),
     "world": ((), lambda path: World(load_world(path))),
 }

@@ -85,13 +85,16 @@ def flight_settings(
         UserError: for a faulty file, or an airframe or controller beside a scenario.
     """
     if mission.suffix in (".yaml", ".yml"):
-        from sitl_bridge.run.scenario import Choices, load_scenario  # loads what only formations need
+        from sitl_bridge.run.scenario_settings import (  # loads what only formations need
+            Choices,
+            scenario_settings,
+        )
 
         theirs = {"--airframe": airframe, "--controller": controller}
         given = [name for name, value in theirs.items() if value is not None]
         if given:
             raise UserError(f"{mission}: a scenario names its vehicles itself; leave out {', '.join(given)}")
-        return load_scenario(mission, Choices(**choices))
+        return scenario_settings(mission, Choices(**choices))
     return FlightSettings(
         mission=mission,
         airframe=airframe_of(airframe if airframe is not None else "iris"),

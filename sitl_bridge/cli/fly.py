@@ -24,13 +24,13 @@ from sitl_bridge.cli.options import (
     parse_speed,
 )
 from sitl_bridge.report.summary import show
-from sitl_bridge.run.autopilot_choice import Choice
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system import signals
 from sitl_bridge.system.interpreter import find_interpreter
+from sitl_bridge.vehicle.vehicle_specification import Choice
 
 
 def live_line(progress: Progress) -> Text:

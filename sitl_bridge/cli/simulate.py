@@ -5,9 +5,10 @@ An algorithm is tried here first, on point masses or models, and flown unchanged
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -15,64 +16,95 @@ from rich.console import Console
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.yaml_file import read
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.sensors.custom import not_sampled
 from sitl_bridge.vehicle.airframe import Airframe
+
+if TYPE_CHECKING:
+    from sitl_bridge.files.scenario import LoadedScenario
+    from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 
 On = Literal["quick", "full"]
 
 
 def simulate(
     scenarios: Annotated[
-        list[Path], typer.Argument(help="a formation, or one or more avoidance scenarios (.yaml)")
+        list[Path], typer.Argument(help="a scenario with a formation, or one or more with avoidance (.yaml)")
     ],
     on: Annotated[
         On, typer.Option(help="point masses and models, or full dynamics with the built-in stack's loops")
     ] = "quick",
     airframe: Annotated[
-        str, typer.Option(help="of every vehicle on full dynamics; its attitude model in avoidance")
-    ] = "iris",
+        str | None, typer.Option(help="of every vehicle, in place of the scenario's: name or file")
+    ] = None,
     method: Annotated[
         str, typer.Option(help="of avoidance: nmpc or a classic, several with commas, or all")
     ] = "nmpc",
-    seed: Annotated[int, typer.Option(min=0, help="seed of all random streams")] = 1,
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from --seed on")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="seed of all random streams, in place of the scenario's")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from the first on")] = 1,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
 
     Exit code 0 only when all went as the scenario demands.
     """
-    for scenario in scenarios:
-        if not scenario.is_file():
-            raise UserError(f"{scenario}: no such scenario file")
-    formations = [scenario for scenario in scenarios if "formation" in read(scenario).data]
-    if formations and len(scenarios) > 1:
-        raise UserError(f"{formations[0]}: is a formation, and those are simulated one by one")
+    from sitl_bridge.files.scenario import load_scenario
+
+    for file in scenarios:
+        if not file.is_file():
+            raise UserError(f"{file}: no such scenario file")
+    loaded = [load_scenario(file, seed=seed) for file in scenarios]
+    for scenario in loaded:
+        if scenario.formation is None and scenario.avoidance is None:
+            raise UserError(
+                f"{scenario.document.source}: has neither formation nor avoidance; use sitl-bridge fly"
+            )
+        if scenario.formation is not None and len(loaded) > 1:
+            raise UserError(f"{scenario.document.source}: is a formation, and those are simulated one by one")
     console = Console()
-    told = ", ".join(str(scenario) for scenario in scenarios)
-    console.print(f"flying {told}; the first time with a version, what is needed is compiled")
-    if formations:
-        good = _formation(formations[0], on, airframe, seed, runs_dir, console)
+    names = ", ".join(str(file) for file in scenarios)
+    console.print(f"flying {names}; with a new version, the first flight compiles")
+    for scenario in loaded:
+        for note in _left_out(scenario, on):
+            console.print(f"note: {note}", highlight=False)
+    if loaded[0].formation is not None:
+        good = _formation(loaded[0], on, airframe, runs_dir, console)
     else:
-        good = _avoidance(scenarios, on, airframe, method, range(seed, seed + seeds), runs_dir, console)
+        good = _avoidance(loaded, on, airframe, method, seeds, runs_dir, console)
     raise typer.Exit(0 if good else 1)
 
 
-def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console: Console) -> bool:
-    from sitl_bridge.files.formation_file import load_formation
+def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
+    """Sections of a scenario that are not simulated here."""
+    made = scenario.specification
+    if made.events:
+        yield f"{scenario.document.source}: events are not simulated here; fly flies them"
+    if on == "quick" and scenario.formation is not None and "wind" in made.world.model_fields_set:
+        yield f"{scenario.document.source}: point masses feel no wind; add --on full"
+    if "proximity" in made.model_fields_set and (on == "quick" or scenario.avoidance is not None):
+        yield f"{scenario.document.source}: proximity is not simulated here; fly does"
+
+
+def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, console: Console) -> bool:
     from sitl_bridge.report.formation_result import write_result
     from sitl_bridge.report.plot_formation import draw
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
-    plan = load_formation(file)
-    frame = _airframe(airframe, on, console)
-    directory = RunDirectory(runs, file.stem)
+    plan, file = scenario.formation, scenario.document.source
+    assert plan is not None
+    directory = RunDirectory(runs, scenario.name)
     try:
         if on == "full":
-            flown = fly_built_in(plan, frame, seed)
+            flown = fly_built_in(
+                plan,
+                _airframes(scenario, airframe, on, console),
+                scenario.seed,
+                world=scenario.world,
+                proximity=scenario.proximity,
+            )
             result = flown.result
             console.print(
                 f"in truth with a steady centre at most {flown.worst_steady_error:.2f} m off a slot, "
@@ -90,51 +122,58 @@ def _formation(file: Path, on: On, airframe: str, seed: int, runs: Path, console
     return result.succeeded
 
 
-def _airframe(name: str, on: On, console: Console) -> Airframe:
-    """The airframe without users' own sensors, which are not sampled here."""
-    found = load_airframe(name)
-    notice = not_sampled(found.custom_sensors())
-    if on == "full" and notice:
-        console.print(f"note: {notice}", highlight=False)
-    return found.without_custom_sensors()
+def _airframes(scenario: LoadedScenario, name: str | None, on: On, console: Console) -> list[Airframe]:
+    """Of all vehicles, without users' own sensors, which are not sampled here."""
+    given = None if name is None else load_airframe(name)
+    found = [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
+    notices = dict.fromkeys(not_sampled(one.custom_sensors()) for one in found)
+    for notice in notices if on == "full" else ():
+        if notice:
+            console.print(f"note: {notice}", highlight=False)
+    return [one.without_custom_sensors() for one in found]
 
 
 def _avoidance(
-    files: list[Path], on: On, airframe: str, method: str, seeds: range, runs: Path, console: Console
+    loaded: list[LoadedScenario],
+    on: On,
+    airframe: str | None,
+    method: str,
+    seeds: int,
+    runs: Path,
+    console: Console,
 ) -> bool:
-    from sitl_bridge.files.avoidance_file import load_avoidance
-    from sitl_bridge.report.attitude_identification import identified_model
     from sitl_bridge.report.plot_avoidance import save_figures
-    from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
     from sitl_bridge.swarm.avoidance.closed_loop import Plant, fly
     from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
     from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 
-    loaded = [load_avoidance(file) for file in files]
-    frame = _airframe(airframe, on, console)
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}
-    known = identified_model(airframe, "builtin")
-    if known is not None:
-        loaded = [scenario.with_model(known.model) for scenario in loaded]
-        console.print(f"attitude model where a scenario gives none: {known.airframe} under {known.stack}")
 
-    def plant(scenario: Scenario) -> Plant | None:
+    def plant(specification: AvoidanceSpecification, frame: Airframe, seed: int) -> Plant | None:
         if on == "quick":
             return None
-        plans = scenario.plans()
-        starts, yaws = [plan.start() for plan in plans], [plan.yaw for plan in plans]
-        return DynamicsPlant(frame, starts, yaws, scenario.wind)
+        plans = specification.plans()
+        starts, headings = [plan.start() for plan in plans], [plan.heading for plan in plans]
+        return DynamicsPlant(frame, starts, headings, specification.world, seed=seed)
 
-    directory = RunDirectory(runs, files[0].stem)
+    directory = RunDirectory(runs, loaded[0].name)
     rows, good = [], True
     try:
         for scenario in loaded:
+            frame = _airframes(scenario, airframe, on, console)[0]
+            specification = _modelled(scenario, airframe, console)
             for name, make in makers.items():
                 flights = [
-                    fly(scenario, seed=seed, method=name, pilots=make, plant=plant(scenario))
-                    for seed in seeds
+                    fly(
+                        specification,
+                        seed=seed,
+                        method=name,
+                        pilots=make,
+                        plant=plant(specification, frame, seed),
+                    )
+                    for seed in range(scenario.seed, scenario.seed + seeds)
                 ]
                 rows.append(row(scenario.name, name, flights))
                 if name == PREDICTIVE:
@@ -148,3 +187,15 @@ def _avoidance(
     console.print(text, soft_wrap=True, highlight=False)
     console.print(f"figures, table and summary in {directory.path}")
     return good
+
+
+def _modelled(scenario: LoadedScenario, airframe: str | None, console: Console) -> AvoidanceSpecification:
+    """The scenario's avoidance with the attitude model identified on its airframe, unless it has its own."""
+    from sitl_bridge.report.attitude_identification import identified_model
+
+    assert scenario.avoidance is not None
+    known = identified_model(airframe or scenario.vehicles[0].airframe_name, "builtin")
+    if known is None:
+        return scenario.avoidance
+    console.print(f"attitude model where a scenario gives none: {known.airframe} under {known.stack}")
+    return scenario.avoidance.with_model(known.model)

@@ -12,17 +12,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.errors import UserError, about, within
+from sitl_bridge.errors import UserError, about
 from sitl_bridge.files.offsets_file import load_offsets
 from sitl_bridge.files.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.trajectory_file import read_csv
-from sitl_bridge.files.yaml_file import placed, read, validate
-from sitl_bridge.quantities import Seed
 from sitl_bridge.swarm.formation.formation_specification import (
     MOST_VEHICLES,
     MOST_WAYPOINTS,
-    FormationPlan,
     FormationSettings,
     FormationSpecification,
     LeaderMotion,
@@ -32,7 +29,6 @@ from sitl_bridge.swarm.formation.formation_specification import (
     PatternSpecification,
     RolesSpecification,
     Waypoint,
-    plan_formation,
 )
 from sitl_bridge.swarm.formation.roles import Follower, Leader
 from sitl_bridge.user_file import load_class
@@ -131,14 +127,24 @@ def _role(file: Path, name: str | None, base: type[Role], what: str) -> type[Rol
 class FormationSection(FormationSettings):
     """A formation: how many vehicles, along which path, in which patterns, by which scheme."""
 
-    count: int = Field(ge=1, le=MOST_VEHICLES)
-    start: PatternSection = PatternSection(pattern="grid", spacing=3.0)
-    leader: PathSection
-    patterns: tuple[MoveSection, ...] = Field(min_length=1, max_length=1000)
-    roles: RolesSection | None = None
+    count: int | None = Field(
+        None, ge=1, le=MOST_VEHICLES, description="number of vehicles; of the scenario's without"
+    )
+    start: PatternSection = Field(
+        PatternSection(pattern="grid", spacing=3.0), description="slots in which the vehicles take off"
+    )
+    leader: PathSection = Field(description="path of the formation's centre")
+    patterns: tuple[MoveSection, ...] = Field(
+        min_length=1, max_length=1000, description="taken one after the other"
+    )
+    roles: RolesSection | None = Field(None, description="of a user's own, in place of the scheme's")
 
-    def specification(self, directory: Path) -> FormationSpecification:
-        """With the content of the files that it names, relative to ``directory``.
+    def specification(self, directory: Path, count: int) -> FormationSpecification:
+        """With the content of the files that it names.
+
+        Args:
+            directory: to which they are relative.
+            count: of vehicles.
 
         Raises:
             UserError: for a faulty file.
@@ -147,38 +153,16 @@ class FormationSection(FormationSettings):
         with about("leader"):
             leader = self.leader.specification(directory)
         with about("start"):
-            start = PatternSpecification(**self.start.data(directory, self.count))
+            start = PatternSpecification(**self.start.data(directory, count))
         patterns = []
         for i, move in enumerate(self.patterns):
             with about("patterns", i):
-                patterns.append(MoveSpecification(**move.data(directory, self.count)))
+                patterns.append(MoveSpecification(**move.data(directory, count)))
         with about("roles"):
             roles = None if self.roles is None else self.roles.specification(directory)
         return FormationSpecification(
-            count=self.count, start=start, leader=leader, patterns=tuple(patterns), roles=roles, **settings
+            count=count, start=start, leader=leader, patterns=tuple(patterns), roles=roles, **settings
         )
-
-
-class _File(BaseModel):
-    """A scenario file as far as it concerns a formation."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    formation: FormationSection
-    seed: Seed = 0
-
-
-def load_formation(file: Path) -> FormationPlan:
-    """Read the formation of a scenario file, plan it and check the plan.
-
-    Raises:
-        ConfigurationError: with every fault of the file and its line; for patterns or paths that do not suit,
-            and for a plan that breaks its limits.
-    """
-    document = read(file)
-    found = validate(_File, document)
-    with placed(document), within("formation"):
-        return plan_formation(found.formation.specification(file.parent), found.seed)
 
 
 def plan_waypoints(file: Path) -> tuple[Waypoint, ...]:

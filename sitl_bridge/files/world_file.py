@@ -14,10 +14,13 @@ def load_world(path: Path) -> WorldSpecification:
     Raises:
         ConfigurationError: with every fault of the file.
     """
-    world = validate(WorldSpecification, read(path))
+    return with_series_beside(validate(WorldSpecification, read(path)), path.parent)
+
+
+def with_series_beside(world: WorldSpecification, directory: Path) -> WorldSpecification:
+    """The same world with a recorded wind's file taken relative to a directory."""
     series = world.wind.series
-    if series is None or series.file.is_absolute():
+    if series is None:
         return world
-    series = series.model_copy(update={"file": path.parent / series.file})
-    wind = world.wind.model_copy(update={"series": series})
-    return world.model_copy(update={"wind": wind})
+    placed = series.model_copy(update={"file": directory / series.file})
+    return world.model_copy(update={"wind": world.wind.model_copy(update={"series": placed})})

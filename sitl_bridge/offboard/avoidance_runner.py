@@ -20,8 +20,7 @@ import numpy as np
 from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.avoidance_file import load_avoidance
+from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.fleet_connection import connect_flock
@@ -33,15 +32,15 @@ from sitl_bridge.offboard.swarm_script import Place, clear_to_land, flock_comman
 from sitl_bridge.output_file import write_arrays, write_whole
 from sitl_bridge.report.attitude_identification import identified_model
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
-    Scenario,
-    VehiclePlan,
+    AvoidanceSpecification,
+    RouteSpecification,
     check_scenario,
     goal,
 )
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
 from sitl_bridge.swarm.avoidance.closed_loop import Flight
 from sitl_bridge.swarm.avoidance.comparison import succeeded
-from sitl_bridge.swarm.avoidance.flight_conditions import airframe_of, check_launch, lasting_deviation
+from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import Status
 from sitl_bridge.swarm.interface import Setpoints, States
 
@@ -67,7 +66,7 @@ RETURN_TIME = 10.0
 
 
 async def fly_scenario(
-    scenario: Scenario,
+    scenario: AvoidanceSpecification,
     urls: Sequence[str],
     deviation: float,
     say: Say = print,
@@ -91,7 +90,7 @@ async def fly_scenario(
         origin: the scenario's origin, deg and m AMSL; None takes it from where the vehicles stand.
         surveyed: whether the vehicles stand exactly below their first points; else they know by their own
             receivers where they are.
-        seed: of the link's losses.
+        seed: of the radio's losses.
 
     Returns:
         how they flew from the start on, by their own estimates.
@@ -114,7 +113,7 @@ async def fly_scenario(
         await flock.ready()
         await flock.find_origins(places, origin, surveyed=surveyed)
         try:
-            await flock.take_off(places, np.array([plan.yaw for plan in plans]))
+            await flock.take_off(places, np.array([plan.heading for plan in plans]))
             flight = await _fly(flock, scenario, deviation, seed)
             say(verdict(flight))
             await _come_apart(flock, scenario, deviation, seed)
@@ -126,7 +125,7 @@ async def fly_scenario(
     return flight
 
 
-async def _fly(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: int) -> Flight:
+async def _fly(flock: MavsdkFlock, scenario: AvoidanceSpecification, deviation: float, seed: int) -> Flight:
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived."""
     begun = round(1e6 * (flock.time + LEAD_IN))
     swarm = Swarm(scenario, begun, deviation, seed)
@@ -157,7 +156,7 @@ class End:
         begun: us at which its references start.
     """
 
-    def __init__(self, scenario: Scenario, begun: int) -> None:
+    def __init__(self, scenario: AvoidanceSpecification, begun: int) -> None:
         self._goals = np.array([goal(plan) for plan in scenario.plans()])
         self._tolerance = scenario.tolerance
         self._planned = begun + round(1e6 * scenario.duration)
@@ -179,16 +178,18 @@ class End:
         return self._planned if there else self._planned + round(1e6 * GRACE)
 
 
-async def _come_apart(flock: MavsdkFlock, scenario: Scenario, deviation: float, seed: int) -> None:
+async def _come_apart(
+    flock: MavsdkFlock, scenario: AvoidanceSpecification, deviation: float, seed: int
+) -> None:
     """Fly back to the first points where they do not stand clear of one another to land."""
     states = flock.states()
     if clear_to_land(states.position[states.alive]):
         return
     flock.say("too close together to land here: back to the first points")
     back = tuple(
-        VehiclePlan(
+        RouteSpecification(
             name=plan.name,
-            route=((here[0], here[1], here[2]), plan.start()),
+            points=((here[0], here[1], here[2]), plan.start()),
             speed=plan.speed,
             acceleration=plan.acceleration,
             yaw=plan.yaw,
@@ -196,7 +197,7 @@ async def _come_apart(flock: MavsdkFlock, scenario: Scenario, deviation: float, 
         for plan, here in zip(scenario.plans(), states.position.tolist(), strict=True)
     )
     duration = max(plan.reference().duration for plan in back) + RETURN_TIME
-    way = scenario.model_copy(update={"vehicles": back, "circle": None, "duration": duration})
+    way = scenario.model_copy(update={"routes": back, "circle": None, "duration": duration})
     await _fly(flock, way, deviation, seed)
 
 
@@ -262,15 +263,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--stack", choices=("px4", "builtin"), default="px4", help="whose identified attitude model plans"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the link's losses")
+    parser.add_argument("--seed", type=int, help="of the radio's losses (else the file's)")
     options = parse(parser, arguments)
     return run_coroutine(lambda: _run(options))
 
 
 async def _run(options: argparse.Namespace) -> None:
-    scenario = load_avoidance(options.file)
-    airframe = airframe_of(scenario, options.file)
-    known = identified_model(airframe, options.stack)
+    loaded = load_scenario(options.file, seed=options.seed)
+    scenario = loaded.avoidance
+    if scenario is None:
+        raise UserError(f"{options.file}: has no section avoidance")
+    first = loaded.vehicles[0]
+    known = identified_model(first.airframe_name, options.stack)
     if known is not None:
         scenario = scenario.with_model(known.model)
     # What is there by now stays, and need not be looked through in flight.
@@ -278,12 +282,12 @@ async def _run(options: argparse.Namespace) -> None:
     flight = await fly_scenario(
         scenario,
         options.url,
-        lasting_deviation(scenario, load_airframe(airframe)),
+        lasting_deviation(scenario, first.airframe),
         lambda line: print(line, flush=True),
         systems=options.system,
         origin=options.origin,
         surveyed=options.surveyed,
-        seed=options.seed,
+        seed=loaded.seed,
     )
     if options.output is not None:
         # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.errors import UserError
-from sitl_bridge.files.formation_file import load_formation
+from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.mission_link.orders_pipe import hear_orders
 from sitl_bridge.offboard.fleet_connection import connect_flock
 from sitl_bridge.offboard.fleet_member import Say
@@ -215,6 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Fly; exit codes as of mission scripts."""
     description = "Fly the formation of a scenario file on vehicles that are running, and land them."
     parser = flock_command_line(description, "scenario file with a formation: section")
+    parser.add_argument("--seed", type=int, help="of the radio's losses (else the file's)")
     parser.add_argument("--orders", type=int, metavar="FD", help=argparse.SUPPRESS)
     options = parse(parser, arguments)
     return run_coroutine(lambda: _fly(options))
@@ -224,7 +225,7 @@ async def _fly(options: argparse.Namespace) -> None:
     # What is there by now stays, and need not be looked through in flight.
     gc.freeze()
     result = await fly_formation(
-        load_formation(options.file),
+        load_formation(options.file, seed=options.seed),
         options.url,
         lambda line: print(line, flush=True),
         systems=options.system,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.versions import warning
+from sitl_bridge.vehicle.vehicle_specification import Choice
 
-Choice = Literal["auto", "px4", "builtin"]
 BUILTIN = "the built-in flight stack"
 
 

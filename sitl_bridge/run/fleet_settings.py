@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.server import OnStall
-from sitl_bridge.run import scheduled_events
 from sitl_bridge.run.autopilot_choice import FlownBy
-from sitl_bridge.run.vehicle_run import VehicleSettings, faults_of
+from sitl_bridge.run.vehicle_run import VehicleSettings
+from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class FleetSettings:
     time_limit: float = math.inf
     on_stall: OnStall = "leave"
     proximity: Proximity | None = None
-    events: tuple[scheduled_events.EventSpecification, ...] = ()
+    events: tuple[EventSpecification, ...] = ()
     bus: BusAddress | None = None
     separation: float = 0.0
     expose: bool = False
@@ -96,7 +96,7 @@ class FleetSettings:
             if flown_by is not None:
                 found.append((flown_by, plan))
         names = [vehicle.name for vehicle in self.vehicles]
-        faults += scheduled_events.problems(self.events, names, [v.airframe for v in self.vehicles])
+        faults += problems(self.events, names, [v.airframe for v in self.vehicles])
         try:
             self.world.wind.load_series()
         except UserError as error:

@@ -34,6 +34,7 @@ from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, custom_hosts, require_free_udp
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.vehicle.event_specification import StackEvent, concerned
 from sitl_bridge.world.world import World
 
 if TYPE_CHECKING:
@@ -398,8 +399,8 @@ class FleetSession:
         meant = {
             vehicle
             for event in self.fleet.events
-            if isinstance(event, scheduled_events.StackEvent) and event.kind == "stack_killed"
-            for vehicle in scheduled_events.concerned(event, names)
+            if isinstance(event, StackEvent) and event.kind == "stack_killed"
+            for vehicle in concerned(event, names)
         }
         lost = [a.settings.name for a in self.aircraft if a.lost and a.number not in meant]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""

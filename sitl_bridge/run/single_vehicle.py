@@ -19,13 +19,14 @@ from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.autopilot_choice import Choice, FlownBy
+from sitl_bridge.run.autopilot_choice import FlownBy
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.vehicle_run import VehicleSettings
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.vehicle.vehicle_specification import Choice
 from sitl_bridge.world.world import WorldSpecification
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
 from sitl_bridge.autopilot.stack_process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean
+from sitl_bridge.errors import UserError, did_you_mean, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
@@ -30,7 +30,7 @@ from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
-from sitl_bridge.run.autopilot_choice import Choice, FlownBy, who_flies
+from sitl_bridge.run.autopilot_choice import FlownBy, who_flies
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
@@ -39,10 +39,8 @@ from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.system.port_holder import holder_of
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.controller import BUILT_IN, own_controller
+from sitl_bridge.vehicle.vehicle_specification import LAST_INSTANCE, Choice
 from sitl_bridge.world.world import World, WorldSpecification
-
-LAST_INSTANCE = 254
-"""PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
 
 Position = tuple[float, float, float]
 
@@ -128,13 +126,6 @@ class VehicleSettings:
         if law == "rotors" and self.airframe.controller.rotors is None:
             return [f"--controller: RotorS publishes no gains for {self.airframe.name}; lee flies it"]
         return []
-
-
-def faults_of(error: UserError) -> list[str]:
-    """An error as lines, each with the file that it is about."""
-    if isinstance(error, ConfigurationError):
-        return [f"{error.source}: {fault}" for fault in error.faults]
-    return [str(error)]
 
 
 def custom_hosts(vehicles: Sequence[VehicleSettings], directory: Path, seed: int) -> list[CustomSensorHost]:

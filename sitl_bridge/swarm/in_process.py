@@ -6,7 +6,7 @@ true of them stays in the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.quick_simulation import Recording, Result
 from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.world.world import World, WorldSpecification
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -143,19 +143,29 @@ class Flown:
         return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
 
 
-def fly_built_in(plan: FormationPlan, airframe: Airframe, seed: int = 1) -> Flown:
+def fly_built_in(
+    plan: FormationPlan,
+    airframes: Sequence[Airframe],
+    seed: int = 1,
+    *,
+    world: WorldSpecification | None = None,
+    proximity: Proximity | None = None,
+) -> Flown:
     """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
     Args:
         plan: of ``load_formation`` or ``plan_formation``; its events are the quick simulator's own.
-        airframe: of every vehicle.
+        airframes: one a vehicle.
         seed: of all random streams.
+        world: in which they fly.
+        proximity: effects of vehicles on one another; the usual ones without.
     """
     ground = plan.places * (1.0, 1.0, 0.0)
     members = [
-        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0)) for i, p in enumerate(ground)
+        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0))
+        for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
-    with Fleet(World(), members, seed=seed, proximity=Proximity()) as fleet:
+    with Fleet(World(world), members, seed=seed, proximity=proximity or Proximity()) as fleet:
         flock = BuiltInFlock(fleet, ground)
         flock.take_off(plan.places, float(plan.path.yaw[0]))
         formation = plan.formation()

@@ -1,23 +1,16 @@
-"""Who hears whom, and when: neighbour graphs, and a radio with delay, loss and range.
-
-A message is a beacon, the same for all that hear it.  Every directed link draws its losses from a random
-stream of its own, so that a vehicle or a link more changes nothing for the others.
-"""
+"""Neighbour graphs: which vehicle receives whose messages."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream, uniform
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
@@ -28,45 +21,17 @@ Kind: TypeAlias = Literal["star", "complete", "ring", "chain", "nearest", "inwar
 MAX_LINKS = 200_000
 """Directed links; the complete graph of 447 vehicles."""
 
-REFERENCE = np.dtype(
-    [
-        ("stamp", "i8"),  # us, when it was true
-        ("position", "f8", 3),  # m NED, of the formation's centre
-        ("velocity", "f8", 3),  # m/s
-        ("acceleration", "f8", 3),  # m/s^2
-        ("heading", "f8"),  # rad, of the formation's frame
-        ("turn_rate", "f8"),  # rad/s
-    ],
-    align=True,
-)
-"""Where the formation as a whole is and goes."""
-
-BEACON = np.dtype(
-    [
-        ("stamp", "i8"),  # us, when it was sent; 0: nothing was heard yet
-        ("position", "f8", 3),  # m NED, the sender's own
-        ("velocity", "f8", 3),  # m/s
-        ("claim", "i8"),  # of the leader the sender follows; the highest one leads
-        ("leader", "i8"),  # who that is
-        ("epoch", "i8"),  # of the newest move that the sender knows
-        ("start", "i8"),  # us at which the formation starts; 0: not yet told
-        ("reference", REFERENCE),  # the newest one it knows, passed on
-    ],
-    align=True,
-)
-"""What a vehicle tells those that hear it.  Moves are known to all by their number, as uploaded before."""
-
 
 @dataclass(frozen=True)
 class Topology:
-    """A rule for who hears whom; vehicles that are gone are left out and the others close ranks.
+    """A rule for the links between vehicles; vehicles that are gone are left out and the others close ranks.
 
     Attributes:
         kind: ``star``: every vehicle and the leader; ``complete``: everybody; ``ring``, ``chain``: neighbours
-            by number; ``nearest``: each hears its ``neighbours`` nearest, and is heard by them; ``inwards``:
-            each hears the ``neighbours`` nearest of those nearer to the leader's slot than itself, so
-            that the word goes outwards without circles, as XTDrone's get_communication_topology has it;
-            ``links``: as listed.
+            by number; ``nearest``: each receives from its ``neighbours`` nearest, and they from it;
+            ``inwards``: each receives from the ``neighbours`` nearest of those nearer to the leader's slot
+            than itself, so that messages travel outwards without circles, as XTDrone's
+            get_communication_topology has it; ``links``: as listed.
         neighbours: for nearest and inwards.
         links: (from, to) pairs of vehicles, one-way, for links.
     """
@@ -174,101 +139,3 @@ def hops(edges: Index, count: int, source: int) -> Index:
         if not len(more):
             return found
         found[more] = far
-
-
-@compiled
-def _draw_losses(streams: Any, probability: Any, arrives: Any) -> None:
-    """Whether a message gets through, (m,) bool, one draw of each link's stream (m, 4)."""
-    for k in range(len(arrives)):
-        arrives[k] = uniform(streams[k]) >= probability
-
-
-class Radio:
-    """Beacons on their way.
-
-    Args:
-        count: vehicles.
-        seed: of the run.
-        delay: us from sending to hearing.
-        loss: probability that a link loses a message, each on its own.
-        reach: m; beyond it nothing is heard.
-
-    Attributes:
-        edges: (m, 2) sender, receiver, sorted by receiver.
-        heard: (m,) BEACON, the newest one over each link; its stamp is 0 before the first.
-        sent, lost: messages counted by link.
-    """
-
-    def __init__(
-        self, count: int, *, seed: int, delay: int = 0, loss: float = 0.0, reach: float = np.inf
-    ) -> None:
-        self.count, self.seed, self.delay, self.loss, self.reach = count, seed, delay, loss, reach
-        self.edges: Index = np.zeros((0, 2), np.int64)
-        self.heard = np.zeros(0, BEACON)
-        self.sent = self.lost = 0
-        self._streams = np.zeros((0, 4), np.uint64)
-        self._known: dict[int, NDArray[np.uint64]] = {}
-        self._air: deque[tuple[int, NDArray[np.void], Index, Mask]] = deque()
-
-    def connect(self, edges: Index) -> None:
-        """Change the graph; what is on its way arrives still, what was heard over links that stay is kept."""
-        old, new = self._keys(self.edges), self._keys(edges)
-        heard = np.zeros(len(edges), BEACON)
-        shared, before, now = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-        del shared
-        heard[now] = self.heard[before]
-        if self.loss > 0.0:
-            self._known.update(zip(old.tolist(), self._streams, strict=True))
-            self._streams = np.zeros((len(edges), 4), np.uint64)
-            for k, (key, (sender, receiver)) in enumerate(zip(new.tolist(), edges.tolist(), strict=True)):
-                known = self._known.get(key)
-                self._streams[k] = stream(self.seed, "radio", sender, receiver) if known is None else known
-        self.edges, self.heard = edges, heard
-
-    def _keys(self, edges: Index) -> Index:
-        keys: Index = edges[:, 1] * self.count + edges[:, 0]
-        return keys
-
-    def send(self, time: int, beacons: NDArray[np.void], on_air: Mask) -> None:
-        """Send a beacon of every vehicle that is on air.
-
-        Args:
-            time: us.
-            beacons: (n,) BEACON.
-            on_air: (n,) who sends and hears.
-        """
-        arrives = np.ones(len(self.edges), dtype=np.bool_)
-        if self.loss > 0.0:
-            _draw_losses(self._streams, self.loss, arrives)
-        sender, receiver = self.edges[:, 0], self.edges[:, 1]
-        possible = on_air[sender] & on_air[receiver]
-        if np.isfinite(self.reach):
-            apart = beacons["position"][sender] - beacons["position"][receiver]
-            possible &= (apart**2).sum(axis=1) <= self.reach**2
-        self.sent += int(possible.sum())
-        self.lost += int((possible & ~arrives).sum())
-        self._air.append((time, beacons.copy(), self.edges, possible & arrives))
-
-    def receive(self, time: int, on_air: Mask) -> Mask:
-        """Take in what has arrived by ``time`` us.
-
-        Returns:
-            (m,) links over which something new was heard.
-        """
-        fresh = np.zeros(len(self.edges), dtype=np.bool_)
-        while self._air and self._air[0][0] + self.delay <= time:
-            _, beacons, edges, arrives = self._air.popleft()
-            if edges is self.edges:
-                links, sender = np.flatnonzero(arrives & on_air[edges[:, 1]]), edges[:, 0]
-                self.heard[links] = beacons[sender[links]]
-            else:
-                _, mine, _ = np.intersect1d(
-                    self._keys(self.edges),
-                    self._keys(edges[arrives]),
-                    assume_unique=True,
-                    return_indices=True,
-                )
-                links = mine[on_air[self.edges[mine, 1]]]
-                self.heard[links] = beacons[self.edges[links, 0]]
-            fresh[links] = True
-        return fresh

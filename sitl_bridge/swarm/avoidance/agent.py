@@ -171,7 +171,7 @@ class Agent:
         yaw_rate = follow_yaw(
             reference,
             self.settings.yaw_gain,
-            self.settings.limits.yaw_rate,
+            math.radians(self.settings.limits.yaw_rate),
             self.settings.step,
             self._course,
         )

@@ -1,4 +1,4 @@
-"""Scenarios as data: who flies where, among what, knowing how much; refused where they cannot fly."""
+"""The specification of an avoidance scenario: routes, obstacles, errors; refused where it cannot be flown."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.quantities import Degrees
 from sitl_bridge.swarm.avoidance.controller_settings import (
     AttitudeModel,
     ControllerSettings,
@@ -25,96 +26,93 @@ from sitl_bridge.swarm.avoidance.neighbours import (
 )
 from sitl_bridge.swarm.avoidance.references import Reference, Route, Table
 from sitl_bridge.swarm.avoidance.separation import separation
-from sitl_bridge.world.wind import MOST_WIND
+from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.world.world import WorldSpecification
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False, ge=-1e5, le=1e5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Row = tuple[NotNegative, Coordinate, Coordinate, Coordinate]
-WindSpeed = Annotated[float, Field(ge=-MOST_WIND, le=MOST_WIND)]
 Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+LED_GRAPHS = ("star", "inwards")
+"""Graphs of the radio that are about a leader."""
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class VehiclePlan(_Part):
-    """One vehicle and its reference, which need not keep clear of others.
+class RouteSpecification(_Part):
+    """The reference of one vehicle, which need not keep clear of others."""
 
-    Attributes:
-        name: by which others know it.
-        route: points m NED, the first where it starts; straight legs from rest to rest.
-        table: instead of a route: rows of time s, north, east, down m; a smooth course through them.
-        speed, acceleration: m/s, m/s^2 on a route's legs.
-        depart: s at its first point before the route begins.
-        yaw: rad.
-    """
+    name: Name = Field(description="of the vehicle")
+    points: Annotated[tuple[Point, ...], Field(max_length=500)] = Field(
+        (), description="m north, east, down; straight legs from rest to rest, the first point is the start"
+    )
+    table: Annotated[tuple[Row, ...], Field(max_length=5000)] = Field(
+        (), description="instead of points: rows of s, m north, east, down; a smooth path through them"
+    )
+    speed: Positive = Field(2.0, description="m/s between points")
+    acceleration: Positive = Field(1.5, description="m/s^2 between points")
+    depart: NotNegative = Field(0.0, description="s at the first point before the vehicle leaves it")
+    yaw: Degrees = Field(0.0, description="deg")
 
-    name: Name
-    route: Annotated[tuple[Point, ...], Field(max_length=500)] = ()
-    table: Annotated[tuple[Row, ...], Field(max_length=5000)] = ()
-    speed: Positive = 2.0
-    acceleration: Positive = 1.5
-    depart: NotNegative = 0.0
-    yaw: Annotated[float, Field(ge=-math.pi, le=math.pi)] = 0.0
+    @property
+    def heading(self) -> float:
+        """rad from north."""
+        return math.radians(self.yaw)
 
     def start(self) -> tuple[float, float, float]:
         """m NED of where it starts."""
-        return self.route[0] if self.route else self.table[0][1:]
+        return self.points[0] if self.points else self.table[0][1:]
 
     def reference(self) -> Reference:
         """The reference itself."""
-        if self.route:
+        if self.points:
             return Route(
-                self.route,
+                self.points,
                 speed=self.speed,
                 acceleration=self.acceleration,
-                yaw=self.yaw,
+                yaw=self.heading,
                 depart=self.depart,
             )
         rows = np.array(self.table)
-        return Table(rows[:, 0].tolist(), rows[:, 1:], yaw=self.yaw)
+        return Table(rows[:, 0].tolist(), rows[:, 1:], yaw=self.heading)
 
 
 class Circle(_Part):
-    """Vehicles evenly on a circle that all swap places with those opposite.
+    """Vehicles v1, v2, ... clockwise from north on a circle, which swap places with those opposite."""
 
-    Attributes:
-        count: vehicles, named v1, v2 and so on, clockwise from north.
-        radius: m.
-        altitude: m above the origin.
-        speed, acceleration: m/s, m/s^2.
-    """
+    count: Annotated[int, Field(ge=2, le=64)] = Field(description="vehicles")
+    radius: Annotated[float, Field(ge=0.01, le=1e5)] = Field(description="m")
+    altitude: Annotated[float, Field(ge=0.0, le=1e5)] = Field(5.0, description="m above the origin")
+    speed: Positive = Field(2.0, description="m/s")
+    acceleration: Positive = Field(1.5, description="m/s^2")
 
-    count: Annotated[int, Field(ge=2, le=64)]
-    radius: Annotated[float, Field(ge=0.01, le=1e5)]
-    altitude: Annotated[float, Field(ge=0.0, le=1e5)] = 5.0
-    speed: Positive = 2.0
-    acceleration: Positive = 1.5
-
-    def vehicles(self) -> tuple[VehiclePlan, ...]:
-        """Their plans."""
-        plans = []
+    def routes(self) -> tuple[RouteSpecification, ...]:
+        """Of its vehicles."""
+        routes = []
         for i in range(self.count):
             angle = math.tau * i / self.count
             north, east = self.radius * math.cos(angle), self.radius * math.sin(angle)
-            plans.append(
-                VehiclePlan(
+            routes.append(
+                RouteSpecification(
                     name=f"v{i + 1}",
-                    route=((north, east, -self.altitude), (-north, -east, -self.altitude)),
+                    points=((north, east, -self.altitude), (-north, -east, -self.altitude)),
                     speed=self.speed,
                     acceleration=self.acceleration,
                 )
             )
-        return tuple(plans)
+        return tuple(routes)
 
 
 class SpherePlan(_Part):
-    """A ball; m NED, m."""
+    """A ball."""
 
-    kind: Literal["sphere"]
-    centre: Point
-    radius: Positive
+    kind: Literal["sphere"] = Field(description="of obstacle")
+    centre: Point = Field(description="m north, east, down")
+    radius: Positive = Field(description="m")
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
@@ -122,12 +120,12 @@ class SpherePlan(_Part):
 
 
 class CylinderPlan(_Part):
-    """An upright cylinder; m NED of its middle, m."""
+    """An upright cylinder."""
 
-    kind: Literal["cylinder"]
-    centre: Point
-    radius: Positive
-    height: Positive
+    kind: Literal["cylinder"] = Field(description="of obstacle")
+    centre: Point = Field(description="m north, east, down, of its middle")
+    radius: Positive = Field(description="m")
+    height: Positive = Field(description="m")
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
@@ -135,11 +133,11 @@ class CylinderPlan(_Part):
 
 
 class BoxPlan(_Part):
-    """A box along the axes; m NED of its middle, m edges."""
+    """A box along the axes."""
 
-    kind: Literal["box"]
-    centre: Point
-    edges: tuple[Positive, Positive, Positive]
+    kind: Literal["box"] = Field(description="of obstacle")
+    centre: Point = Field(description="m north, east, down, of its middle")
+    edges: tuple[Positive, Positive, Positive] = Field(description="m along north, east, down")
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
@@ -147,90 +145,66 @@ class BoxPlan(_Part):
 
 
 class Noise(_Part):
-    """How wrong a vehicle is about itself; white within a tick unless correlated.
+    """Errors of a vehicle's own estimate in ``simulate``; white from tick to tick unless correlated."""
 
-    Attributes:
-        position, velocity, attitude: standard deviations an axis, m, m/s, rad.
-        correlation: s, time constant of the errors of position and velocity; 0 is white.
-    """
-
-    position: NotNegative = 0.0
-    velocity: NotNegative = 0.0
-    attitude: NotNegative = 0.0
-    correlation: NotNegative = 0.0
-
-
-class Link(_Part):
-    """How broadcasts travel.
-
-    Attributes:
-        rate: Hz at which each vehicle speaks.
-        delay: s.
-        loss: share of all words that a receiver does not get.
-    """
-
-    rate: Annotated[float, Field(ge=0.1, le=1000.0)] = 50.0
-    delay: NotNegative = 0.0
-    loss: Annotated[float, Field(ge=0.0, le=0.99)] = 0.0
+    position: NotNegative = Field(0.0, description="m, standard deviation of each axis")
+    velocity: NotNegative = Field(0.0, description="m/s, standard deviation of each axis")
+    attitude: Annotated[float, Field(ge=0.0, le=90.0)] = Field(
+        0.0, description="deg, standard deviation of each axis"
+    )
+    correlation: NotNegative = Field(
+        0.0, description="s, time constant of the errors of position and velocity; 0 is white"
+    )
 
 
-class FlightPlan(_Part):
-    """How a flight stack flies it; nothing of a run without one.
+class AvoidanceSettings(_Part):
+    """Vehicles on routes that cross, which avoid one another and obstacles."""
 
-    Attributes:
-        airframe: name or file, of every vehicle.
-        position_deviation: m an axis, by which a vehicle is wrong about its place in the common frame for
-            longer than a few reports; None takes it from the airframe's receiver.  Distances are widened by
-            it as by any other uncertainty (eq. 15).
-    """
-
-    airframe: str = "iris_rtk"
-    position_deviation: NotNegative | None = None
-
-
-class Scenario(_Part):
-    """A flight of several vehicles.
-
-    Attributes:
-        name: for reports.
-        duration: s.
-        vehicles: their plans; or
-        circle: of vehicles that swap places.
-        obstacles: spheres, cylinders, boxes.
-        priority: names in falling priority (section 4.7); empty: all avoid all.
-        noise, link: what vehicles know of themselves and of others.
-        wind: m/s NED, steady.
-        controller: settings of every vehicle's controller; an attitude model among them goes before the one
-            identified on the airframe that flies.
-        flight: how a flight stack flies it.
-        tolerance: m from the goal within which a vehicle has arrived.
-    """
-
-    name: Name
-    duration: Annotated[float, Field(ge=0.1, le=3600.0)]
-    vehicles: Annotated[tuple[VehiclePlan, ...], Field(max_length=64)] = ()
-    circle: Circle | None = None
+    duration: Annotated[float, Field(ge=0.1, le=3600.0)] = Field(
+        description="s within which every vehicle is to arrive"
+    )
+    routes: Annotated[tuple[RouteSpecification, ...], Field(max_length=64)] = Field(
+        (), description="one a vehicle"
+    )
+    circle: Circle | None = Field(None, description="of further vehicles, which swap places")
     obstacles: Annotated[
         tuple[Annotated[SpherePlan | CylinderPlan | BoxPlan, Field(discriminator="kind")], ...],
         Field(max_length=64),
-    ] = ()
-    priority: tuple[Name, ...] = ()
-    noise: Noise = Noise()
-    link: Link = Link()
-    wind: tuple[WindSpeed, WindSpeed, WindSpeed] = (0.0, 0.0, 0.0)
-    controller: ControllerSettings = ControllerSettings()
-    flight: FlightPlan = FlightPlan()
-    tolerance: Positive = 0.3
+    ] = Field((), description="spheres, cylinders, boxes")
+    priority: tuple[Name, ...] = Field(
+        (), description="names of vehicles in falling priority; empty: all avoid all (section 4.7)"
+    )
+    noise: Noise = Field(Noise(), description="of the vehicles' own estimates, in simulate")
+    position_deviation: NotNegative | None = Field(
+        None,
+        description="m an axis, lasting error of a vehicle's position; safety distances grow by it (eq. 15);"
+        " without: of the airframe's receiver",
+    )
+    controller: ControllerSettings = Field(ControllerSettings(), description="of every vehicle")
+    tolerance: Positive = Field(0.3, description="m from the goal within which a vehicle has arrived")
 
-    def plans(self) -> tuple[VehiclePlan, ...]:
-        """Of all vehicles, the circle's too."""
-        return self.vehicles + (self.circle.vehicles() if self.circle else ())
+
+class AvoidanceSpecification(AvoidanceSettings):
+    """An avoidance scenario, whole."""
+
+    name: Name = Field(description="for reports")
+    radio: RadioSpecification = Field(RadioSpecification(), description="between the vehicles")
+    world: WorldSpecification = Field(WorldSpecification(), description="in which they fly")
+
+    def plans(self) -> tuple[RouteSpecification, ...]:
+        """Routes of all vehicles, the circle's too."""
+        return all_routes(self)
+
+    def wind(self) -> tuple[float, float, float]:
+        """Steady wind in m/s NED."""
+        north, east, down = self.world.wind.pack(0)[0]["steady"].tolist()
+        return north, east, down
 
     def bodies(self) -> tuple[Obstacle, ...]:
         """The obstacles as the controller takes them."""
         return tuple(obstacle.obstacle() for obstacle in self.obstacles)
 
-    def with_model(self, model: AttitudeModel) -> Scenario:
+    def with_model(self, model: AttitudeModel) -> AvoidanceSpecification:
         """The same with an identified attitude model, unless it says its own."""
         if "model" in self.controller.model_fields_set:
             return self
@@ -242,7 +216,12 @@ class Scenario(_Part):
         return priority_graph(names, self.priority) if self.priority else full_graph(names)
 
 
-def check_scenario(scenario: Scenario) -> None:
+def all_routes(settings: AvoidanceSettings) -> tuple[RouteSpecification, ...]:
+    """Of all vehicles, the circle's too."""
+    return settings.routes + (settings.circle.routes() if settings.circle else ())
+
+
+def check_scenario(scenario: AvoidanceSpecification) -> None:
     """Refuse a scenario made in code, as the reader of files does.
 
     Raises:
@@ -253,26 +232,35 @@ def check_scenario(scenario: Scenario) -> None:
         raise ConfigurationError(f"scenario {scenario.name}", faults)
 
 
-def flight_faults(scenario: Scenario) -> Iterator[tuple[tuple[Any, ...], str]]:
+def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Why a scenario cannot be flown: place in the file and reason, of each fault."""
     plans = scenario.plans()
     if not plans:
-        yield ("vehicles",), "there is no vehicle: give vehicles, a circle, or both"
+        yield ("routes",), "there is no vehicle: give routes, a circle, or both"
         return
     names = [plan.name for plan in plans]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield ("vehicles",), f"two vehicles are called {name!r}"
+        yield ("routes",), f"two vehicles are called {name!r}"
     for i, name in enumerate(scenario.priority):
         if name not in names:
             known = ", ".join(sorted(names))
             yield ("priority", i), f"priority: there is no vehicle {name!r}; the vehicles are {known}"
         elif name in scenario.priority[:i]:
             yield ("priority", i), f"priority: {name!r} is given more than once"
+    kind = scenario.radio.graph
+    if kind in LED_GRAPHS:
+        yield (
+            ("radio", "graph"),
+            f"{kind} is about a leader, and avoidance has none; take complete, nearest, ring, chain or links",
+        )
+    for i, link in enumerate(scenario.radio.links):
+        if not all(0 <= number < len(plans) for number in link):
+            yield ("radio", "links", i), f"the vehicles are numbered 0 to {len(plans) - 1}"
     flyable = []
     for i, plan in enumerate(plans):
-        where = ("vehicles", i) if i < len(scenario.vehicles) else ("circle",)
-        if bool(plan.route) == bool(plan.table):
-            yield where, f"{plan.name}: give either a route or a table"
+        where = ("routes", i) if i < len(scenario.routes) else ("circle",)
+        if bool(plan.points) == bool(plan.table):
+            yield where, f"{plan.name}: give either points or a table"
         elif plan.table and not _is_table(plan):
             yield where, f"{plan.name}: the table needs two rows or more with rising times"
         else:
@@ -289,18 +277,18 @@ def flight_faults(scenario: Scenario) -> Iterator[tuple[tuple[Any, ...], str]]:
             yield where, f"{first.name} and {second.name} end {apart:.2f} m apart; {minimum} m must be kept"
 
 
-def _is_table(plan: VehiclePlan) -> bool:
+def _is_table(plan: RouteSpecification) -> bool:
     times = [row[0] for row in plan.table]
     return len(times) >= 2 and all(a < b for a, b in itertools.pairwise(times))
 
 
-def goal(plan: VehiclePlan) -> tuple[float, float, float]:
+def goal(plan: RouteSpecification) -> tuple[float, float, float]:
     """m NED of where a vehicle's reference ends."""
-    return plan.route[-1] if plan.route else plan.table[-1][1:]
+    return plan.points[-1] if plan.points else plan.table[-1][1:]
 
 
 def _reference_faults(
-    where: tuple[Any, ...], plan: VehiclePlan, scenario: Scenario
+    where: tuple[Any, ...], plan: RouteSpecification, scenario: AvoidanceSpecification
 ) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Why the reference of one vehicle cannot be followed, alone."""
     reference = plan.reference()

@@ -1,4 +1,4 @@
-"""A scenario's controllers as what steers a flock: each on its own vehicle's estimate and the others' words.
+"""The controllers of an avoidance scenario, each with its own vehicle's estimate and the others' broadcasts.
 
 The flock brings time and estimates and carries the setpoints; which flight stack flies is not known here.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario
-from sitl_bridge.swarm.avoidance.broadcast_link import Link
+from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
+from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.closed_loop import Flight
 from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
@@ -51,14 +52,14 @@ class Swarm:
         scenario: checked.
         start: us of the flock's clock at which the references start.
         deviation: m, of ``launch.lasting_deviation``.
-        seed: of the link's losses.
+        seed: of the radio's losses.
 
     Attributes:
         agents: of the vehicles, in the scenario's order.
         statuses: how many plans came about how, from the start on.
     """
 
-    def __init__(self, scenario: Scenario, start: int, deviation: float, seed: int = 0) -> None:
+    def __init__(self, scenario: AvoidanceSpecification, start: int, deviation: float, seed: int = 0) -> None:
         self.scenario, self.start, self._seed = scenario, start, seed
         self._lasting = 2.0 * deviation
         self.statuses: Counter[Status] = Counter()
@@ -74,7 +75,7 @@ class Swarm:
             )
             for plan in plans
         ]
-        self._link = Link(scenario.link, len(plans), 0, seed)
+        self._network = BroadcastNetwork(scenario.radio, len(plans), 0, seed)
         self._rows: list[tuple[int, Floats, Floats, Floats]] = []
 
     def tick(self, states: States) -> Setpoints:
@@ -83,18 +84,18 @@ class Swarm:
         told = Setpoints.none(count)
         row = np.full((count, 3), math.nan)
         solved = np.zeros((count, 4))
+        received = self._network.receive(now, states.alive)
         for i in np.flatnonzero(states.alive).tolist():
             agent, own = self.agents[i], self._own(states, i)
             wall, cpu = time.perf_counter(), time.thread_time()
-            command = agent.tick(now, own, self._heard(i, now))
+            command = agent.tick(now, own, self._widened(received[i]))
             solved[i] = time.thread_time() - cpu, time.perf_counter() - wall, 0.0, 0.0
             solved[i, 2:] = agent.solver.active, agent.solver.slack
             row[i] = command.roll, command.pitch, command.thrust
             told.position[i], told.velocity[i] = agent.observer.state[:3], agent.observer.state[3:6]
             told.acceleration[i], told.yaw[i] = commanded_acceleration(command, own.attitude[2]), command.yaw
             self.statuses[command.status] += now >= self.start
-        for i in np.flatnonzero(states.alive).tolist():
-            self._link.send(i, now, self.agents[i].broadcast)
+        self._network.send(now, states.position, states.alive, lambda i: self.agents[i].broadcast())
         state = np.column_stack([states.position, states.velocity, _tilt(states), states.yaw])
         self._rows.append((now, state, row, solved))
         return told
@@ -111,16 +112,14 @@ class Swarm:
             attitude_deviation=TILT_DEVIATION,
         )
 
-    def _heard(self, i: int, now: int) -> list[Broadcast]:
-        """What has reached vehicle ``i``, as uncertain as both are for long.
+    def _widened(self, received: Iterable[Broadcast]) -> list[Broadcast]:
+        """Broadcasts with the lasting errors of both vehicles added to the sender's deviation.
 
-        What an agent's observer takes for noise it averages away.  An error that stays, of the receiver or
-        of the common frame, is neither seen nor averaged by it; so it is added here to what the sender says
-        of itself: eq. 15 adds the two deviations of a pair, whoever has them.
+        An agent's observer averages noise away.  It can neither see nor average an error that lasts, of the
+        receiver or of the common frame; so that error is added here: eq. 15 adds the deviations of a pair,
+        whichever of the two has them.
         """
-        return [
-            replace(word, position_deviation=_add(word, self._lasting)) for word in self._link.receive(i, now)
-        ]
+        return [replace(one, position_deviation=_add(one, self._lasting)) for one in received]
 
     def flight(self) -> Flight:
         """What was flown from the start on, by the vehicles' own estimates.
@@ -151,13 +150,13 @@ class Swarm:
         )
 
 
-def rehearse(scenario: Scenario, deviation: float) -> None:
+def rehearse(scenario: AvoidanceSpecification, deviation: float) -> None:
     """Tick a swarm that hovers at its first points: all is compiled and loaded before anything flies."""
     plans = scenario.plans()
     count = len(plans)
     swarm = Swarm(scenario, 0, deviation)
     place = np.array([plan.start() for plan in plans])
-    zero, yaw = np.zeros((count, 3)), np.array([plan.yaw for plan in plans])
+    zero, yaw = np.zeros((count, 3)), np.array([plan.heading for plan in plans])
     for k in range(REHEARSED):
         states = States(k * 50_000, place, zero, yaw, np.ones(count, np.bool_), np.zeros((count, 2)))
         swarm.tick(states)

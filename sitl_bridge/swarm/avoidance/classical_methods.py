@@ -209,7 +209,9 @@ class VelocityPilot:
         acceleration = VELOCITY_GAIN * (velocity - v)
         course = np.array([own.attitude[2]])
         limits = self.settings.limits
-        yaw_rate = follow_yaw(target, self.settings.yaw_gain, limits.yaw_rate, self.settings.step, course)
+        yaw_rate = follow_yaw(
+            target, self.settings.yaw_gain, math.radians(limits.yaw_rate), self.settings.step, course
+        )
         attitude, u = np.zeros(STATES), np.zeros(3)
         level_inputs(
             self._record[0], acceleration, v, own.attitude[2], self._observer.disturbance, attitude, u

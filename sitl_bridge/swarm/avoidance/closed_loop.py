@@ -1,4 +1,4 @@
-"""Whole scenarios in closed loop, without a flight stack: vehicles, their errors, and the link between them.
+"""Whole scenarios in closed loop, without a flight stack: vehicles, their errors, and the radio between them.
 
 What flies is a ``Plant``, here the prediction model itself; what steers is anything with an agent's ``tick``
 and ``broadcast``.
@@ -20,8 +20,12 @@ from numpy.typing import NDArray
 
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, VehiclePlan, check_scenario
-from sitl_bridge.swarm.avoidance.broadcast_link import Link
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    AvoidanceSpecification,
+    RouteSpecification,
+    check_scenario,
+)
+from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
 from sitl_bridge.swarm.avoidance.prediction_model import predict
@@ -109,7 +113,7 @@ class Flight:
     Attributes:
         scenario: what was to be flown.
         method: who steered.
-        seed: of errors and link.
+        seed: of errors and radio.
         names: of the vehicles.
         time: (t,) s.
         state: (t, n, 9) truth: position, velocity, roll, pitch, yaw.
@@ -122,7 +126,7 @@ class Flight:
         statuses: of all ticks.
     """
 
-    scenario: Scenario
+    scenario: AvoidanceSpecification
     method: str
     seed: int
     names: tuple[str, ...]
@@ -176,7 +180,7 @@ class Flight:
         return np.asarray(squares.sum(axis=0) * (self.time[1] - self.time[0]), dtype=np.float64)
 
 
-def make_agents(scenario: Scenario) -> list[Pilot]:
+def make_agents(scenario: AvoidanceSpecification) -> list[Pilot]:
     """The predictive controllers of a scenario's vehicles."""
     graph, obstacles = scenario.graph(), scenario.bodies()
     return [
@@ -204,21 +208,21 @@ def frozen_garbage() -> Iterator[None]:
 
 
 def fly(
-    scenario: Scenario,
+    scenario: AvoidanceSpecification,
     *,
     seed: int = 0,
     method: str = "nmpc",
-    pilots: Callable[[Scenario], Sequence[Pilot]] = make_agents,
+    pilots: Callable[[AvoidanceSpecification], Sequence[Pilot]] = make_agents,
     plant: Plant | None = None,
 ) -> Flight:
     """Fly a scenario.
 
     Args:
         scenario: is checked first.
-        seed: of the vehicles' errors and of the link's losses.
+        seed: of the vehicles' errors and of the radio's losses.
         method: for the record.
         pilots: makes what steers.
-        plant: what flies; the prediction model, with the wind as the force of its drag, when not given.
+        plant: the vehicles; without: the prediction model, on which the steady wind acts by its drag.
 
     Raises:
         ConfigurationError: for a scenario that cannot be flown.
@@ -228,10 +232,11 @@ def fly(
     steering = list(pilots(scenario))
     if plant is None:
         model = scenario.controller.model
-        force = [model.drag * 9.80665 * w for w in (*scenario.wind[:2], 0.0)]
-        plant = ModelPlant([plan.start() for plan in plans], [plan.yaw for plan in plans], model, force)
+        force = [model.drag * 9.80665 * w for w in (*scenario.wind()[:2], 0.0)]
+        plant = ModelPlant([plan.start() for plan in plans], [plan.heading for plan in plans], model, force)
     errors = [_Errors(scenario, seed, plan) for plan in plans]
-    link = Link(scenario.link, len(plans), START, seed)
+    network = BroadcastNetwork(scenario.radio, len(plans), START, seed)
+    on_air = np.ones(len(plans), dtype=np.bool_)
     tick = round(1e6 / scenario.controller.rate)
     ticks, n = round(scenario.duration * 1e6 / tick) + 1, len(plans)
     seconds: Floats = np.arange(ticks, dtype=np.float64) * (tick * 1e-6)
@@ -244,17 +249,17 @@ def fly(
             now = START + k * tick
             state[k] = plant.state()
             commands = []
+            received = network.receive(now, on_air)
             for i, pilot in enumerate(steering):
-                own, heard = errors[i].believe(state[k, i]), link.receive(i, now)
+                own = errors[i].believe(state[k, i])
                 cpu_before, wall_before = time.thread_time(), time.perf_counter()
-                commands.append(pilot.tick(now, own, heard))
+                commands.append(pilot.tick(now, own, received[i]))
                 wall[k, i], cpu[k, i] = time.perf_counter() - wall_before, time.thread_time() - cpu_before
                 command[k, i] = commands[-1].roll, commands[-1].pitch, commands[-1].thrust
                 statuses[commands[-1].status] += 1
                 if isinstance(pilot, Agent):
                     active[k, i], slack[k, i] = pilot.solver.active, pilot.solver.slack
-            for i, pilot in enumerate(steering):
-                link.send(i, now, pilot.broadcast)
+            network.send(now, state[k, :, :3], on_air, lambda i: steering[i].broadcast())
             plant.advance(commands, tick * 1e-6)
     reference = np.stack([plan.reference().sample(seconds)[:, :3] for plan in plans], axis=1)
     names = tuple(plan.name for plan in plans)
@@ -266,11 +271,11 @@ def fly(
 class _Errors:
     """How one vehicle is wrong about itself."""
 
-    def __init__(self, scenario: Scenario, seed: int, plan: VehiclePlan) -> None:
+    def __init__(self, scenario: AvoidanceSpecification, seed: int, plan: RouteSpecification) -> None:
         noise = scenario.noise
         self._random = np.random.default_rng(int(stream(seed, plan.name, "avoidance", "errors")[0]))
         self._deviation = np.array([noise.position] * 3 + [noise.velocity] * 3)
-        self._attitude = noise.attitude
+        self._attitude = math.radians(noise.attitude)
         tick = 1.0 / scenario.controller.rate
         self._keep = math.exp(-tick / noise.correlation) if noise.correlation > 0.0 else 0.0
         self._error = self._deviation * self._random.standard_normal(6)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario
+from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS, Law, VelocityPilot
 from sitl_bridge.swarm.avoidance.closed_loop import START, Flight, Pilot, fly, make_agents
 from sitl_bridge.swarm.avoidance.solver import Status
@@ -57,7 +57,7 @@ class Row:
     wall_worst: float
 
 
-def pilots(method: str) -> Callable[[Scenario], Sequence[Pilot]]:
+def pilots(method: str) -> Callable[[AvoidanceSpecification], Sequence[Pilot]]:
     """What makes the pilots of a method.
 
     Raises:
@@ -70,7 +70,7 @@ def pilots(method: str) -> Callable[[Scenario], Sequence[Pilot]]:
     return partial(_velocity_pilots, METHODS[method])
 
 
-def _velocity_pilots(law: Law, scenario: Scenario) -> list[Pilot]:
+def _velocity_pilots(law: Law, scenario: AvoidanceSpecification) -> list[Pilot]:
     graph, obstacles = scenario.graph(), scenario.bodies()
     return [
         VelocityPilot(
@@ -98,7 +98,7 @@ def succeeded(flight: Flight) -> bool:
 
 
 def compare(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[AvoidanceSpecification],
     methods: Sequence[str] = (PREDICTIVE, *METHODS),
     seeds: Sequence[int] = (0,),
 ) -> list[Row]:

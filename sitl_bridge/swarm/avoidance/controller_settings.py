@@ -77,7 +77,7 @@ class Limits(_Section):
     Attributes:
         tilt: deg, of commanded roll and pitch each.
         thrust_min, thrust_max: m/s^2.
-        yaw_rate: rad/s.
+        yaw_rate: deg/s.
         speed: m/s that a plan keeps below as far as distances allow; ours, half as fast again as the paper's
             references.
     """
@@ -85,7 +85,7 @@ class Limits(_Section):
     tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = 25.0
     thrust_min: NotNegative = 5.0
     thrust_max: Positive = 20.0
-    yaw_rate: Positive = 1.0
+    yaw_rate: Positive = math.degrees(1.0)
     speed: Positive = 3.0
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""What a scenario needs beyond itself to be flown by flight stacks: airframe, clear ground, accuracy.
+"""What flight stacks need to fly an avoidance scenario: clear ground and positions of known accuracy.
 
-No MAVLink here: whoever starts the vehicles asks this first, and the program that steers them asks again.
+Checked before the vehicles start, and again by the program that steers them.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.input_file import is_file
 from sitl_bridge.sensors.gps import GpsSpecification
-from sitl_bridge.swarm.avoidance.avoidance_specification import Scenario, VehiclePlan, goal
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    AvoidanceSpecification,
+    RouteSpecification,
+    goal,
+)
 from sitl_bridge.swarm.interface import LANDING_SEPARATION
 from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import WorldSpecification
 
 FRAME_DEVIATION = 0.03
 """m that an estimate is off beside its receiver's error: in motion, and in a frame of rounded messages."""
@@ -28,13 +28,7 @@ LEAST_HEIGHT = 1.0
 """m above the ground below which no reference may lead."""
 
 
-def airframe_of(scenario: Scenario, file: Path) -> str:
-    """Name or file of the airframe that flies a scenario of a file, beside which its own may lie."""
-    near = file.parent / scenario.flight.airframe
-    return str(near) if is_file(near) else scenario.flight.airframe
-
-
-def lasting_deviation(scenario: Scenario, airframe: Airframe) -> float:
+def lasting_deviation(scenario: AvoidanceSpecification, airframe: Airframe) -> float:
     """m, of an axis of the error of a vehicle's place in the common frame that lasts beyond some reports.
 
     As the scenario says, else what the airframe's receiver errs by and FRAME_DEVIATION together.
@@ -42,19 +36,20 @@ def lasting_deviation(scenario: Scenario, airframe: Airframe) -> float:
     Raises:
         ConfigurationError: for an airframe without receiver.
     """
-    if scenario.flight.position_deviation is not None:
-        return scenario.flight.position_deviation
+    if scenario.position_deviation is not None:
+        return scenario.position_deviation
     receivers = [sensor for sensor in airframe.sensors if isinstance(sensor, GpsSpecification)]
     if not receivers:
         raise ConfigurationError(
-            f"scenario {scenario.name}", [f"flight: {airframe.name} has no receiver; give position_deviation"]
+            f"scenario {scenario.name}",
+            [f"avoidance: {airframe.name} has no satellite receiver; give position_deviation"],
         )
     drift = receivers[0].position_deviation()
     noise = receivers[0].pack()["noise"][3:6]
     return math.hypot(float(np.hypot(drift, noise).max()), FRAME_DEVIATION)
 
 
-def check_launch(scenario: Scenario, deviation: float, source: str) -> None:
+def check_launch(scenario: AvoidanceSpecification, deviation: float, source: str) -> None:
     """Refuse a scenario that flight stacks cannot begin or end safely.
 
     Args:
@@ -70,7 +65,7 @@ def check_launch(scenario: Scenario, deviation: float, source: str) -> None:
         raise ConfigurationError(source, faults)
 
 
-def _faults(scenario: Scenario, deviation: float) -> Iterator[str]:
+def _faults(scenario: AvoidanceSpecification, deviation: float) -> Iterator[str]:
     plans, keep = scenario.plans(), scenario.controller.distances
     needed = keep.minimum + 2.0 * keep.spread * deviation
     why = f"{needed:.2f} m keep {keep.minimum} m where places are known to {deviation:.2f} m"
@@ -94,13 +89,5 @@ def _faults(scenario: Scenario, deviation: float) -> Iterator[str]:
                 yield f"{first.name} and {second.name} {what} {apart:.2f} m apart; {why}"
 
 
-def _apart(first: VehiclePlan, second: VehiclePlan) -> float:
+def _apart(first: RouteSpecification, second: RouteSpecification) -> float:
     return math.dist(goal(first), goal(second))
-
-
-def world_of(scenario: Scenario) -> WorldSpecification:
-    """The usual world, with the scenario's wind."""
-    north, east, down = scenario.wind
-    direction = math.degrees(math.atan2(-east, -north)) % 360.0
-    steady = SteadyWind(speed=math.hypot(north, east), direction=direction, upward=-down)
-    return WorldSpecification(wind=WindSpecification(steady=steady))

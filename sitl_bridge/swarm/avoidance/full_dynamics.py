@@ -20,7 +20,6 @@ from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.errors import UserError
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.agent import Command
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
 if TYPE_CHECKING:
@@ -67,7 +66,8 @@ class DynamicsPlant:
         airframe: of every vehicle.
         starts: (n, 3) m NED.
         yaws: (n,) rad.
-        wind: m/s NED, steady.
+        world: in which they fly.
+        seed: of turbulence.
         mass_error: share by which the commands' idea of the mass is wrong.
 
     Raises:
@@ -79,18 +79,17 @@ class DynamicsPlant:
         airframe: Airframe,
         starts: Sequence[Sequence[float]],
         yaws: Sequence[float],
-        wind: Sequence[float] = (0.0, 0.0, 0.0),
+        world: WorldSpecification | None = None,
         mass_error: float = 0.0,
+        seed: int = 0,
     ) -> None:
-        blowing_from = math.degrees(math.atan2(-wind[1], -wind[0])) % 360.0
-        steady = SteadyWind(speed=math.hypot(wind[0], wind[1]), direction=blowing_from, upward=-wind[2])
-        world = World(WorldSpecification(wind=WindSpecification(steady=steady)))
+        place = World(world)
         n = len(starts)
         setups = [
             VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], name=str(i)) for i in range(n)
         ]
-        self.simulation = Simulation(world, setups, step=STEP)
-        trim = hover(airframe.record, density_at(world), float(world.environment[0]["gravity"]))
+        self.simulation = Simulation(place, setups, step=STEP, seed=seed)
+        trim = hover(airframe.record, density_at(place), float(place.environment[0]["gravity"]))
         if trim is None:
             raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
         states = self.simulation.states
@@ -99,8 +98,8 @@ class DynamicsPlant:
             states[i]["attitude"] = quaternion(0.0, 0.0, yaws[i])
             states[i]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
         self.simulation.armed[:] = 1
-        self._controllers = np.array([controller_record(airframe, world)] * n)
-        self._allocations = np.array([allocation_record(airframe, world)] * n)
+        self._controllers = np.array([controller_record(airframe, place)] * n)
+        self._allocations = np.array([allocation_record(airframe, place)] * n)
         self._estimates, self._setpoints = np.zeros(n, ESTIMATE), np.zeros(n, SETPOINT)
         self._wrenches = np.zeros(n, WRENCH)
         full = float(self._controllers[0]["thrust_max"])

@@ -18,9 +18,11 @@ from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, way_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
+from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
 from sitl_bridge.swarm.formation.roles import Follower, Leader, Links, Own, View, carried, reference
 from sitl_bridge.swarm.interface import Setpoints, States
-from sitl_bridge.swarm.neighbour_graph import BEACON, REFERENCE, Radio, Topology
+from sitl_bridge.swarm.neighbour_graph import Topology
+from sitl_bridge.swarm.radio import Radio
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
@@ -98,7 +100,7 @@ class Formation:
         count = choreography.count
         self.choreography, self.leader, self.follower = choreography, leader, follower
         self.topology = topology or Topology()
-        self.radio = radio or Radio(count, seed=0)
+        self.radio = radio or Radio(count, BEACON, seed=0)
         self.conduct = conduct or Conduct()
         self.events: list[Event] = []
         self.started_at = 0
@@ -287,10 +289,8 @@ class Formation:
         state = (self.leaders, epoch, on_air.tobytes())
         if state != self._connected:
             self._connected = state
-            offsets = self.choreography.moves[epoch].end
-            self.radio.connect(
-                self.topology.edges(offsets, on_air, self.leaders or (int(np.argmin(self._place)),))
-            )
+            leaders = self.leaders or (int(np.argmin(self._place)),)
+            self.radio.connect(self.topology.edges(self.choreography.moves[epoch].end, on_air, leaders))
 
     def _listen(self, fresh: Mask) -> None:
         """Believe the highest claim, and of it the newest word."""
@@ -470,7 +470,7 @@ class Formation:
         beacons["claim"], beacons["leader"] = self._claim, self._leader
         beacons["epoch"], beacons["start"] = self._epoch, self._start
         beacons["reference"] = self._centre
-        self.radio.send(states.time, beacons, on_air)
+        self.radio.send(states.time, beacons, states.position, on_air)
 
     # ---------------------------------------------------------------- how well
 

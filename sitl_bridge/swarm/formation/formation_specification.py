@@ -20,10 +20,12 @@ from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Conduct, Formation, LeaderLoss
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
+from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
-from sitl_bridge.swarm.neighbour_graph import Kind, Radio, Topology, hops
+from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
+from sitl_bridge.swarm.radio import RadioSpecification
 
 Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
@@ -36,6 +38,9 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 SILENT_BY_CHANCE = 1e-6
 """Probability of losing so many beacons in a row that a leader which is there counts as lost."""
+
+GRAPH: Kind = "star"
+"""Of the radio, where none is given."""
 
 MOST_VEHICLES = 3000
 MOST_WAYPOINTS = 1000
@@ -135,20 +140,6 @@ class MoveSpecification(PatternSpecification, MoveTiming):
     """A pattern that is taken at a time."""
 
 
-class GraphSpecification(BaseModel):
-    """Who hears whom, and how well."""
-
-    model_config = _STRICT
-
-    kind: Kind = "star"
-    neighbours: int = Field(4, ge=1, le=100)
-    links: tuple[tuple[int, int], ...] = ()
-    delay: float = Field(0.0, ge=0.0, le=5.0, description="s")
-    loss: float = Field(0.0, ge=0.0, le=0.99, description="probability")
-    range: Distance | None = Field(None, description="m; unlimited without")
-    rate: float = Field(20.0, ge=0.1, le=250.0, description="Hz of beacons")
-
-
 class LeaderLossSpecification(BaseModel):
     """What is done without a leader."""
 
@@ -243,7 +234,6 @@ class FormationSettings(BaseModel):
         "leader", description="deg of the pattern, or the leader's yaw"
     )
     scheme: Literal["centralised", "leader_follower", "consensus"] = "leader_follower"
-    graph: GraphSpecification = GraphSpecification()
     leader_loss: LeaderLossSpecification = LeaderLossSpecification()
     limits: LimitsSpecification = LimitsSpecification()
     events: tuple[EventSpecification, ...] = Field((), max_length=1000)
@@ -267,6 +257,7 @@ class FormationPlan:
 
     Attributes:
         specification: what it was made of.
+        radio: between the vehicles.
         path: of the centre.
         heading: rad of the formation's frame, None where it turns with the path.
         choreography: the moves.
@@ -276,6 +267,7 @@ class FormationPlan:
     """
 
     specification: FormationSpecification
+    radio: RadioSpecification
     path: Trajectory
     heading: float | None
     choreography: Choreography
@@ -293,60 +285,55 @@ class FormationPlan:
     def formation(self) -> Formation:
         """The formation, not started."""
         made = self.specification
-        graph = made.graph
         leader, follower = _roles(made, self.path, self.heading)
         return Formation(
             self.choreography,
             leader,
             follower,
-            topology=Topology(graph.kind, graph.neighbours, graph.links),
-            radio=Radio(
-                made.count,
-                seed=self.seed,
-                delay=round(1e6 * graph.delay),
-                loss=graph.loss,
-                reach=math.inf if graph.range is None else graph.range,
-            ),
+            topology=self.radio.topology(GRAPH),
+            radio=self.radio.radio(made.count, BEACON, self.seed),
             conduct=self._conduct(),
         )
 
     def _conduct(self) -> Conduct:
         made = self.specification
-        period = 1.0 / made.graph.rate
-        wait = _patience(made, self.choreography)
+        period = 1.0 / self.radio.rate
+        wait = _patience(self.radio, self.choreography)
         loss = made.leader_loss
         return Conduct(
             beacon_period=round(1e6 * period),
             notice=round(1e6 * (wait + 0.5)),
             leader_loss=loss.policy,
             timeout=round(1e6 * (wait if loss.timeout is None else loss.timeout)),
-            stagger=round(1e6 * max(0.3, made.graph.delay + 2.0 * period)),
+            stagger=round(1e6 * max(0.3, self.radio.delay + 2.0 * period)),
             line=loss.line,
         )
 
 
-def _patience(made: FormationSpecification, choreography: Choreography) -> float:
-    """s after which silence is not chance.
+def _patience(radio: RadioSpecification, choreography: Choreography) -> float:
+    """s of silence after which the leader counts as lost.
 
-    Over each link a word takes the delay, the wait for the next beacon and the tries that losses cost in the
-    mean; and somewhere so many may be lost in a row as have a probability of SILENT_BY_CHANCE.
+    Over each link a message takes the delay, the wait for the next beacon and the repetitions that losses
+    cost in the mean; in addition, so many may be lost in a row as have a probability of SILENT_BY_CHANCE.
 
     Raises:
-        UserError: for a graph that leaves somebody out.
+        UserError: for a graph that leaves a vehicle out.
     """
-    graph = made.graph
-    topology = Topology(graph.kind, graph.neighbours, graph.links)
-    everybody = np.ones(made.count, dtype=np.bool_)
+    topology = radio.topology(GRAPH)
+    everybody = np.ones(choreography.count, dtype=np.bool_)
     far = 1
     for move in choreography.moves:
-        away = hops(topology.edges(move.end, everybody, [0]), made.count, 0)
+        away = hops(topology.edges(move.end, everybody, [0]), choreography.count, 0)
         if away.min() < 0:
             deaf = int(np.argmin(away))
-            raise UserError(f"the graph ({graph.kind}) carries no word of the leader to vehicle {deaf}")
+            raise UserError(
+                f"over the graph {topology.kind} no message of the leader, vehicle 0, reaches vehicle {deaf};"
+                " add links, or take another graph"
+            )
         far = max(far, int(away.max()))
-    row = math.ceil(math.log(SILENT_BY_CHANCE) / math.log(graph.loss)) if graph.loss > 0.0 else 0
-    tries = 1.0 + 1.0 / (1.0 - graph.loss)
-    return max(1.0, far * (graph.delay + tries / graph.rate) + row / graph.rate)
+    row = math.ceil(math.log(SILENT_BY_CHANCE) / math.log(radio.loss)) if radio.loss > 0.0 else 0
+    tries = 1.0 + 1.0 / (1.0 - radio.loss)
+    return max(1.0, far * (radio.delay + tries / radio.rate) + row / radio.rate)
 
 
 def _roles(made: FormationSpecification, path: Trajectory, heading: float | None) -> tuple[Leader, Follower]:
@@ -365,8 +352,15 @@ def _roles(made: FormationSpecification, path: Trajectory, heading: float | None
         raise UserError(f"the formation's roles do not take their arguments: {error}") from error
 
 
-def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan:
+def plan_formation(
+    made: FormationSpecification, radio: RadioSpecification | None = None, seed: int = 0
+) -> FormationPlan:
     """Plan a formation and check the plan.
+
+    Args:
+        made: what is to be flown.
+        radio: between the vehicles; a perfect one where none is given.
+        seed: of its losses.
 
     Raises:
         UnsafeShowError: for a plan that breaks its limits, with where and when.
@@ -401,12 +395,13 @@ def plan_formation(made: FormationSpecification, seed: int = 0) -> FormationPlan
             f"{made.count} vehicles for {over:.0f} s are more than a plan holds; it holds"
             f" {MOST_VEHICLE_SECONDS:.0f} vehicle seconds",
         )
-    with about("graph"):
-        _patience(made, choreography)
+    radio = radio or RadioSpecification()
+    with about("radio"):
+        _patience(radio, choreography)
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
     if not made.leader.flown:
         choreography.check(path, heading, limits, min(duration, over))
-    return FormationPlan(made, path, heading, choreography, limits, seed, duration)
+    return FormationPlan(made, radio, path, heading, choreography, limits, seed, duration)
 
 
 def leader_path(made: PathSpecification) -> Trajectory:

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.swarm.formation.records import REFERENCE
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory
 from sitl_bridge.swarm.interface import Setpoints
-from sitl_bridge.swarm.neighbour_graph import REFERENCE
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]

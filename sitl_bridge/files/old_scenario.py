@@ -1,0 +1,101 @@
+"""Messages for scenario files in the language of earlier versions: what to write instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from sitl_bridge.field_paths import FieldPath
+from sitl_bridge.files.yaml_file import Document, Fault
+
+_AVOIDANCE = ("duration", "circle", "obstacles", "priority", "controller", "tolerance", "noise")
+_ROUTE = ("route", "table", "speed", "acceleration", "depart")
+
+
+def old_faults(document: Document) -> list[Fault]:
+    """Fields of earlier versions, each with what stands in its place today."""
+    return [Fault(document.line(path), path, message) for path, message in _found(document.data)]
+
+
+def _found(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    for name in _AVOIDANCE:
+        if name in data:
+            yield (
+                (name,),
+                f"stands in the section avoidance today; write avoidance: {{{name}: ...}}{_unit(name, data)}",
+            )
+    if "wind" in data:
+        yield ("wind",), f"is part of the world today; write {_wind(data['wind'])}"
+    if "link" in data:
+        yield ("link",), f"is the radio today; write radio: {_flow(data['link'])}"
+    if "flight" in data:
+        yield ("flight",), _flight(data["flight"])
+    vehicles = data.get("vehicles")
+    for i, group in enumerate(vehicles if isinstance(vehicles, list) else []):
+        if isinstance(group, dict) and any(name in group for name in _ROUTE):
+            yield ("vehicles", i), _route(group)
+    formation = data.get("formation")
+    if isinstance(formation, dict) and "graph" in formation:
+        graph = formation["graph"]
+        if isinstance(graph, dict) and "kind" in graph:
+            graph = {"graph": graph["kind"], **{k: v for k, v in graph.items() if k != "kind"}}
+        yield ("formation", "graph"), f"is the radio today; write at the top level radio: {_flow(graph)}"
+
+
+def _unit(name: str, data: dict[str, Any]) -> str:
+    """What else changed in a section that moved."""
+    part = data[name]
+    if name == "noise" and isinstance(part, dict) and isinstance(part.get("attitude"), int | float):
+        return f", with the attitude in deg: attitude: {math.degrees(part['attitude']):.4g}"
+    limits = part.get("limits") if name == "controller" and isinstance(part, dict) else None
+    if isinstance(limits, dict) and isinstance(limits.get("yaw_rate"), int | float):
+        return f", with limits.yaw_rate in deg/s: yaw_rate: {math.degrees(limits['yaw_rate']):.4g}"
+    return ""
+
+
+def _wind(wind: Any) -> str:
+    if (
+        not isinstance(wind, list)
+        or len(wind) != 3
+        or not all(isinstance(part, int | float) for part in wind)
+    ):
+        return "world: {wind: {steady: {speed: 3, direction: 270}}}"
+    north, east, down = wind
+    fields = {
+        "speed": round(math.hypot(north, east), 3),
+        "direction": round(math.degrees(math.atan2(-east, -north)) % 360.0, 1),
+    }
+    if down:
+        fields["upward"] = -down
+    return f"world: {{wind: {{steady: {_flow(fields)}}}}}"
+
+
+def _flight(flight: Any) -> str:
+    given = flight if isinstance(flight, dict) else {}
+    parts = []
+    if "airframe" in given or not given:
+        parts.append(f"vehicles: [{{airframe: {given.get('airframe', 'iris_rtk')}}}]")
+    if "position_deviation" in given:
+        parts.append(f"avoidance: {{position_deviation: {given['position_deviation']}}}")
+    return f"is no section any more; write {' and '.join(parts)}"
+
+
+def _route(group: dict[str, Any]) -> str:
+    fields: dict[str, Any] = {
+        "name": group.get("name", "a"),
+        **({"points": "..."} if "table" not in group else {"table": "..."}),
+        **{name: group[name] for name in ("speed", "acceleration", "depart") if name in group},
+    }
+    if isinstance(group.get("yaw"), int | float):
+        fields["yaw"] = f"{math.degrees(group['yaw']):.4g}"
+    unit = ", yaw in deg" if "yaw" in fields else ""
+    return (
+        f"routes stand in the section avoidance today; write avoidance: {{routes: [{_flow(fields)}]}}{unit}"
+    )
+
+
+def _flow(fields: Any) -> str:
+    if not isinstance(fields, dict):
+        return "{...}"
+    return "{" + ", ".join(f"{name}: {value}" for name, value in fields.items()) + "}"

@@ -1,0 +1,369 @@
+"""Scenario files: one schema for fleets, formations and avoidance.
+
+Positions are m NED from the world's origin, angles deg, times s of simulated time.  A file is read and
+checked whole; files that it names are taken relative to its directory.  Sessions are built in run/.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.errors import ConfigurationError, FieldError, UserError, faults_of
+from sitl_bridge.field_paths import FieldPath
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.formation_file import FormationSection
+from sitl_bridge.files.old_scenario import old_faults
+from sitl_bridge.files.world_file import with_series_beside
+from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
+from sitl_bridge.hil.server import OnStall
+from sitl_bridge.input_file import is_file
+from sitl_bridge.quantities import Positive, Seed
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    AvoidanceSettings,
+    AvoidanceSpecification,
+    all_routes,
+    flight_faults,
+)
+from sitl_bridge.swarm.formation.formation_specification import FormationPlan, plan_formation
+from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.vehicle.event_specification import EventSpecification, event_faults
+from sitl_bridge.vehicle.vehicle_specification import LAST_INSTANCE, VehicleSpecification
+from sitl_bridge.world.world import WorldSpecification
+
+SUFFIXES = (".yaml", ".yml")
+SWARM_AIRFRAME = "iris_rtk"
+"""Of the vehicles of a formation or of avoidance where a file has no `vehicles`: they know their positions to
+centimetres.  Ordinary receivers drift by half a metre on each axis."""
+SWARMS: tuple[Literal["formation", "avoidance"], ...] = ("formation", "avoidance")
+_NOT_IN_AVOIDANCE = ("name", "position", "grid", "yaw")
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ProximitySpecification(BaseModel):
+    """Physical effects of vehicles on one another."""
+
+    model_config = _STRICT
+
+    collisions: bool = Field(True, description="whether vehicles that touch collide")
+    downwash: bool = Field(True, description="whether rotors blow on vehicles below")
+    restitution: float = Field(
+        Proximity.restitution, ge=0.001, le=1.0, description="share of the closing speed after a collision"
+    )
+    breaking_speed: Positive | None = Field(
+        None, description="m/s of closing speed above which a rotor that is hit stops; never without"
+    )
+
+
+class Scenario(BaseModel):
+    """A flight of one or several vehicles: which, in which world, what happens to them, and their mission.
+
+    The mission is one of: a script that flies all (mission), missions of single vehicles, a formation, or
+    routes with avoidance.
+    """
+
+    model_config = _STRICT
+
+    name: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_\-]{1,60}$", description="of the run directory; the file's name without"
+    )
+    seed: Seed = Field(0, description="of all random numbers")
+    world: WorldSpecification = Field(WorldSpecification(), description="place, air and wind")
+    proximity: ProximitySpecification = Field(
+        ProximitySpecification(), description="effects of vehicles on one another"
+    )
+    radio: RadioSpecification = Field(
+        RadioSpecification(), description="between the vehicles of a formation or of avoidance"
+    )
+    vehicles: tuple[VehicleSpecification, ...] = Field(
+        (),
+        max_length=LAST_INSTANCE + 1,
+        description=f"in order; without, as many {SWARM_AIRFRAME} as the formation or avoidance needs",
+    )
+    events: tuple[EventSpecification, ...] = Field(
+        (), max_length=1000, description="scheduled faults and changes"
+    )
+    mission: Path | None = Field(None, description="MAVSDK script that flies all vehicles")
+    arguments: tuple[str, ...] = Field((), description="of the script")
+    python: str | None = Field(
+        None, description="interpreter of the script, a path or a program's name; this program's without"
+    )
+    formation: FormationSection | None = Field(None, description="flown by all vehicles")
+    avoidance: AvoidanceSettings | None = Field(None, description="routes of all vehicles")
+    time_limit: Positive | None = Field(
+        None, description="s after which the flight is ended as failed; none without"
+    )
+    on_stall: OnStall = Field("leave", description="what the link does when a flight stack stops answering")
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+        """Faults that no single field shows: no mission at all, or two for the same vehicles."""
+        vehicles = data.get("vehicles")
+        groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
+        flown = [name for name in ("mission", *SWARMS) if data.get(name) is not None]
+        if any(group.get("mission") is not None for group in groups):
+            flown.append("vehicles")
+        if not flown:
+            return [((), "has no mission; give mission, formation, avoidance, or vehicles their own")]
+        if len(flown) > 1:
+            return [((flown[0],), f"flies the same vehicles as {flown[1]}; leave one of the two out")]
+        found: list[tuple[FieldPath, str]] = []
+        if data.get("python") is not None and flown != ["mission"]:
+            found.append(
+                (("python",), "is the interpreter of mission, and there is no mission here; leave it out")
+            )
+        if not groups and flown[0] not in SWARMS:
+            found.append(((), "has no vehicles; give vehicles: [{airframe: iris}]"))
+        if data.get("radio") is not None and flown[0] not in SWARMS:
+            found.append((("radio",), "is used by a formation or avoidance only; leave it out"))
+        if flown == ["avoidance"] and isinstance(vehicles, list):
+            found += _avoidance_vehicle_faults(vehicles)
+        return found
+
+
+def _avoidance_vehicle_faults(vehicles: list[Any]) -> Iterator[tuple[FieldPath, str]]:
+    for i, group in enumerate(vehicles):
+        for name in _NOT_IN_AVOIDANCE if isinstance(group, dict) else ():
+            if name in group:
+                yield (
+                    ("vehicles", i, name),
+                    "follows from the route in avoidance, below whose first point it stands; leave it out",
+                )
+
+
+@dataclass(frozen=True)
+class ScenarioVehicle:
+    """One vehicle of a scenario.
+
+    Attributes:
+        specification: of its group.
+        group: number of the group in the file.
+        name: unique in the scenario.
+        airframe: loaded.
+        airframe_name: name or file it was loaded from.
+        position: m NED.
+        yaw: rad.
+    """
+
+    specification: VehicleSpecification
+    group: int
+    name: str
+    airframe: Airframe
+    airframe_name: str
+    position: tuple[float, float, float]
+    yaw: float
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario file, read and checked.
+
+    Attributes:
+        document: the file as data, for messages.
+        specification: its content.
+        name: of the scenario.
+        world: with the files it names placed.
+        seed: of the run.
+        vehicles: all of them, in order.
+        formation: planned and checked; None without.
+        avoidance: checked; None without.
+    """
+
+    document: Document
+    specification: Scenario
+    name: str
+    world: WorldSpecification
+    seed: int
+    vehicles: tuple[ScenarioVehicle, ...]
+    formation: FormationPlan | None
+    avoidance: AvoidanceSpecification | None
+
+    @property
+    def proximity(self) -> Proximity:
+        """As the simulation takes it."""
+        return Proximity(**self.specification.proximity.model_dump())
+
+    def fault(self, path: FieldPath, message: str) -> ConfigurationError:
+        """An error about a field of the file."""
+        return ConfigurationError(self.document.source, [fault_line(self.document, path, message)])
+
+
+def load_scenario(
+    file: Path, *, seed: int | None = None, world: WorldSpecification | None = None
+) -> LoadedScenario:
+    """Read a scenario file.
+
+    Args:
+        file: YAML.
+        seed, world: in place of the file's.
+
+    Raises:
+        ConfigurationError: with every fault, its line, path and remedy.
+    """
+    document = read(file)
+    old = old_faults(document)
+    if old:
+        raise ConfigurationError(document.source, [str(fault) for fault in old])
+    made = validate(Scenario, document)
+    name = made.name or file.stem
+    used_seed = made.seed if seed is None else seed
+    place = world or with_series_beside(made.world, file.parent)
+    formation, avoidance = None, None
+    starts: list[_Start] | None = None
+    groups = _groups(made, document)
+    if made.formation is not None:
+        count = sum(group.count for group in groups)
+        with placed(document), _within_section("formation"):
+            specification = made.formation.specification(file.parent, count)
+            formation = plan_formation(specification, made.radio, used_seed)
+        starts = [(None, (float(n), float(e), 0.0), 0.0) for n, e, _ in formation.places]
+    if made.avoidance is not None:
+        avoidance = _avoidance(made, name, place, document)
+        starts = [(plan.name, (*plan.start()[:2], 0.0), plan.heading) for plan in avoidance.plans()]
+    vehicles = _vehicles(groups, starts, file, document)
+    faults = event_faults(
+        made.events, [vehicle.name for vehicle in vehicles], [vehicle.airframe for vehicle in vehicles]
+    )
+    if faults:
+        lines = [fault_line(document, ("events", i), reason) for i, reason in faults]
+        raise ConfigurationError(document.source, lines)
+    return LoadedScenario(document, made, name, place, used_seed, vehicles, formation, avoidance)
+
+
+def load_formation(file: Path, *, seed: int | None = None) -> FormationPlan:
+    """The formation of a scenario file, planned and checked.
+
+    Raises:
+        ConfigurationError: with every fault of the file; where it has no formation.
+    """
+    found = load_scenario(file, seed=seed).formation
+    if found is None:
+        raise ConfigurationError(str(file), ["line 1: has no section formation"])
+    return found
+
+
+def load_avoidance(file: Path) -> AvoidanceSpecification:
+    """The avoidance of a scenario file, checked.
+
+    Raises:
+        ConfigurationError: with every fault of the file; where it has no avoidance.
+    """
+    found = load_scenario(file).avoidance
+    if found is None:
+        raise ConfigurationError(str(file), ["line 1: has no section avoidance"])
+    return found
+
+
+def fault_line(document: Document, path: FieldPath, message: str) -> str:
+    """A fault of a field, with its line."""
+    return str(Fault(document.line(path), path, message))
+
+
+@contextmanager
+def _within_section(name: str) -> Iterator[None]:
+    """Paths of faults begin at the section, but those of the radio, which has a section of its own."""
+    try:
+        yield
+    except FieldError as error:
+        path = error.path if error.path[:1] == ("radio",) else (name, *error.path)
+        raise FieldError(path, str(error)) from error
+
+
+def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, ...]:
+    """Vehicles of the file; of a formation or avoidance without any, as many as it needs.
+
+    Raises:
+        ConfigurationError: for other numbers of vehicles than the formation or avoidance has.
+    """
+    if made.formation is not None:
+        path: FieldPath = ("formation", "count")
+        needed = made.formation.count
+    elif made.avoidance is not None:
+        path, needed = ("avoidance",), len(all_routes(made.avoidance))
+    else:
+        return made.vehicles
+    groups = made.vehicles
+    if needed is None:
+        if groups:
+            return groups
+        message = "give count, the number of vehicles, or vehicles themselves"
+        raise ConfigurationError(document.source, [fault_line(document, ("formation",), message)])
+    if not groups:
+        return (VehicleSpecification(count=max(needed, 1), airframe=SWARM_AIRFRAME),)
+    if len(groups) == 1 and "count" not in groups[0].model_fields_set and needed > 0:
+        return (groups[0].model_copy(update={"count": needed}),)
+    count = sum(group.count for group in groups)
+    if count != needed:
+        what = "is of" if made.formation is not None else "has routes for"
+        message = f"{what} {needed} vehicles, and vehicles has {count}; give as many"
+        raise ConfigurationError(document.source, [fault_line(document, path, message)])
+    return groups
+
+
+def _avoidance(
+    made: Scenario, name: str, world: WorldSpecification, document: Document
+) -> AvoidanceSpecification:
+    assert made.avoidance is not None
+    fields = {field: getattr(made.avoidance, field) for field in AvoidanceSettings.model_fields}
+    whole = AvoidanceSpecification(name=name, radio=made.radio, world=world, **fields)
+    faults = []
+    for where, message in flight_faults(whole):
+        path = where if where[:1] == ("radio",) else ("avoidance", *where)
+        faults.append(fault_line(document, path, message))
+    if faults:
+        raise ConfigurationError(document.source, faults)
+    return whole
+
+
+_Start = tuple[str | None, tuple[float, float, float], float]
+
+
+def _vehicles(
+    groups: tuple[VehicleSpecification, ...], starts: list[_Start] | None, file: Path, document: Document
+) -> tuple[ScenarioVehicle, ...]:
+    """All vehicles with their airframes and places; ``starts`` has name, place and yaw of a swarm's."""
+    found: list[ScenarioVehicle] = []
+    faults: list[str] = []
+    for i, group in enumerate(groups):
+        near = file.parent / group.airframe
+        source = str(near) if is_file(near) else group.airframe
+        try:
+            airframe = load_airframe(source)
+        except UserError as error:
+            faults += [fault_line(document, ("vehicles", i, "airframe"), one) for one in faults_of(error)]
+            continue
+        for k, position in enumerate(group.positions()):
+            number = len(found)
+            own = str(number) if group.name is None else group.name + (str(k) if group.count > 1 else "")
+            vehicle = ScenarioVehicle(group, i, own, airframe, source, position, math.radians(group.yaw))
+            if starts is not None:
+                vehicle = _placed(vehicle, starts[number])
+            found.append(vehicle)
+    if faults:
+        raise ConfigurationError(document.source, faults)
+    names = [vehicle.name for vehicle in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = f"two are called {', '.join(twice)}; give each a name of its own"
+        raise ConfigurationError(document.source, [fault_line(document, ("vehicles",), message)])
+    return tuple(found)
+
+
+def _placed(vehicle: ScenarioVehicle, start: _Start) -> ScenarioVehicle:
+    """Where its formation or route starts, unless the file places it; named by its route."""
+    name, position, yaw = start
+    if name is not None:
+        return replace(vehicle, name=name, position=position, yaw=yaw)
+    return (
+        vehicle
+        if "position" in vehicle.specification.model_fields_set
+        else replace(vehicle, position=position)
+    )

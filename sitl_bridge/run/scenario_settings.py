@@ -1,0 +1,205 @@
+"""Settings of a session from a scenario file and a command line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.errors import ConfigurationError, UserError, faults_of
+from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
+from sitl_bridge.run.autopilot_choice import who_flies
+from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
+from sitl_bridge.run.mission_process import check_mission
+from sitl_bridge.run.vehicle_run import VehicleSettings
+from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
+from sitl_bridge.system.interpreter import find_interpreter
+from sitl_bridge.vehicle.vehicle_specification import Choice, VehicleSpecification
+from sitl_bridge.world.world import WorldSpecification
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Options of a command line beside a scenario; None leaves it to the file.
+
+    Attributes:
+        seed, world, time_limit: in place of the file's.
+        autopilot: of all vehicles, ``auto`` leaves it to the file.
+        instance: of the first vehicle; the others' follow.
+        speed, px4, runs, bus, expose: as in FleetSettings.
+        arguments: of the script that flies all vehicles, after the file's own.
+        python: interpreter of all scripts, in place of the file's.
+    """
+
+    seed: int | None = None
+    world: WorldSpecification | None = None
+    time_limit: float | None = None
+    autopilot: Choice = "auto"
+    instance: int = 0
+    speed: float = 1.0
+    px4: Path | None = None
+    runs: Path = Path("runs")
+    arguments: tuple[str, ...] = ()
+    bus: BusAddress | None = None
+    expose: bool = False
+    python: Path | None = None
+
+
+def scenario_settings(file: Path, choices: Choices) -> FleetSettings:
+    """Read a scenario file and make the settings of its flight.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line, or of the files it names.
+    """
+    scenario = load_scenario(file, seed=choices.seed, world=choices.world)
+    made = scenario.specification
+    vehicles = _vehicles(scenario, file, choices)
+    swarm = scenario.formation is not None or scenario.avoidance is not None
+    if swarm:
+        _refuse_python(file, choices)
+    if swarm and choices.arguments:
+        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(choices.arguments)}"])
+    command = _swarm_command(scenario, file, choices, vehicles) if swarm else _script(scenario, file, choices)
+    separation = 0.0
+    if scenario.avoidance is not None:
+        _check_avoidance(scenario)
+        separation = scenario.avoidance.controller.distances.minimum
+    limits = (choices.time_limit, made.time_limit)
+    return FleetSettings(
+        vehicles=vehicles,
+        name=scenario.name,
+        world=scenario.world,
+        seed=scenario.seed,
+        speed=choices.speed,
+        px4=choices.px4,
+        runs=choices.runs,
+        mission=command,
+        mission_prepares=scenario.avoidance is not None,
+        python=None if made.mission is None else _python(made.python, file, choices),
+        time_limit=next((x for x in limits if x is not None), math.inf),
+        on_stall=made.on_stall,
+        proximity=scenario.proximity,
+        events=made.events,
+        bus=choices.bus,
+        expose=choices.expose,
+        separation=separation,
+    )
+
+
+def _check_avoidance(scenario: LoadedScenario) -> None:
+    """Refuse an avoidance scenario that cannot begin or end safely, or whose vehicles differ.
+
+    Raises:
+        ConfigurationError: with every fault.
+    """
+    assert scenario.avoidance is not None
+    first = scenario.vehicles[0]
+    for other in scenario.vehicles:
+        if other.airframe_name != first.airframe_name:
+            raise scenario.fault(
+                ("vehicles", other.group, "airframe"),
+                f"avoidance plans with one attitude model; give all vehicles {first.airframe_name}",
+            )
+    deviation = lasting_deviation(scenario.avoidance, first.airframe)
+    check_launch(scenario.avoidance, deviation, scenario.document.source)
+
+
+def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[VehicleSettings, ...]:
+    faults: list[str] = []
+    for i, group in enumerate(scenario.specification.vehicles):
+        if group.mission is None:
+            continue
+        python, origin = _python_of(group, file, choices), scenario.world.origin
+        try:
+            check_mission(file.parent / group.mission, group.arguments, origin, python)
+        except UserError as error:
+            faults += [
+                fault_line(scenario.document, ("vehicles", i, "mission"), one) for one in faults_of(error)
+            ]
+    if faults:
+        raise ConfigurationError(str(file), faults)
+    return tuple(
+        _settings(vehicle, choices.instance + number, file, choices)
+        for number, vehicle in enumerate(scenario.vehicles)
+    )
+
+
+def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choices) -> VehicleSettings:
+    group = vehicle.specification
+    return VehicleSettings(
+        vehicle.airframe,
+        name=vehicle.name,
+        position=vehicle.position,
+        yaw=vehicle.yaw,
+        instance=instance,
+        autopilot=group.autopilot if choices.autopilot == "auto" else choices.autopilot,
+        controller=group.controller,
+        parameters=group.parameters,
+        mission=None if group.mission is None else file.parent / group.mission,
+        arguments=group.arguments,
+        python=_python_of(group, file, choices),
+    )
+
+
+def _refuse_python(file: Path, choices: Choices) -> None:
+    """Refuse an interpreter for what runs in this program's own."""
+    if choices.python is not None:
+        raise ConfigurationError(str(file), ["is flown by sitl-bridge itself; leave out --python"])
+
+
+def _python_of(group: VehicleSpecification, file: Path, choices: Choices) -> Path | None:
+    """Interpreter of a vehicle's own script; plans have none."""
+    if group.mission is None or (group.mission.suffix == ".plan" and group.python is None):
+        return None
+    return _python(group.python, file, choices)
+
+
+def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
+    """Interpreter of a script: the command line's, else the file's, whose relative paths start from the file.
+
+    Raises:
+        ConfigurationError: if there is none.
+    """
+    if choices.python is not None or name is None:
+        return choices.python
+    try:
+        return find_interpreter(name, file.parent)
+    except UserError as error:
+        fault = str(error).removeprefix("--python: ")
+        raise ConfigurationError(str(file), [f"python: {fault}"]) from error
+
+
+def _swarm_command(
+    scenario: LoadedScenario, file: Path, choices: Choices, vehicles: tuple[VehicleSettings, ...]
+) -> tuple[str, ...]:
+    """Command of the interpreter that flies a formation or routes with avoidance."""
+    kind = "formation" if scenario.formation is not None else "avoidance"
+    origin = scenario.world.origin
+    command = ["-m", f"sitl_bridge.offboard.{kind}_runner", str(file), "--output", RUN_DIRECTORY]
+    command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
+    for vehicle in vehicles:
+        command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
+    command += ["--seed", str(scenario.seed)]
+    if kind == "avoidance":
+        builtin = all(who_flies(vehicle.autopilot, choices.px4).px4 is None for vehicle in vehicles)
+        command += ["--stack", "builtin" if builtin else "px4"]
+    elif choices.bus is not None:
+        command += ["--orders", ORDERS]
+    return tuple(command)
+
+
+def _script(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[str, ...] | None:
+    """Command of the interpreter that flies all vehicles; None where each has a mission of its own."""
+    made = scenario.specification
+    if made.mission is None:
+        return None
+    script = file.parent / made.mission
+    if script.suffix == ".plan":
+        raise scenario.fault(("mission",), "a plan flies one vehicle; give it to each of them")
+    try:
+        check_mission(script, (), scenario.world.origin, _python(made.python, file, choices))
+    except UserError as error:
+        lines = [fault_line(scenario.document, ("mission",), fault) for fault in faults_of(error)]
+        raise ConfigurationError(str(file), lines) from error
+    return (str(script), *made.arguments, *choices.arguments)

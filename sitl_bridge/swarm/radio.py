@@ -1,0 +1,177 @@
+"""The radio between vehicles: rate, delay, loss, range and graph, the same for formations and avoidance.
+
+A message is broadcast: the same for all that receive it.  Every directed link draws its losses from a random
+stream of its own, so that an additional vehicle or link changes nothing for the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.random_streams import stream, uniform
+from sitl_bridge.swarm.neighbour_graph import Kind, Topology
+
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class RadioSpecification(BaseModel):
+    """How messages travel between the vehicles of a formation or an avoidance scenario."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    graph: Kind | None = Field(
+        None,
+        description="which vehicles receive from which; without: complete in avoidance, star about the leader"
+        " in a formation",
+    )
+    neighbours: int = Field(4, ge=1, le=100, description="of each vehicle, for nearest and inwards")
+    links: tuple[tuple[int, int], ...] = Field(
+        (), description="for the graph links: [from, to], numbers of vehicles from 0, one way each"
+    )
+    rate: float = Field(50.0, ge=0.1, le=1000.0, description="Hz of messages of each vehicle")
+    delay: float = Field(0.0, ge=0.0, le=5.0, description="s from sending to receiving")
+    loss: float = Field(
+        0.0, ge=0.0, le=0.99, description="probability that a link loses a message, each on its own"
+    )
+    range: float | None = Field(None, ge=0.01, le=1e5, description="m; unlimited without")
+
+    def topology(self, default: Kind) -> Topology:
+        """The graph's rule; of kind ``default`` where none is given."""
+        return Topology(self.graph or default, self.neighbours, self.links)
+
+    def radio(self, count: int, message: DTypeLike, seed: int) -> Radio:
+        """The radio of so many vehicles for messages of a type."""
+        return Radio(
+            count,
+            message,
+            seed=seed,
+            delay=round(1e6 * self.delay),
+            loss=self.loss,
+            reach=math.inf if self.range is None else self.range,
+        )
+
+
+@compiled
+def _draw_losses(streams: Any, probability: Any, arrives: Any) -> None:
+    """Whether a message gets through, (m,) bool, one draw of each link's stream (m, 4)."""
+    for k in range(len(arrives)):
+        arrives[k] = uniform(streams[k]) >= probability
+
+
+class Radio:
+    """Messages on their way.
+
+    Args:
+        count: vehicles.
+        message: numpy type of a message; ``object`` for any.
+        seed: of the run.
+        delay: us from sending to receiving.
+        loss: probability that a link loses a message, each on its own.
+        reach: m; beyond it nothing is received.
+
+    Attributes:
+        edges: (m, 2) sender, receiver, sorted by receiver.
+        heard: (m,) messages, the newest one over each link; zero before the first.
+        sent, lost: messages counted by link.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        message: DTypeLike,
+        *,
+        seed: int,
+        delay: int = 0,
+        loss: float = 0.0,
+        reach: float = np.inf,
+    ) -> None:
+        self.count, self.seed, self.delay, self.loss, self.reach = count, seed, delay, loss, reach
+        self.edges: Index = np.zeros((0, 2), np.int64)
+        self.heard: NDArray[Any] = np.zeros(0, message)
+        self.sent = self.lost = 0
+        self._streams = np.zeros((0, 4), np.uint64)
+        self._known: dict[int, NDArray[np.uint64]] = {}
+        self._air: deque[tuple[int, NDArray[Any], Index, Mask]] = deque()
+
+    def connect(self, edges: Index) -> None:
+        """Change the graph.  Messages on their way still arrive; those of lasting links are kept."""
+        old, new = self._keys(self.edges), self._keys(edges)
+        heard = np.zeros(len(edges), self.heard.dtype)
+        shared, before, now = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+        del shared
+        heard[now] = self.heard[before]
+        if self.loss > 0.0:
+            self._known.update(zip(old.tolist(), self._streams, strict=True))
+            self._streams = np.zeros((len(edges), 4), np.uint64)
+            for k, (key, (sender, receiver)) in enumerate(zip(new.tolist(), edges.tolist(), strict=True)):
+                known = self._known.get(key)
+                self._streams[k] = stream(self.seed, "radio", sender, receiver) if known is None else known
+        self.edges, self.heard = edges, heard
+
+    def _keys(self, edges: Index) -> Index:
+        keys: Index = edges[:, 1] * self.count + edges[:, 0]
+        return keys
+
+    def send(self, time: int, messages: NDArray[Any], position: Array, on_air: Mask) -> None:
+        """Send a message of every vehicle that is on air.
+
+        Args:
+            time: us.
+            messages: (n,) one a vehicle.
+            position: (n, 3) m, of the vehicles.
+            on_air: (n,) which vehicles send and receive.
+        """
+        arrives = np.ones(len(self.edges), dtype=np.bool_)
+        if self.loss > 0.0:
+            _draw_losses(self._streams, self.loss, arrives)
+        sender, receiver = self.edges[:, 0], self.edges[:, 1]
+        possible = on_air[sender] & on_air[receiver]
+        if np.isfinite(self.reach):
+            apart = position[sender] - position[receiver]
+            possible &= (apart**2).sum(axis=1) <= self.reach**2
+        self.sent += int(possible.sum())
+        self.lost += int((possible & ~arrives).sum())
+        self._air.append((time, messages.copy(), self.edges, possible & arrives))
+
+    def receive(self, time: int, on_air: Mask) -> Mask:
+        """Take in what has arrived by ``time`` us.
+
+        Returns:
+            (m,) links over which something new was received.
+        """
+        fresh = np.zeros(len(self.edges), dtype=np.bool_)
+        for links in self.arrivals(time, on_air):
+            fresh[links] = True
+        return fresh
+
+    def arrivals(self, time: int, on_air: Mask) -> Iterator[Index]:
+        """Take in what has arrived by ``time`` us, one sending after the other.
+
+        Yields:
+            links over which a message of that sending was received; it is in ``heard``.
+        """
+        while self._air and self._air[0][0] + self.delay <= time:
+            _, messages, edges, arrives = self._air.popleft()
+            if edges is self.edges:
+                links, sender = np.flatnonzero(arrives & on_air[edges[:, 1]]), edges[:, 0]
+                self.heard[links] = messages[sender[links]]
+            else:
+                _, mine, _ = np.intersect1d(
+                    self._keys(self.edges),
+                    self._keys(edges[arrives]),
+                    assume_unique=True,
+                    return_indices=True,
+                )
+                links = mine[on_air[self.edges[mine, 1]]]
+                self.heard[links] = messages[self.edges[links, 0]]
+            yield links

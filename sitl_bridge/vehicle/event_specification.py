@@ -1,0 +1,195 @@
+"""Scheduled faults and changes of a flight, as data: motors, sensors, payloads, wind, flight stacks.
+
+What each does to a simulation is in run/scheduled_events.py.  What a formation is asked to do stands in its
+own section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.quantities import Degrees, Seconds, Vector
+from sitl_bridge.sensors.sensor_faults import find_sensor
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class ScheduledEvent(BaseModel):
+    """Something at a time."""
+
+    model_config = _STRICT
+
+    at: Seconds = Field(description="s of simulated time since the start")
+
+    def problem(self, _airframe: Airframe) -> str:
+        """Why it cannot befall a vehicle; empty where it can."""
+        return ""
+
+
+class VehicleEvent(ScheduledEvent):
+    """Something that befalls vehicles."""
+
+    vehicles: tuple[int | str, ...] | None = Field(None, description="numbers or names; all without")
+
+
+class PassingEvent(VehicleEvent):
+    """Something that befalls vehicles and may pass."""
+
+    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(None, description="s; for good without")
+
+
+class MotorEvent(PassingEvent):
+    """A rotor loses thrust and torque; without any left, its motor stops."""
+
+    kind: Literal["motor_loss"]
+    motor: int = Field(1, ge=1, description="as PX4 counts: the first of the airframe is 1")
+    thrust: Share = Field(0.0, description="share left")
+
+    def problem(self, airframe: Airframe) -> str:
+        """Whether the vehicle has what is to fail."""
+        count = len(airframe.rotors)
+        return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
+
+
+class SensorEvent(PassingEvent):
+    """A sensor falls silent or repeats its last reading; sensor gps, off, is the loss of GPS."""
+
+    kind: Literal["sensor_fault"]
+    sensor: str = Field(description="kind, as in airframe files")
+    instance: int = Field(0, ge=0)
+    fault: Literal["off", "stuck"] = "off"
+
+    def problem(self, airframe: Airframe) -> str:
+        """Whether the vehicle has what is to fail."""
+        try:
+            find_sensor(airframe.sensor_records(), self.sensor, self.instance)
+        except UserError as error:
+            return str(error)
+        return ""
+
+
+class GpsEvent(PassingEvent):
+    """Something that befalls satellite receivers."""
+
+    def problem(self, airframe: Airframe) -> str:
+        """Whether the vehicle has what is to fail."""
+        kinds = {sensor.kind for sensor in airframe.sensors}
+        return "" if "gps" in kinds else f"{airframe.name} has no satellite receiver"
+
+
+class JammingEvent(GpsEvent):
+    """Satellite signals are jammed."""
+
+    kind: Literal["gps_jamming"]
+    level: Share = Field(1.0, description="1 = no signal")
+
+
+class SpoofingEvent(GpsEvent):
+    """Satellite signals are spoofed: the fix walks away."""
+
+    kind: Literal["gps_spoofing"]
+    velocity: Vector = Field(description="m/s north, east, down")
+
+
+class PayloadEvent(VehicleEvent):
+    """The payload is dropped: mass, inertia and the centre of gravity change at once."""
+
+    kind: Literal["payload_drop"]
+
+    def problem(self, airframe: Airframe) -> str:
+        """Whether the vehicle has what is to fail."""
+        return "" if airframe.carried is not None else f"{airframe.name} carries no payload"
+
+
+class StackEvent(VehicleEvent):
+    """The flight stack's process is killed, or stopped for some seconds of wall time."""
+
+    kind: Literal["stack_killed", "stack_stopped"]
+    seconds: Annotated[float, Field(gt=0.0, le=600.0)] = Field(5.0, description="of wall time, when stopped")
+
+
+class GustEvent(ScheduledEvent):
+    """A 1-cosine gust on all vehicles, as in the wind of a world."""
+
+    kind: Literal["gust"]
+    speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
+    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    upward: Upward = Field(0.0, description="m/s")
+    length: Length = Field(30.0, description="m")
+    passing_speed: PassingSpeed = Field(10.0, description="m/s")
+    hold: Moment | None = Field(2.0, description="s at full strength")
+
+    def gust(self) -> Gust:
+        """As the wind takes it."""
+        figures = {name: getattr(self, name) for name in Gust.model_fields if name != "start"}
+        return Gust(start=self.at, **figures)
+
+
+class WindEvent(ScheduledEvent):
+    """Another wind blows from then on."""
+
+    kind: Literal["wind_change"]
+    wind: WindSpecification
+
+
+EventSpecification = Annotated[
+    MotorEvent
+    | SensorEvent
+    | JammingEvent
+    | SpoofingEvent
+    | PayloadEvent
+    | StackEvent
+    | GustEvent
+    | WindEvent,
+    Field(discriminator="kind"),
+]
+
+
+def concerned(event: ScheduledEvent, names: Sequence[str]) -> list[int]:
+    """Vehicles that an event befalls.
+
+    Raises:
+        UserError: for one that there is not.
+    """
+    if not isinstance(event, VehicleEvent) or event.vehicles is None:
+        return list(range(len(names)))
+    found = []
+    for who in event.vehicles:
+        if isinstance(who, str) and who in names:
+            found.append(names.index(who))
+        elif isinstance(who, int) and 0 <= who < len(names):
+            found.append(who)
+        else:
+            raise UserError(f"there is no vehicle {who!r}; there are {len(names)}, from {names[0]!r} on")
+    return found
+
+
+def event_faults(
+    events: Iterable[ScheduledEvent], names: Sequence[str], airframes: Sequence[Airframe]
+) -> list[tuple[int, str]]:
+    """Events that cannot happen: number and reason."""
+    found = []
+    for i, event in enumerate(events):
+        try:
+            for vehicle in concerned(event, names):
+                problem = event.problem(airframes[vehicle])
+                if problem:
+                    found.append((i, f"vehicle {names[vehicle]}: {problem}"))
+        except UserError as error:
+            found.append((i, str(error)))
+    return found
+
+
+def problems(
+    events: Sequence[ScheduledEvent], names: Sequence[str], airframes: Sequence[Airframe]
+) -> list[str]:
+    """Events that cannot happen, in words."""
+    faults = event_faults(events, names, airframes)
+    return [f"events[{i}] at {events[i].at:g} s: {reason}" for i, reason in faults]
