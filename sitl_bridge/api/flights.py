@@ -17,12 +17,12 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import UserError
-from sitl_bridge.run.autopilot_choice import Choice
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.user_file import place_of, refuse_while_loading
+from sitl_bridge.vehicle.vehicle_specification import Choice
 from sitl_bridge.world.world import WorldSpecification
 
 
