@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.dynamics.custom_rotor import refuse_foreign_law
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, hull, interact
 from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
@@ -190,6 +191,7 @@ class Simulation:
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
+            refuse_foreign_law(self.vehicles[i])
             self._refuse_stiff(self.vehicles[i], setup.name)
             self.restart_vehicle(i)
 
@@ -247,6 +249,7 @@ class Simulation:
             sensors: (s,) SENSOR, the same ones; their places are taken over.
             shift: (3,) m, body, of the new centre of gravity from the old one.
         """
+        refuse_foreign_law(vehicle)
         state = self.states[i]
         w, x, y, z = state["attitude"]
         rotation = np.array(
@@ -272,7 +275,12 @@ class Simulation:
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
 
     def divergence(self, vehicle: int, time: int) -> UserError:
-        """What to raise where a vehicle's motion diverged in the step that began at a time in us."""
+        """What to raise where a vehicle's motion diverged in the step that began at a time in us.
+
+        Raises:
+            UserError: at once, for a wind of the user's own that failed in that step.
+        """
+        self.world.refuse_failed_wind()
         seconds = (time - self.start) * 1e-6
         return UserError(
             f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, where"

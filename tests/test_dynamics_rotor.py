@@ -10,7 +10,9 @@ import pytest
 from dynamics_vehicles import SEA_LEVEL_DENSITY, add_rotors, body, environment, fly, hector, iris, start
 
 from sitl_bridge.dynamics.aerodynamics import ground_effect_factor, induced_velocity
-from sitl_bridge.dynamics.rotor import table_coefficients, thrust_and_torque
+from sitl_bridge.dynamics.records import TABLE_LAW
+from sitl_bridge.dynamics.rotor import table_coefficients
+from sitl_bridge.dynamics.rotor_laws import thrust_and_torque
 
 # UIUC propeller data base, APC Slow Flyer 10x4.7, static: rpm, C_T, C_P.
 APC_10X4_7 = np.array(
@@ -96,6 +98,7 @@ def apc_vehicle() -> Any:
     vehicle = vehicles[0]
     add_rotors(vehicle, [(0.0, 0.0, 0.0, 1)], 0.0, 0.0)
     n = len(APC_10X4_7)
+    vehicle["rotor_law"] = TABLE_LAW
     vehicle["table_speed_count"] = n
     vehicle["table_advance_count"] = 1
     vehicle["table_diameter"] = DIAMETER
@@ -127,6 +130,7 @@ def test_table_is_linear_between_rows_and_held_beyond_its_speeds() -> None:
 def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_last_advance_ratio() -> None:
     vehicle = apc_vehicle()
     speeds, advances = np.array([300.0, 500.0, 800.0]), np.array([0.0, 0.2, 0.6])
+    vehicle["rotor_law"] = TABLE_LAW
     vehicle["table_speed_count"], vehicle["table_advance_count"] = 3, 3
     vehicle["table_speed"][:3], vehicle["table_advance"][:3] = speeds, advances
 

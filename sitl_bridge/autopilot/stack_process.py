@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
 LOG_ENDED = "log ended: "
@@ -43,6 +44,11 @@ class Configuration(BaseModel):
     step: int = Field(4000, gt=0)
     controller: str | None = None
     parameters: dict[str, int | float] = Field(default_factory=dict)
+
+    @field_validator("world")
+    @classmethod
+    def _without_wind(cls, world: WorldSpecification) -> WorldSpecification:
+        return world.model_copy(update={"wind": WindSpecification()})
 
 
 class StackProcess(ChildProcess):

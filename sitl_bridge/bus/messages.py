@@ -188,6 +188,8 @@ class SetWind(Command):
     def _without_files(self) -> SetWind:
         if self.wind.series is not None:
             raise ValueError("a recorded wind is a file of the machine that simulates; give it with --world")
+        if self.wind.custom is not None:
+            raise ValueError("a custom wind is code of the machine that simulates; give it with --world")
         return self
 
 

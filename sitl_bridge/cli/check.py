@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.errors import about
@@ -162,11 +163,13 @@ def facts_of(file: str) -> Facts:
 
 
 def _run_own_code(airframe: Airframe) -> None:
-    """Make the user's own sensors and controller that an airframe names, as a flight would.
+    """Make the user's own rotor law, sensors and controller that an airframe names, as a flight would.
 
     Raises:
         FieldError: for what cannot be made.
     """
+    with about("rotor_model"):
+        airframe.vehicle()
     for i, sensor in enumerate(airframe.sensors):
         if isinstance(sensor, CustomSpecification):
             with about("sensors", i):
@@ -180,6 +183,8 @@ def code_of(airframe: Airframe) -> list[str]:
     """Programs that an airframe names, which run with the rights of whoever flies it."""
     own = own_controller(airframe.controller.kind)
     files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
+    if isinstance(airframe.rotor_model, CustomRotor) and airframe.rotor_model.file is not None:
+        files.append(airframe.rotor_model.file)
     return list(dict.fromkeys(str(file) for file in files))
 
 
@@ -189,7 +194,7 @@ def check(
 ) -> None:
     """Validate an airframe, a world or a QGroundControl plan, and print what follows from it.
 
-    An airframe may name Python files (controllers, sensors), which are run: trust it like a program.
+    Airframes and worlds may name Python files, which are run: trust them like programs.
     """
     facts = facts_of(file)
     if as_json:

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from sitl_bridge.dynamics.battery import open_circuit_voltage
 from sitl_bridge.dynamics.motor import dc_current, first_order_target
 from sitl_bridge.dynamics.records import MOTOR_DC
-from sitl_bridge.dynamics.rotor import thrust_and_torque
+from sitl_bridge.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 from sitl_bridge.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -342,17 +342,15 @@ def _top_speed(
     """
     n = _rotors(vehicle)
     weight = float(vehicle["mass"]) * gravity
-    ratio = density / np.array(vehicle["rotor_density"][:n])
-    rotor_drag = float(np.sum(np.array(vehicle["rotor_drag"][:n]) * np.abs(speeds) * ratio))
     body_drag = np.array(vehicle["drag_force"]) * density / float(vehicle["drag_density"])
     share = -np.array(vehicle["rotor_axis"][:n, 2])
 
     def balance(tilt: float, speed: float) -> tuple[float, float]:
         """Forward and upward force in N."""
         forward, along = speed * math.cos(tilt), speed * math.sin(tilt)
-        thrust = sum(
-            share[k] * thrust_and_torque(vehicle, k, float(speeds[k]), along, density)[0] for k in range(n)
-        )
+        loads = [rotor_loads(vehicle, k, float(speeds[k]), along, forward, density) for k in range(n)]
+        thrust = sum(share[k] * loads[k][0] for k in range(n))
+        rotor_drag = float(np.sum(np.array([drag for _, _, drag, _ in loads])))
         across = -(rotor_drag + body_drag[0] * speed) * forward
         lift = thrust - body_drag[2] * speed * along
         return across * math.cos(tilt) + lift * math.sin(tilt), lift * math.cos(tilt) - across * math.sin(

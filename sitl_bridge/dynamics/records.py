@@ -13,10 +13,16 @@ MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 16
 OCV_POINTS = 11
-ROTOR_ROWS = 39
+ROTOR_ROWS = 41
+LAW_PARAMETERS = 256
+"""Numbers that a rotor law of a user's own may have as parameters."""
 
 MOTOR_FIRST_ORDER = 0
 MOTOR_DC = 1
+
+POLYNOMIAL_LAW = 0
+TABLE_LAW = 1
+"""Numbers of the rotor laws of which the step knows more than that they are there; rotor_laws.py has all."""
 
 VEHICLE = np.dtype(
     [
@@ -25,6 +31,7 @@ VEHICLE = np.dtype(
         ("inertia_inverse", "f8", (3, 3)),
         # --- rotors: thrust T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss), v = axial inflow
         ("rotor_count", "i8"),
+        ("rotor_law", "i8"),  # which law turns speed and flow into thrust and torque
         ("rotor_position", "f8", (MAX_ROTORS, 3)),  # m, hub
         ("rotor_axis", "f8", (MAX_ROTORS, 3)),  # unit vector of positive thrust; (0, 0, -1) is up
         ("rotor_direction", "f8", MAX_ROTORS),  # +1 counter-clockwise seen from above, -1 clockwise
@@ -41,7 +48,7 @@ VEHICLE = np.dtype(
         ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
         ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
         ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3 at which the coefficients hold
-        # --- optional table C_T, C_P over rotor speed and advance ratio; both counts 0 where there is none
+        # --- table C_T, C_P over rotor speed and advance ratio; both counts 0 where there is none
         ("table_speed_count", "i8"),
         ("table_advance_count", "i8"),
         ("table_diameter", "f8"),  # m
@@ -81,6 +88,9 @@ VEHICLE = np.dtype(
         ("battery_ocv", "f8", OCV_POINTS),  # V a cell at charge 0, 0.1, ... 1
         ("battery_nominal_voltage", "f8"),  # V, at which motor_speed_range holds
         ("battery_idle_current", "f8"),  # A, avionics
+        # --- rotor law of a user's own
+        ("rotor_law_address", "i8"),  # of its function in this process
+        ("rotor_law_parameters", "f8", LAW_PARAMETERS),  # laid out as custom_rotor.py says
     ],
     align=True,
 )

@@ -1,7 +1,7 @@
-"""One rotor: thrust and torque from its speed and the air that meets it along its axis.
+"""The built-in rotor laws: thrust, torque and in-plane loads from a rotor's speed and the air it meets.
 
 Motors turn the rotors (motor.py); where a rotor sits and what it does to the body is summed in forces.py,
-and what the ground adds to it is in aerodynamics.py.
+and what the ground adds to it is in aerodynamics.py.  rotor_laws.py chooses among the laws.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[floa
 def table_thrust_and_torque(
     vehicle: Any, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
-    """Thrust and torque of a rotor with a propeller table; as ``thrust_and_torque``.
+    """Thrust and torque of a rotor with a propeller table.
 
     T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in turns a second and the advance ratio
     v/(n D), the convention of the UIUC propeller data base.
@@ -108,7 +108,7 @@ def polynomial_thrust_and_torque(
     inflow: float,
     ratio: float,
 ) -> tuple[float, float]:
-    """Thrust and torque by the polynomial law; as ``thrust_and_torque``, which gives its sources.
+    """Thrust and torque by the polynomial law; ``polynomial_loads`` gives its sources.
 
     T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0, Q = k_M T + g1 |w| rho/rho_0 +
     q0 against the spin, never below zero.
@@ -135,30 +135,29 @@ def polynomial_thrust_and_torque(
 
 
 @compiled
-def thrust_and_torque(
-    vehicle: Any, k: int, speed: float, inflow: float, density: float
-) -> tuple[float, float]:
-    """Thrust along the rotor's axis and torque against its spin.
+def in_plane_rates(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float]:
+    """In-plane drag in N s/m and rolling moment in N s over the hub's in-plane velocity.
+
+    F = -|w| lambda v_perp and M = -|w| mu v_perp are RotorS eqs 2-3, in proportion to the density.
+    """
+    ratio = density / vehicle.rotor_density[k]
+    magnitude = abs(speed)
+    return vehicle.rotor_drag[k] * magnitude * ratio, vehicle.rolling_moment[k] * magnitude * ratio
+
+
+@compiled
+def polynomial_loads(
+    vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Loads of a rotor by the polynomial law; as ``rotor_loads``.
 
     T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It holds hector eq. 7
     (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2,
     c1), RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is
     Q = k_M T + g1 |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never
     drives the rotor.  A rotor that turns backwards is the mirror image: T(-w, v) = -T(w, -v).
-
-    Args:
-        vehicle: VEHICLE record.
-        k: which rotor.
-        speed: rad/s; negative turns the other way round.
-        inflow: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
-        density: kg/m^3 of the air.
-
-    Returns:
-        thrust in N along the axis; torque in N m that slows the rotor, with the sign of ``speed``.
     """
-    if vehicle.table_speed_count > 0:
-        return table_thrust_and_torque(vehicle, k, speed, inflow, density)
-    return polynomial_thrust_and_torque(
+    thrust, torque = polynomial_thrust_and_torque(
         vehicle.thrust_c2[k],
         vehicle.thrust_c1[k],
         vehicle.thrust_b1[k],
@@ -171,3 +170,15 @@ def thrust_and_torque(
         inflow,
         density / vehicle.rotor_density[k],
     )
+    drag, roll = in_plane_rates(vehicle, k, speed, density)
+    return thrust, torque, drag, roll
+
+
+@compiled
+def table_loads(
+    vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Loads of a rotor with a propeller table; as ``rotor_loads``."""
+    thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
+    drag, roll = in_plane_rates(vehicle, k, speed, density)
+    return thrust, torque, drag, roll

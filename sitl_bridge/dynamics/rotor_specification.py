@@ -1,15 +1,16 @@
-"""The rotors as a file describes them: where each sits, and what it does with air."""
+"""The rotors as a file describes them: where each sits, and the coefficients of the built-in laws."""
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
+from sitl_bridge.dynamics.rotor import polynomial_loads, table_loads
 from sitl_bridge.quantities import STRICT, NonNegative, Number, Positive, Vector
 
 UP: Vector = (0.0, 0.0, -1.0)
@@ -50,12 +51,45 @@ class PropellerTable(BaseModel):
 
 
 class RotorModel(BaseModel):
-    """What a rotor does with air: T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss)."""
+    """What every rotor has, whatever its law."""
 
     model_config = STRICT
 
+    laws: ClassVar[tuple[Callable[..., Any], ...]]
+    """Compiled functions of the loads that a model of this kind may have."""
+
     radius: Positive = Field(description="m")
     inertia: Positive = Field(description="kg m^2 about its spin axis, with the motor's bell")
+    reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Values of ``kind`` that stand for this model."""
+        return get_args(cls.model_fields["kind"].annotation)
+
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled function of the loads, one of ``laws``."""
+        raise NotImplementedError
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the figures of rotor ``k`` of a () VEHICLE record."""
+        vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
+        vehicle["rotor_density"][k] = self.reference_density
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write what all rotors of a () VEHICLE record share; nothing by default."""
+
+
+class CoefficientRotor(RotorModel):
+    """A rotor by coefficients or a table.
+
+    T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).
+    """
+
+    laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads)
+
+    kind: Literal["coefficients"] = Field("coefficients", exclude=True)
     thrust_c2: NonNegative = Field(0.0, description="N s^2")
     thrust_c1: Number = Field(0.0, description="N s")
     thrust_b1: Number = Field(0.0, description="N s^2/m")
@@ -66,18 +100,22 @@ class RotorModel(BaseModel):
     torque_constant: Number = Field(0.0, description="N m")
     drag: NonNegative = Field(0.0, description="kg, in-plane drag over speed and velocity")
     rolling_moment: NonNegative = Field(0.0, description="kg m")
-    reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
-    def _lifts(self) -> RotorModel:
+    def _lifts(self) -> CoefficientRotor:
         if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
             raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
         return self
 
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled function of the loads."""
+        return polynomial_loads if self.table is None else table_loads
+
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
         """Write the coefficients of rotor ``k`` of a () VEHICLE record."""
-        vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
+        super().pack(vehicle, k)
         vehicle["thrust_c2"][k], vehicle["thrust_c1"][k] = self.thrust_c2, self.thrust_c1
         vehicle["thrust_b1"][k], vehicle["thrust_b2"][k] = self.thrust_b1, self.thrust_b2
         if self.inflow_loss_speed is not None:
@@ -85,11 +123,15 @@ class RotorModel(BaseModel):
         vehicle["torque_thrust_ratio"][k] = self.torque_thrust_ratio
         vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
         vehicle["rotor_drag"][k], vehicle["rolling_moment"][k] = self.drag, self.rolling_moment
-        vehicle["rotor_density"][k] = self.reference_density
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write the table of a () VEHICLE record."""
+        if self.table is not None:
+            self.table.pack(vehicle)
 
 
 class RotorChange(BaseModel):
-    """Figures of one rotor that differ from the shared model's; the fields are RotorModel's."""
+    """Figures of one rotor that differ from the shared model's; the fields are CoefficientRotor's."""
 
     model_config = STRICT
 
@@ -133,15 +175,3 @@ class Rotor(BaseModel):
     def own(self, shared: RotorModel) -> RotorModel:
         """The shared model with the figures that differ in this rotor."""
         return shared.model_copy(update=self.model.model_dump(exclude_none=True))
-
-
-def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: RotorModel) -> None:
-    """Write the rotors of a () VEHICLE record."""
-    vehicle["rotor_count"] = len(rotors)
-    vehicle["inflow_loss_speed"] = math.inf
-    vehicle["rotor_density"] = 1.225  # of slots without a rotor: a divisor
-    for k, rotor in enumerate(rotors):
-        rotor.pack(vehicle, k)
-        rotor.own(shared).pack(vehicle, k)
-    if shared.table is not None:
-        shared.table.pack(vehicle)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.dynamics.records import MOTOR_DC
+from sitl_bridge.dynamics.records import MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
+from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.compiled import compiled
 
@@ -24,6 +25,7 @@ MOST_STEPS = 64
 """Parts into which a step is divided at most."""
 AIRSPEED = 30.0
 """m/s to which a vehicle must be computable."""
+_ROTOR_FIGURES = ("rotor_model (its law)", "rotor_model (drag, thrust_b1, thrust_b2, inflow_loss_speed)")
 TURN_RATE = math.radians(2000.0)
 """rad/s to which a vehicle must be computable: the range of ordinary gyroscopes."""
 
@@ -41,6 +43,26 @@ def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: fl
 
 
 @compiled
+def _by_coefficients(vehicle: Any) -> bool:
+    """Whether a vehicle's rotors have coefficients from which their slopes follow."""
+    return bool(vehicle.rotor_law == POLYNOMIAL_LAW or vehicle.rotor_law == TABLE_LAW)
+
+
+@compiled
+def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: float) -> float:
+    """Slope in N s/m of a rotor's force over the hub's velocity, of any law: drag, and thrust over inflow.
+
+    The thrust's is the greater of the slopes at rest and at the airspeed, by differences over 1 m/s.
+    """
+    slope = 0.0
+    for at in (-airspeed, 0.0, airspeed):
+        low, _, _, _ = rotor_loads(vehicle, k, speed, at - 0.5, airspeed, density)
+        high, _, drag, _ = rotor_loads(vehicle, k, speed, at + 0.5, airspeed, density)
+        slope = max(slope, abs(high - low) + abs(drag))
+    return slope
+
+
+@compiled
 def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float) -> float:
     """Rate in 1/s at which a rotor's in-plane drag and its thrust's loss with inflow decay motion.
 
@@ -52,6 +74,9 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
     for i in range(3):
         r2 += vehicle.rotor_position[k, i] ** 2
         turning += vehicle.inertia_inverse[i, i]
+    if not _by_coefficients(vehicle):
+        slope = _force_slope(vehicle, k, speed, inflow, density)
+        return slope * (1.0 / vehicle.mass + r2 * turning)
     thrust = (vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k])) * speed
     slope = vehicle.rotor_drag[k] * speed
     slope += abs(vehicle.thrust_b1[k]) * speed + 2.0 * abs(vehicle.thrust_b2[k]) * inflow
@@ -62,8 +87,15 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
 @compiled
 def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
     """Rate in 1/s at which a DC motor's speed follows: back voltage Psi^2/R and load dQ/dw, over J_M."""
-    load = vehicle.torque_thrust_ratio[k] * (2.0 * vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k]))
-    load = (load + abs(vehicle.torque_g1[k])) * density / vehicle.rotor_density[k]
+    if _by_coefficients(vehicle):
+        load = vehicle.torque_thrust_ratio[k] * (
+            2.0 * vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k])
+        )
+        load = (load + abs(vehicle.torque_g1[k])) * density / vehicle.rotor_density[k]
+    else:
+        _, low, _, _ = rotor_loads(vehicle, k, speed, 0.0, 0.0, density)
+        _, high, _, _ = rotor_loads(vehicle, k, speed + 1.0, 0.0, 0.0, density)
+        load = abs(high - low)
     back = vehicle.dc_flux * vehicle.dc_flux / vehicle.dc_resistance
     return (back + load) / vehicle.dc_inertia
 
@@ -121,7 +153,7 @@ def refuse_what_cannot_be_integrated(
     rates = {
         f"drag.force at {AIRSPEED:g} m/s": moving,
         f"drag.moment at {TURN_RATE:.0f} rad/s": turning,
-        "rotor_model (drag, thrust_b1, thrust_b2, inflow_loss_speed)": sum(
+        _ROTOR_FIGURES[bool(_by_coefficients(vehicle))]: sum(
             rotor_rate(vehicle, k, float(speeds[k]), AIRSPEED, density) for k in range(n)
         ),
     }

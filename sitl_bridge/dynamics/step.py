@@ -22,17 +22,10 @@ from sitl_bridge.dynamics.contact import (
     standing_pose,
     update_contact,
 )
-from sitl_bridge.dynamics.forces import (
-    ACCELERATION,
-    SPEED,
-    THRUST,
-    TORQUE,
-    TOTAL,
-    derivative,
-    prepare_rotors,
-)
+from sitl_bridge.dynamics.forces import derivative, prepare_rotors
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
 from sitl_bridge.dynamics.records import MOTOR_DC, STATE
+from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean, shortened
 from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
@@ -62,7 +63,11 @@ def load_airframe(name: str | Path) -> Airframe:
     )
     kind = beside(airframe.controller.kind, path.parent)
     controller = airframe.controller.model_copy(update={"kind": kind})
-    return airframe.model_copy(update={"sensors": placed, "controller": controller}).loaded()
+    changed: dict[str, Any] = {"sensors": placed, "controller": controller}
+    rotor = airframe.rotor_model
+    if isinstance(rotor, CustomRotor) and rotor.file is not None:
+        changed["rotor_model"] = rotor.model_copy(update={"file": path.parent / rotor.file})
+    return airframe.model_copy(update=changed).loaded()
 
 
 def _document(path: Path) -> Document:
@@ -91,6 +96,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     validate(Airframe, base)
     taken = {key: value for key, value in base.data.items() if key not in _OWN}
     taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
+    taken["rotor_model"] = _from_directory(taken["rotor_model"], source.parent)
     if "kind" in taken.get("controller", {}):
         kind = beside(taken["controller"]["kind"], source.parent.resolve())
         taken["controller"] = taken["controller"] | {"kind": kind}
@@ -196,8 +202,8 @@ def _identity(sensor: Any) -> tuple[str, str, str] | None:
     return str(sensor["kind"]), str(sensor.get("class", "")), str(sensor.get("instance", 0))
 
 
-def _from_directory(sensor: Any, directory: Path) -> Any:
-    """A line of a base's sensors; the file of a user's own is beside the base."""
-    if sensor.get("kind") != "custom":
-        return sensor
-    return sensor | {"file": str(directory.resolve() / sensor["file"])}
+def _from_directory(part: Any, directory: Path) -> Any:
+    """A sensor or the rotor model of a base; the file of a user's own is beside the base."""
+    if part.get("kind") != "custom":
+        return part
+    return part | {"file": str(directory.resolve() / part["file"])}

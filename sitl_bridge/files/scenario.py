@@ -21,7 +21,7 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.formation_file import FormationSection
 from sitl_bridge.files.old_scenario import old_faults
-from sitl_bridge.files.world_file import with_series_beside
+from sitl_bridge.files.world_file import with_files_beside
 from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.hil.server import OnStall
 from sitl_bridge.input_file import is_file
@@ -215,7 +215,7 @@ def load_scenario(
     made = validate(Scenario, document)
     name = made.name or file.stem
     used_seed = made.seed if seed is None else seed
-    place = world or with_series_beside(made.world, file.parent)
+    place = world or with_files_beside(made.world, file.parent)
     formation, avoidance = None, None
     starts: list[_Start] | None = None
     groups = _groups(made, document)

@@ -9,18 +9,19 @@ from sitl_bridge.world.world import WorldSpecification
 
 
 def load_world(path: Path) -> WorldSpecification:
-    """Read a world; a recorded wind's file is taken relative to the world's file.
+    """Read a world; files that its wind names are taken relative to the world's file.
 
     Raises:
         ConfigurationError: with every fault of the file.
     """
-    return with_series_beside(validate(WorldSpecification, read(path)), path.parent)
+    return with_files_beside(validate(WorldSpecification, read(path)), path.parent)
 
 
-def with_series_beside(world: WorldSpecification, directory: Path) -> WorldSpecification:
-    """The same world with a recorded wind's file taken relative to a directory."""
-    series = world.wind.series
-    if series is None:
-        return world
-    placed = series.model_copy(update={"file": directory / series.file})
-    return world.model_copy(update={"wind": world.wind.model_copy(update={"series": placed})})
+def with_files_beside(world: WorldSpecification, directory: Path) -> WorldSpecification:
+    """The same world with the files that its wind names taken relative to a directory."""
+    found = {}
+    for name in ("series", "custom"):
+        part = getattr(world.wind, name)
+        if part is not None and part.file is not None:
+            found[name] = part.model_copy(update={"file": directory / part.file})
+    return world.model_copy(update={"wind": world.wind.model_copy(update=found)}) if found else world

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.dynamics.performance import Performance, performance
-from sitl_bridge.dynamics.rotor import thrust_and_torque
+from sitl_bridge.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.estimator_parameters import estimator_parameters
 from sitl_bridge.px4.position_hold import position_gains
@@ -222,9 +222,7 @@ def level_speed(airframe: Airframe, result: Performance, density: float, tilt: f
     In-plane rotor drag grows with speed, body drag with its square: W tan(tilt) = a v + b v^2.
     """
     record = airframe.record
-    n = len(airframe.rotors)
-    ratio = density / record["rotor_density"][:n]
-    linear = float(np.sum(record["rotor_drag"][:n] * result.hover.rotor_speed * ratio))
+    linear = in_plane_drag(record, result.hover.rotor_speed, density)
     square = float(record["drag_force"][0]) * density / float(record["drag_density"])
     push = airframe.mass * GRAVITY * math.tan(tilt)
     if square == 0.0:

@@ -20,7 +20,8 @@ from sitl_bridge.dynamics.battery_specification import Battery
 from sitl_bridge.dynamics.body_specification import Contact, Drag, Inertia, point_mass
 from sitl_bridge.dynamics.motor_specification import Motor
 from sitl_bridge.dynamics.records import MAX_ROTORS, VEHICLE
-from sitl_bridge.dynamics.rotor_specification import Rotor, RotorModel, pack_rotors
+from sitl_bridge.dynamics.rotor_laws import AnyRotorModel, pack_rotors
+from sitl_bridge.dynamics.rotor_specification import Rotor
 from sitl_bridge.field_paths import FieldPath, field_names
 from sitl_bridge.quantities import STRICT, Number, Positive, Vector
 from sitl_bridge.sensors.custom import CustomSpecification
@@ -70,7 +71,7 @@ class Airframe(BaseModel):
     )
     mass: Positive = Field(description="kg, everything but the payload")
     inertia: Inertia
-    rotor_model: RotorModel
+    rotor_model: AnyRotorModel
     rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
     motor: Motor
     battery: Battery
@@ -226,6 +227,15 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
             seen.add(key)
         if ("imu", "0") not in seen:
             faults.append((("sensors",), "needs an imu with instance 0: its samples drive the lockstep"))
+    model = data.get("rotor_model")
+    if isinstance(model, dict) and model.get("kind") == "custom" and isinstance(rotors, list | tuple):
+        faults += [
+            (("rotors", i, "model", name), "a rotor law of one's own has the same figures for every rotor")
+            for i, rotor in enumerate(rotors)
+            if isinstance(rotor, dict) and isinstance(rotor.get("model"), dict)
+            for name in rotor["model"]
+            if name != "inertia"
+        ]
     geometry = px4.get("allocation") if isinstance(px4, dict) else None
     positions = geometry.get("positions") if isinstance(geometry, dict) else None
     counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sitl_bridge.dynamics.motor import dc_current
 from sitl_bridge.dynamics.performance import Hover, static_thrusts, torque_slope
 from sitl_bridge.dynamics.records import MOTOR_DC
-from sitl_bridge.dynamics.rotor import thrust_and_torque
+from sitl_bridge.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.vehicle.airframe import Airframe
 
 Floats = NDArray[np.float64]

@@ -39,8 +39,9 @@ WIND = np.dtype(
         ("gust_length", "f8", MAX_GUSTS),  # m, d_m
         ("gust_speed", "f8", MAX_GUSTS),  # m/s with which the gust's profile passes the vehicle
         ("gust_hold", "f8", MAX_GUSTS),  # s at full strength before it fades again; inf = stays
-        ("series_start", "i8"),  # us of the series' time 0
+        ("series_start", "i8"),  # us of the series' time 0, and of a user's own wind's
         ("series_period", "i8"),  # us after which the series repeats, 0 = its last value holds
+        ("custom", "i8"),  # address of a user's own wind in this process, 0 = none
     ],
     align=True,
 )

@@ -1,4 +1,4 @@
-"""Wind: steady, logarithmic profile, Dryden turbulence, 1-cosine gusts, a recorded series; all of them add.
+"""Wind: steady, logarithmic profile, recorded, custom, Dryden turbulence, 1-cosine gusts; all of them add.
 
 Velocities are those of the air over ground, NED.  How air pushes a vehicle is the dynamics' matter.
 """
@@ -11,13 +11,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.function_pointer import call_at
 from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import Degrees
+from sitl_bridge.world.custom_wind import CustomWind, WindField
 from sitl_bridge.world.records import MAX_GUSTS, WIND
 
 FEET = 0.3048
@@ -106,6 +108,15 @@ class WindSpecification(BaseModel):
     )
     gusts: tuple[Gust, ...] = Field((), max_length=MAX_GUSTS)
     series: WindSeries | None = None
+    custom: CustomWind | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_python(cls, data: Any) -> Any:
+        """From Python a function, an object or a class stands for a wind of the user's own."""
+        if isinstance(data, WindField) or callable(data):
+            return {"custom": CustomWind.of(data)}
+        return data
 
     def pack(self, now: int) -> NDArray[np.void]:
         """(1,) WIND whose gusts count their start from ``now`` (us)."""
@@ -388,6 +399,13 @@ def wind_velocity(
         north += _interpolate(series, moment, 1)
         east += _interpolate(series, moment, 2)
         down += _interpolate(series, moment, 3)
+    if wind.custom != 0:
+        place = state.position
+        seconds_on = (time - wind.series_start) * 1e-6
+        own = call_at(wind.custom, 0, seconds_on, place[0], place[1], place[2])
+        north += own[0]
+        east += own[1]
+        down += own[2]
     if wind.dryden_speed_20ft > 0.0:
         mean = math.sqrt(north * north + east * east)
         vn = state.velocity[0] - north

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
+from sitl_bridge.world.custom_wind import WindFunction
 from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
 from sitl_bridge.world.records import ENVIRONMENT, START
@@ -53,7 +54,7 @@ class World:
         start: us of simulated time at which the run begins; gusts and series count from there.
 
     Raises:
-        UserError: when a recorded wind cannot be read.
+        UserError: when a recorded wind cannot be read, or a wind of the user's own cannot be loaded.
     """
 
     def __init__(self, specification: WorldSpecification | None = None, *, start: int = START) -> None:
@@ -73,6 +74,7 @@ class World:
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
         self.wind = self.specification.wind.pack(start)
         self.wind_series = np.zeros((0, 4))
+        self._wind_functions: list[WindFunction] = []
         self.set_wind(self.specification.wind, start)
 
     def set_wind(self, specification: WindSpecification, now: int) -> None:
@@ -82,8 +84,21 @@ class World:
         wind[0]["series_start"] = now
         if specification.series is not None and specification.series.repeat:
             wind[0]["series_period"] = round((series[-1, 0] - series[0, 0]) * 1e6)
+        if specification.custom is not None:
+            # Those of earlier winds are kept: a step that runs right now may call them.
+            self._wind_functions.append(WindFunction(specification.custom))
+            wind[0]["custom"] = self._wind_functions[-1].address
         self.wind[:] = wind
         self.wind_series = series
+
+    def refuse_failed_wind(self) -> None:
+        """Raise what a wind of the user's own raised in a step, if it did.
+
+        Raises:
+            UserError: naming the wind and its error.
+        """
+        for function in self._wind_functions:
+            function.refuse_failure()
 
     def geodetic(self, ned: NDArray[np.float64]) -> tuple[float, float, float]:
         """Latitude deg, longitude deg and height m of a point (3,) NED in m."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
 from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
 from sitl_bridge.dynamics.performance import hover
+from sitl_bridge.dynamics.rotor_laws import in_plane_drag
 from sitl_bridge.errors import UserError
 from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
 from sitl_bridge.vehicle.controller import BUILT_IN, RotorsGains, own_controller
@@ -186,11 +187,7 @@ def _rotor_drag(airframe: Airframe, world: World) -> float:
     trim = hover(record, density, float(world.environment[0]["gravity"]))
     if trim is None:
         return 0.0
-    n = len(trim.rotor_speed)
-    share = density / np.array(record["rotor_density"][:n])
-    return float(np.sum(np.array(record["rotor_drag"][:n]) * trim.rotor_speed * share)) / float(
-        record["mass"]
-    )
+    return in_plane_drag(record, trim.rotor_speed, density) / float(record["mass"])
 
 
 def _fill_hector(gains: NDArray[np.void], loops: Design) -> None:

@@ -1,0 +1,280 @@
+"""A user's own rotor law: one class in one Python file, one line in an airframe.
+
+The class is compiled when a run begins and called by the compiled step through its address; nothing of it is
+kept on disk.  Its fields lie in the VEHICLE record as numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import math
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from sitl_bridge.dynamics.records import LAW_PARAMETERS
+from sitl_bridge.dynamics.rotor_specification import RotorModel
+from sitl_bridge.errors import UserError, shortened
+from sitl_bridge.input_file import MAX_PROGRAM_BYTES, read_bytes
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.function_pointer import SIGNATURE, call_at
+from sitl_bridge.user_file import load_class
+
+Options = dict[str, float | int | str | bool | list[float]]
+_TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
+_TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
+"""Speeds in rad/s and flows in m/s at which a law is tried before it is compiled."""
+SLOWEST = 1e-6
+"""m/s of in-plane velocity below which its direction, and so the law's in-plane loads, mean nothing."""
+
+
+@typing.dataclass_transform(frozen_default=True)
+class RotorLaw:
+    """Base of a user's own rotor law.
+
+    Its fields, written as ``name: type`` with or without a default, are its parameters: float, int, bool, or
+    tuple[float, ...].  A subclass is a frozen dataclass without being marked as one.  A field ``radius`` that
+    the airframe's options leave out is the rotor_model's.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(frozen=True)(cls)
+
+    def loads(
+        self, speed: float, climb: float, in_plane: float, density: float
+    ) -> tuple[float, float, float, float]:
+        """What the air does to one rotor.
+
+        It is compiled by numba: it may use the fields, ``math``, numpy and functions marked ``@numba.njit``,
+        but no other method.  It is called for speeds above 0; a rotor that turns backwards is mirrored.
+
+        Args:
+            speed: rad/s, > 0.
+            climb: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
+            in_plane: m/s, >= 0, the hub's velocity through the air across the thrust axis.
+            density: kg/m^3 of the air.
+
+        Returns:
+            thrust in N along the axis; torque in N m that slows the rotor; in-plane force in N against the
+            in-plane velocity; hub moment in N m about the same line, against it by the right-hand rule.
+        """
+        raise NotImplementedError
+
+
+_functions: dict[tuple[type[RotorLaw], str], Any] = {}
+"""Compiled functions by class and layout, alive as long as the process, because records hold addresses."""
+_addresses: set[int] = set()
+_classes: dict[tuple[Path, str, str], type[RotorLaw]] = {}
+"""Classes by file, name and digest of the file, so that an edited file is read anew and no other is."""
+
+
+def _layout(law: RotorLaw) -> np.dtype[np.void]:
+    """How the fields of a law lie in memory.
+
+    Raises:
+        TypeError: for a field of another type.
+    """
+    hints = typing.get_type_hints(type(law))
+    parts: list[Any] = []
+    for field in dataclasses.fields(law):  # type: ignore[arg-type]
+        hint, value = hints[field.name], getattr(law, field.name)
+        if hint in _TYPES:
+            parts.append((field.name, _TYPES[hint]))
+        elif typing.get_origin(hint) is tuple:
+            parts.append((field.name, "f8", (len(value),)))
+        else:
+            raise TypeError(f"its field {field.name} must be float, int, bool or tuple[float, ...]")
+    return np.dtype(parts or [("unused", "f8")])
+
+
+def _values(law: RotorLaw, layout: np.dtype[np.void]) -> NDArray[np.float64]:
+    """The fields of a law as the words that a VEHICLE record holds."""
+    values = np.zeros(1, layout)
+    for field in dataclasses.fields(law):  # type: ignore[arg-type]
+        values[field.name] = getattr(law, field.name)
+    return values.view(np.float64)
+
+
+def _try(law: RotorLaw) -> None:
+    """Call a law in Python.
+
+    Raises:
+        ValueError: for anything but four finite numbers.
+    """
+    for speed, climb, in_plane in _TRIAL:
+        loads = law.loads(speed, climb, in_plane, 1.225)
+        if len(loads) != 4 or not all(math.isfinite(value) for value in loads):
+            raise ValueError(
+                f"loads({speed:g}, {climb:g}, {in_plane:g}, 1.225) returned {loads!r}; it must return thrust,"
+                " torque, in-plane force and hub moment"
+            )
+
+
+def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
+    loads = numba.njit(error_model="numpy", nogil=True)(law.loads)
+    carray = numba.carray
+
+    def function(
+        parameters: Any, speed: float, climb: float, in_plane: float, density: float, out: Any
+    ) -> None:
+        own = carray(parameters, 1, layout)[0]
+        thrust, torque, force, moment = loads(own, speed, climb, in_plane, density)
+        out[0] = thrust
+        out[1] = torque
+        out[2] = force
+        out[3] = moment
+
+    return numba.cfunc(SIGNATURE, error_model="numpy")(function)
+
+
+def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
+    """Address of a law's compiled function in this process, and the words of its parameters.
+
+    Raises:
+        UserError: for a law that fails, has too many parameters, or cannot be compiled.
+    """
+    what = f"rotor law {type(law).__name__}"
+    try:
+        layout = _layout(law)
+        values = _values(law, layout)
+        _try(law)
+    except Exception as error:
+        raise UserError(f"{what} failed: {error!r}") from error
+    if len(values) > LAW_PARAMETERS:
+        raise UserError(f"{what} has {len(values)} numbers as parameters; {LAW_PARAMETERS} fit")
+    key = (type(law), str(layout))
+    if key not in _functions:
+        try:
+            _functions[key] = _compile(type(law), layout)
+        except NumbaError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            told = shortened(" ".join(lines[1:] or lines), 400)
+            raise UserError(f"{what} cannot be compiled: {told}") from error
+        _addresses.add(_functions[key].address)
+    return _functions[key].address, values
+
+
+def refuse_foreign_law(vehicle: NDArray[np.void]) -> None:
+    """Refuse a VEHICLE record that holds an address of another process.
+
+    Raises:
+        ValueError: for such a record.
+    """
+    address = int(vehicle["rotor_law_address"])
+    if address and address not in _addresses:
+        raise ValueError("a record with a custom rotor law holds in its own process only; pack it anew")
+
+
+@compiled
+def custom_loads(
+    vehicle: Any, _k: int, speed: float, inflow: float, in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Loads of a rotor by a user's own law; as ``rotor_loads``.  A rotor that stands still has none."""
+    if speed == 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    sign = -1.0 if speed < 0.0 else 1.0
+    thrust, torque, force, moment = call_at(
+        vehicle.rotor_law_address,
+        vehicle.rotor_law_parameters.ctypes.data,
+        abs(speed),
+        sign * inflow,
+        in_plane,
+        density,
+    )
+    rate = 1.0 / in_plane if in_plane > SLOWEST else 0.0
+    return sign * thrust, sign * torque, force * rate, moment * rate
+
+
+class CustomRotor(RotorModel):
+    """A rotor by a law of the user's own."""
+
+    laws: ClassVar[tuple[Callable[..., Any], ...]] = (custom_loads,)
+
+    kind: Literal["custom"]
+    file: Path | None = Field(None, description="Python file, relative to the airframe's file")
+    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
+    options: Options = Field(default_factory=dict, description="fields of the class")
+
+    _class: type[RotorLaw] | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: Any) -> CustomRotor:
+        """Model of a class that is there already.
+
+        Args:
+            law: the class.
+            radius: m.
+            inertia: kg m^2 about the spin axis, with the motor's bell.
+            options: fields of the class.
+        """
+        try:
+            source = inspect.getsourcefile(law)
+        except (OSError, TypeError):
+            source = None
+        file = Path(source) if source is not None and Path(source).is_file() else None
+        made = cls.model_validate(
+            {
+                "kind": "custom",
+                "file": file,
+                "class": law.__name__,
+                "options": options,
+                "radius": radius,
+                "inertia": inertia,
+            }
+        )
+        made._class = law
+        return made
+
+    def make(self) -> RotorLaw:
+        """The law with its parameters; runs the user's file.
+
+        Raises:
+            UserError: when file or class is missing, or the class does not take the options.
+        """
+        found = self._class or self._load()
+        options = dict(self.options)
+        if any(field.name == "radius" for field in dataclasses.fields(found)):  # type: ignore[arg-type]
+            options.setdefault("radius", self.radius)
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+        try:
+            return found(**given)
+        except Exception as error:
+            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
+
+    def _load(self) -> type[RotorLaw]:
+        if self.file is None:
+            raise UserError(
+                f"rotor law {self.class_name}: its class is in no file, so no other process can load it; put"
+                " it into a Python file"
+            )
+        source = read_bytes(self.file, MAX_PROGRAM_BYTES)
+        key = (self.file.resolve(), self.class_name, hashlib.sha256(source).hexdigest())
+        if key not in _classes:
+            _classes[key] = load_class(self.file, self.class_name, RotorLaw, "rotor law")
+        return _classes[key]
+
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled function of the loads."""
+        return custom_loads
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write the law's address and parameters of a () VEHICLE record."""
+        try:
+            address, values = function_of(self.make())
+        except UserError as error:
+            where = "" if self.file is None or str(error).startswith(str(self.file)) else f"{self.file}: "
+            raise UserError(f"{where}{error}") from error
+        vehicle["rotor_law_address"] = address
+        vehicle["rotor_law_parameters"] = 0.0
+        vehicle["rotor_law_parameters"].view(np.float64)[: len(values)] = values

@@ -1,0 +1,121 @@
+"""The rotor laws there are, and the compiled choice among them.
+
+A new built-in law is a module with a model of its fields (derived from RotorModel) and a compiled function of
+its loads, and its line in ROTOR_MODELS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Discriminator, Tag
+
+from sitl_bridge.dynamics.custom_rotor import CustomRotor
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor, RotorModel
+from sitl_bridge.kernels.compiled import compiled
+
+ROTOR_MODELS: tuple[type[RotorModel], ...] = (
+    CoefficientRotor,
+    CustomRotor,
+)
+"""What ``rotor_model`` may be; the first where a file gives no ``kind``."""
+LAWS = tuple(law for model in ROTOR_MODELS for law in model.laws)
+"""Compiled functions of the loads, at the place that is their number in a VEHICLE record's ``rotor_law``."""
+
+
+def _choice(laws: tuple[Callable[..., Any], ...], number: int = 0) -> Callable[..., Any]:
+    """A compiled function that calls the law of a vehicle's number."""
+    law = laws[0]
+    if len(laws) == 1:
+        return law
+    other = _choice(laws[1:], number + 1)
+
+    @compiled
+    def choose(vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float) -> Any:
+        if vehicle.rotor_law == number:
+            return law(vehicle, k, speed, inflow, in_plane, density)
+        return other(vehicle, k, speed, inflow, in_plane, density)
+
+    return choose
+
+
+_loads = _choice(LAWS)
+
+
+@compiled
+def rotor_loads(
+    vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """What the air does to a rotor, by the vehicle's rotor law.
+
+    Args:
+        vehicle: VEHICLE record.
+        k: which rotor.
+        speed: rad/s; negative turns the other way round.
+        inflow: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
+        in_plane: m/s, >= 0, the hub's velocity through the air across the thrust axis.
+        density: kg/m^3 of the air.
+
+    Returns:
+        thrust in N along the axis; torque in N m that slows the rotor, with the sign of ``speed``; in-plane
+        drag in N s/m and hub moment in N s, both over the in-plane velocity, against which they act.
+    """
+    thrust, torque, drag, roll = _loads(vehicle, k, speed, inflow, in_plane, density)
+    return thrust, torque, drag, roll
+
+
+@compiled
+def thrust_and_torque(
+    vehicle: Any, k: int, speed: float, inflow: float, density: float
+) -> tuple[float, float]:
+    """Thrust and torque of a rotor without in-plane velocity; as ``rotor_loads``."""
+    thrust, torque, _, _ = _loads(vehicle, k, speed, inflow, 0.0, density)
+    return thrust, torque
+
+
+def in_plane_drag(
+    vehicle: NDArray[np.void], speeds: NDArray[np.float64], density: float, velocity: float = 1.0
+) -> float:
+    """In-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
+
+    Args:
+        vehicle: () VEHICLE record.
+        speeds: (rotors,) rad/s.
+        density: kg/m^3 of the air.
+        velocity: m/s across the axes.
+    """
+    rates = [rotor_loads(vehicle, k, float(w), 0.0, velocity, density)[2] for k, w in enumerate(speeds)]
+    return float(np.sum(np.array(rates)))
+
+
+def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: RotorModel) -> None:
+    """Write the rotors of a () VEHICLE record."""
+    vehicle["rotor_count"] = len(rotors)
+    vehicle["rotor_law"] = LAWS.index(shared.law)
+    vehicle["inflow_loss_speed"] = math.inf
+    vehicle["rotor_density"] = 1.225  # of slots without a rotor: a divisor
+    for k, rotor in enumerate(rotors):
+        rotor.pack(vehicle, k)
+        rotor.own(shared).pack(vehicle, k)
+    shared.pack_shared(vehicle)
+
+
+def _kind(data: Any) -> str:
+    """Kind of a rotor model's data or instance."""
+    kind = data.get("kind") if isinstance(data, dict) else getattr(data, "kind", None)
+    return ROTOR_MODELS[0].kinds()[0] if kind is None else str(kind)
+
+
+if TYPE_CHECKING:
+    AnyRotorModel = RotorModel
+else:
+    AnyRotorModel = Annotated[
+        reduce(or_, (Annotated[model, Tag(kind)] for model in ROTOR_MODELS for kind in model.kinds())),
+        Discriminator(_kind),
+    ]

@@ -1,0 +1,49 @@
+"""Where the loops over the rotors keep their numbers: rows of a state's ``rotor_work``."""
+
+from __future__ import annotations
+
+# Rows of the state's ``rotor_work``, a value a rotor each, so that the loops over the rotors become vector
+# instructions: motion and loads, what the airframe says, the flow at the hub, the effect on the body.
+# GROUND_REACH holds one value, the height of the centre of gravity below which rotors feel the ground; the
+# rates are in-plane drag and hub moment over the hub's in-plane velocity.
+SPEED = 0
+ACCELERATION = 1
+THRUST = 2
+TORQUE = 3
+X = 4
+Y = 5
+Z = 6
+AXIS_X = 7
+AXIS_Y = 8
+AXIS_Z = 9
+DIRECTION = 10
+INERTIA = 11
+C2 = 12
+C1 = 13
+B1 = 14
+B2 = 15
+LOSS_RATE = 16
+K_M = 17
+G1 = 18
+Q0 = 19
+DENSITY_RATE = 20
+HEALTH = 21
+DRAG = 22
+ROLL = 23
+INFLOW = 24
+ACROSS_X = 25
+ACROSS_Y = 26
+ACROSS_Z = 27
+FORCE_X = 28
+FORCE_Y = 29
+FORCE_Z = 30
+MOMENT_X = 31
+MOMENT_Y = 32
+MOMENT_Z = 33
+MOMENTUM_X = 34
+MOMENTUM_Y = 35
+MOMENTUM_Z = 36
+TOTAL = 37
+GROUND_REACH = 38
+DRAG_RATE = 39
+ROLL_RATE = 40
