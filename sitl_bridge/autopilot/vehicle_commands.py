@@ -87,16 +87,23 @@ def _switch(commander: Commanded, mode: Mode, force: bool = False) -> int:
 
 
 def _arm_disarm(commander: Commanded, params: Params, _now: int) -> int:
-    wanted = params[0]
-    if wanted not in (0.0, 1.0):
-        commander.say(CRITICAL, f"Unsupported ARM_DISARM param: {wanted:.3f}")
+    wanted = _rounded(params[0])
+    if wanted not in (0, 1):
+        commander.say(CRITICAL, f"Unsupported ARM_DISARM param: {params[0]:.3f}")
         return UNSUPPORTED
-    if wanted == 1.0:
+    if wanted == 1:
         done = commander.arm("external command")
     else:
-        forced = math.isfinite(params[1]) and round(params[1]) == FORCE
+        forced = _rounded(params[1]) == FORCE
         done = commander.disarm("external command", forced)
     return ACCEPTED if done else TEMPORARILY_REJECTED
+
+
+def _rounded(value: float) -> int | None:
+    """A parameter that encodes an integer, rounded half away from zero (C's lroundf); None if not finite."""
+    if not math.isfinite(value):
+        return None
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 
 def _set_mode(commander: Commanded, params: Params, _now: int) -> int:
@@ -169,7 +176,7 @@ def _hold_at(
 
 
 def _orbit(commander: Commanded, params: Params, _now: int) -> int:
-    if not commander.armed or not commander.change_mode(flight_modes.ORBIT):
+    if not commander.change_mode(flight_modes.ORBIT):
         commander.say(CRITICAL, "Orbit command rejected")
         return TEMPORARILY_REJECTED
     state, values = commander.state, commander.parameters.values
