@@ -27,7 +27,7 @@ from sitl_bridge.autopilot.commander_data import (
 )
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
-from sitl_bridge.autopilot.mavlink.telemetry import Source
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Source
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle

@@ -320,7 +320,7 @@ AIR = (
     Row("disarm", send_command(400, 0.0), "Hold", REJECTED, armed=True, in_air=True),
     Row("disarm by force", send_command(400, 0.0, 21196.0), "Hold", ACCEPTED, in_air=True),
     *(
-        Row("the ground station is lost", switch("station", False), mode, armed=True, in_air=True, wait=17.0,
+        Row("the ground station is lost", switch("station", False), mode, armed=True, in_air=True, wait=20.0,
             parameters={"NAV_DLL_ACT": action, "COM_DL_LOSS_T": 10.0})
         for action, mode in ((0, "Hold"), (1, "Hold"), (2, "Return"), (3, "Land"))
     ),

@@ -425,9 +425,12 @@ def test_orbit_keeps_its_radius_and_speed_and_looks_at_the_centre() -> None:
     assert turned == pytest.approx(3.0 / 10.0 * 20.0, rel=0.05)  # clockwise, 3 m/s on 10 m
 
 
-def test_an_orbit_on_the_ground_is_rejected() -> None:
+def test_an_orbit_can_be_selected_on_the_ground_but_not_armed_in() -> None:
     point = Point().ready()
-    assert point.do(ORBIT, 10.0, 3.0) == REJECTED
+    assert point.do(ORBIT, 10.0, 3.0) == ACCEPTED
+    point.run(0.5)
+    assert point.commander.mode is flight_modes.ORBIT
+    assert point.do(ARM, 1.0) == REJECTED
 
 
 def test_home_can_be_set_to_a_place_or_here() -> None:

@@ -20,7 +20,8 @@ from sitl_bridge.autopilot.commander_data import (
     UNSUPPORTED,
 )
 from sitl_bridge.autopilot.mavlink.streams import Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 

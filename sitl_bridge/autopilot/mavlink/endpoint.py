@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
-from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
+from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.mavlink import common as mavlink

@@ -22,7 +22,9 @@ from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, Miss
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot, Source, available_modes, heartbeat
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
+from sitl_bridge.autopilot.mavlink.vehicle_messages import available_modes, heartbeat
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, Source
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 

@@ -1,0 +1,123 @@
+"""The vehicle at a moment, from the stack's records and its commander, for all messages of that moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.world.geography import projection_at
+
+UNKNOWN = 0xFFFF
+"""Of a uint16 field."""
+
+NAN = math.nan
+
+
+@dataclass
+class Source:
+    """Where telemetry comes from.  Records are views that the stack writes and telemetry only reads.
+
+    Attributes:
+        system_id: of MAVLink.
+        version: of this program, major, minor, patch.
+        rotor_count: of the airframe.
+        commander: mode, arming, mission, home, battery (``commander.Commander``).
+        estimate: () ESTIMATE.
+        setpoint: () SETPOINT.
+        measurement: () MEASUREMENT.
+        controls: (16,) motor commands 0..1.
+        unix_time: us since 1970 at simulated time 0; 0 when unknown.
+        log: file that is being logged to; the logs in its directory are served. None without a log.
+    """
+
+    system_id: int
+    version: tuple[int, int, int]
+    rotor_count: int
+    commander: Commander
+    estimate: Any
+    setpoint: Any
+    measurement: Any
+    controls: Any
+    unix_time: int = 0
+    log: Path | None = None
+
+
+class Snapshot:
+    """The vehicle at a moment, its estimate as plain numbers, shared by all messages of that moment.
+
+    Args:
+        source: where it comes from.
+        now: us of simulated time.
+    """
+
+    def __init__(self, source: Source, now: int) -> None:
+        estimate = source.estimate
+        self.source = source
+        self.commander = source.commander
+        self.now = now
+        self.boot_ms = now // 1000 & 0xFFFFFFFF
+        self.valid = int(estimate["valid"])
+        self.attitude: list[float] = estimate["attitude"].tolist()
+        self.rates: list[float] = estimate["angular_velocity"].tolist()
+        self.velocity: list[float] = estimate["velocity"].tolist()
+        self.position: list[float] = estimate["position"].tolist()
+        self.origin: list[float] = estimate["origin"].tolist()
+
+    def has(self, bits: int) -> bool:
+        """Whether the estimate has all of these (bits of ESTIMATE.valid)."""
+        return self.valid & bits == bits
+
+    @cached_property
+    def euler(self) -> tuple[float, float, float]:
+        """Roll, pitch, yaw in rad."""
+        return euler(self.attitude)
+
+    @cached_property
+    def place(self) -> tuple[float, float, float]:
+        """deg latitude, deg longitude, m altitude."""
+        return projection_at(*self.origin).place(self.position)
+
+    @cached_property
+    def home(self) -> tuple[float, float, float] | None:
+        """Home in the local frame, m north, east, down."""
+        home = self.commander.home
+        return None if home is None else projection_at(*self.origin).position(home)
+
+    @property
+    def heading(self) -> float:
+        """deg, 0..360."""
+        return math.degrees(self.euler[2]) % 360.0
+
+
+def euler(attitude: list[float]) -> tuple[float, float, float]:
+    """Roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
+    w, x, y, z = attitude
+    return (
+        math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+        math.asin(min(max(2.0 * (w * y - z * x), -1.0), 1.0)),
+        math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+    )
+
+
+def whole(value: float, low: int, high: int, unknown: int) -> int:
+    """``value`` rounded and limited to its field, or ``unknown`` if it is no number."""
+    return min(max(round(value), low), high) if math.isfinite(value) else unknown
+
+
+def int16(value: float) -> int:
+    """A value for an int16 field; 0 if it is no number."""
+    return whole(value, -32768, 32767, 0)
+
+
+def uint16(value: float, unknown: int = UNKNOWN) -> int:
+    """A value for a uint16 field, or ``unknown`` if it is no number."""
+    return whole(value, 0, 65534, unknown)
+
+
+def int32(value: float) -> int:
+    """A value for an int32 field; 0 if it is no number."""
+    return whole(value, -(2**31), 2**31 - 1, 0)
