@@ -19,7 +19,9 @@ from sitl_bridge.px4.vehicle_status import BatterySample, battery_message, mode_
 STEP = 0.05
 """s of simulated time."""
 
+NO_ANSWER = -1
 RESULTS = {
+    NO_ANSWER: "no answer",
     mavlink.MAV_RESULT_ACCEPTED: "accepted",
     mavlink.MAV_RESULT_TEMPORARILY_REJECTED: "temporarily rejected",
     mavlink.MAV_RESULT_DENIED: "denied",
@@ -98,8 +100,8 @@ class Driver(ABC):
         raise AssertionError(f"not {what} within {limit} s: mode {self.mode}, armed {self.armed}, {texts}")
 
     def answer(self, kind: str, fits: Callable[[Any], bool], *messages: Any) -> Any:
-        """Send messages until an answer comes."""
-        for _ in range(4):
+        """Send messages until an answer comes; None if none comes to the third time."""
+        for _ in range(3):
             self.heard.clear()
             for message in messages:
                 self.send(message)
@@ -108,13 +110,14 @@ class Driver(ABC):
                 found = [m for m in self.heard if m.get_type() == kind and fits(m)]
                 if found:
                     return found[-1]
-        raise AssertionError(f"no {kind}")
+        return None
 
     def command(self, number: int, *params: float) -> int:
         """Send a COMMAND_LONG, with nan for the other parameters, and return its result."""
         values = (*params, *(math.nan,) * (7 - len(params)))
         message = mavlink.MAVLink_command_long_message(self.system, 1, number, 0, *values)
-        return int(self.answer("COMMAND_ACK", lambda m: m.command == number, message).result)
+        answer = self.answer("COMMAND_ACK", lambda m: m.command == number, message)
+        return NO_ANSWER if answer is None else int(answer.result)
 
     def set_mode(self, main: int, sub: int = 0) -> int:
         return self.command(mavlink.MAV_CMD_DO_SET_MODE, 1.0, float(main), float(sub))
@@ -122,11 +125,13 @@ class Driver(ABC):
     def set_parameter(self, name: str, value: float) -> None:
         identity = name.encode()
         read = mavlink.MAVLink_param_request_read_message(self.system, 1, identity, -1)
-        kind = self.answer("PARAM_VALUE", lambda m: m.param_id == name, read).param_type
+        present = self.answer("PARAM_VALUE", lambda m: m.param_id == name, read)
+        assert present is not None, f"{name} does not exist"
+        kind = present.param_type
         if kind == mavlink.MAV_PARAM_TYPE_INT32:
             value = struct.unpack("<f", struct.pack("<i", int(value)))[0]
         message = mavlink.MAVLink_param_set_message(self.system, 1, identity, value, kind)
-        self.answer("PARAM_VALUE", lambda m: m.param_id == name, message)
+        assert self.answer("PARAM_VALUE", lambda m: m.param_id == name, message) is not None
 
     def ready(self) -> None:
         self.until("ready to arm", lambda: self.can_arm)
@@ -285,7 +290,8 @@ GROUND = (
     Row("arm in Hold", arm_in("Hold"), "Hold", ACCEPTED, armed=True),
     Row("arm, then disarm", lambda d: d.command(400, 1.0) or d.command(400, 0.0), "Hold", ACCEPTED),
     Row("COMPONENT_ARM_DISARM with 0.5", send_command(400, 0.5), "Hold", ACCEPTED, armed=True),
-    Row("COMPONENT_ARM_DISARM with 2", send_command(400, 2.0), "Hold", UNSUPPORTED),
+    Row("COMPONENT_ARM_DISARM with 2", send_command(400, 2.0), "Hold", UNSUPPORTED,
+        px4=(NO_ANSWER, "Hold", False), reason="its commander does not answer what it does not support"),
     Row("take-off", send_command(22), "Takeoff", ACCEPTED),
     Row("land", send_command(21), "Land", ACCEPTED),
     Row("return", send_command(20), "Return", ACCEPTED),
