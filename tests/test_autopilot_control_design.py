@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from sitl_bridge.autopilot.control.gains import CASCADE, Design, controller_record, design
-from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.control.lee import attitude_moment
+from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY, WRENCH
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
@@ -174,3 +175,21 @@ def _settle(bench: Bench) -> None:
     bench.setpoints["level"], bench.setpoints["yaw"] = TRAJECTORY, 0.0
     bench.setpoints["position"] = bench.states["position"]
     bench.run(8.0)
+
+
+@pytest.mark.parametrize("name", ["asymmetric_quadrotor", "neo11"])
+def test_lees_law_cancels_the_gyroscopic_moment_of_the_turning_body(name: str) -> None:
+    """J dOmega/dt = M - Omega x J Omega: the law's last term (Lee 2010, eq. 16) cancels the body's."""
+    spin = np.array([1.0, -2.0, 1.5])
+    bench = Bench([name], "lee")
+    bench.estimates["angular_velocity"] = spin
+    bench.setpoints["level"] = LEVEL_RATES
+    without = bench.controllers.copy()
+    without["lee"]["inertia"] = 0.0
+    wrenches = np.zeros(2, WRENCH)
+    for controller, wrench in zip((bench.controllers[0], without[0]), wrenches, strict=True):
+        attitude_moment(controller, bench.estimates[0], bench.setpoints[0], DT, wrench)
+    inertia = load_airframe(name).inertia.matrix()
+    expected = np.cross(spin, inertia @ spin)
+    assert np.abs(expected).max() > 0.005
+    np.testing.assert_allclose(wrenches[0]["moment"] - wrenches[1]["moment"], expected, rtol=1e-9, atol=1e-12)
