@@ -17,6 +17,7 @@ import re
 import shutil
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -39,18 +40,23 @@ work in another checkout."""
 
 LAST_KNOWN_NUMBA = (0, 68)
 """Newest numba whose internals compiler.py is known to fit; later ones compile every kernel by itself."""
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_DIRECTORY_NAME = re.compile(r"[0-9a-f]{16}")
 
+_MARKS = (b"@compiled", b"(NamedTuple)", b"ClassVar[tuple[Callable")
+"""What a file contains that defines or lists kernels, or defines what they are passed."""
 _IMPORT = re.compile(r"^from (sitl_bridge[\w.]*) import (?:\(([^)]*)\)|([^\n#]*))", re.MULTILINE)
 
 
 def kernel_sources(package: Path = _PACKAGE) -> dict[Path, bytes]:
     """The files that make up kernels, and their content.
 
-    They are those that define kernels, and those that constants (names in capitals) or whole modules are
-    imported from there: numba compiles a constant's value into the code.
+    They are those that define kernels or named tuples, those that list kernels by class, and those that
+    constants (names in capitals) or whole modules are imported from there.  Numba compiles a constant's value
+    into the code, and tells named tuples apart by their names and types, but not by their fields.
     """
     sources = {path: path.read_bytes() for path in sorted(package.rglob("*.py"))}
-    todo = [path for path, text in sources.items() if b"@compiled" in text]
+    todo = [path for path, text in sources.items() if any(mark in text for mark in _MARKS)]
     todo += [package / "kernels" / name for name in ("compiled.py", "compiler.py")]
     found: dict[Path, bytes] = {}
     while todo:
@@ -105,7 +111,7 @@ def _use(directory: Path) -> None:
             f"{directory}: compiled code cannot be kept there: {error.strerror}; set XDG_CACHE_HOME to a"
             " directory that can be written"
         ) from error
-    if new and directory.parent.name == "sitl-bridge":
+    if new and directory.name == _source_digest():
         remove_outdated(directory.parent, time.time())
 
 
@@ -124,6 +130,8 @@ def remove_outdated(root: Path, now: float) -> list[Path]:
     """
     ages = {}
     for path in root.iterdir():
+        if _DIRECTORY_NAME.fullmatch(path.name) is None:
+            continue  # not a version's
         with contextlib.suppress(FileNotFoundError):  # another process removes it right now
             ages[path] = now - path.stat().st_mtime
     removed = []
@@ -149,8 +157,20 @@ _DIRECTORY = cache_directory()
 _use(_DIRECTORY)
 
 
+@functools.cache
 def _numba_is_known() -> bool:
-    return tuple(int(part) for part in numba.__version__.split(".")[:2]) <= LAST_KNOWN_NUMBA
+    """Whether compiler.py fits this numba; the first call warns of one that it may not fit."""
+    found = _VERSION.match(numba.__version__)
+    if found is not None and (int(found[1]), int(found[2])) <= LAST_KNOWN_NUMBA:
+        return True
+    newest = ".".join(str(part) for part in LAST_KNOWN_NUMBA)
+    warnings.warn(
+        f"numba {numba.__version__} is newer than {newest}, the newest that sitl-bridge knows; kernels are"
+        " compiled one by one, so the first start takes longer",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
