@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.errors import about
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
+from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.world_file import load_world
@@ -140,10 +143,41 @@ def plan_facts(plan: Plan) -> Facts:
     }
 
 
-def facts_of(file: str) -> Facts:
-    """Validate whatever the file is and tell what follows from it.
+def scenario_facts(path: Path) -> Facts:
+    """What a scenario flies, checked as before a flight on the built-in stack.
 
-    A YAML file is a world where its keys are more those of a world than of an airframe.
+    Raises:
+        ConfigurationError: with every fault of the file, and of those it names.
+    """
+    from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
+    from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+
+    settings = scenario_settings(path, Choices(autopilot="builtin"))
+    settings.check()
+    scenario = load_scenario(path)
+    airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
+    if scenario.formation is not None:
+        patterns = [move.name for move in scenario.formation.choreography.moves[1:]]
+        flown = {"mission": "formation", "patterns": patterns, "duration_s": scenario.formation.duration}
+    elif scenario.avoidance is not None:
+        flown = {"mission": "avoidance", "duration_s": scenario.avoidance.duration}
+    elif scenario.specification.mission is not None:
+        flown = {"mission": str(scenario.specification.mission)}
+    else:
+        flown = {"mission": "of single vehicles"}
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "vehicles": [f"{count} x {name}" for name, count in airframes.items()],
+        **flown,
+        "events": [f"{event.at:g} s: {event.kind}" for event in settings.events],
+        "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
+        "warnings": [],
+    }
+
+
+def facts_of(file: str) -> Facts:
+    """Validate a file and report what follows from it; its kind is found from its content.
 
     Raises:
         ConfigurationError: with every fault of the file.
@@ -153,9 +187,13 @@ def facts_of(file: str) -> Facts:
         return plan_facts(load_plan(file))
     path = find_airframe(file)
     document = read(path)
-    keys = set(document.data)
+    if document.data.get("fileType") == "Plan":
+        return plan_facts(load_plan(file))
+    kind = file_kind(document.data)
     with placed(document):
-        if len(keys & set(WorldSpecification.model_fields)) > len(keys & set(Airframe.model_fields)):
+        if kind == "scenario":
+            return scenario_facts(path)
+        if kind == "world":
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
@@ -189,10 +227,10 @@ def code_of(airframe: Airframe) -> list[str]:
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="airframe (name or file), world file or .plan")],
+    file: Annotated[str, typer.Argument(help="airframe (name or file), world, scenario or plan")],
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
 ) -> None:
-    """Validate an airframe, a world or a QGroundControl plan, and print what follows from it.
+    """Validate an airframe, world, scenario or QGroundControl plan, and print what follows from it.
 
     Airframes and worlds may name Python files, which are run: trust them like programs.
     """

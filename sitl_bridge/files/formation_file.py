@@ -39,7 +39,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 class PathSection(LeaderMotion):
     """Path of the centre of the formation: one of waypoints, csv and plan; or flown by somebody else."""
 
-    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
+    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
     csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
     plan: Path | None = Field(None, description="of QGroundControl; its planned home is the origin")
     flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
@@ -96,9 +96,9 @@ class RolesSection(BaseModel):
 
     model_config = _STRICT
 
-    file: Path
-    leader: str | None = None
-    follower: str | None = None
+    file: Path = Field(description="Python file")
+    leader: str | None = Field(None, description="name of a class; the scheme's without")
+    follower: str | None = Field(None, description="name of a class; the scheme's without")
     options: dict[str, float | int | str | bool] = Field(
         default_factory=dict, description="arguments of the follower's class"
     )

@@ -10,12 +10,15 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.yaml_file import Document, Fault
 
 _AVOIDANCE = ("duration", "circle", "obstacles", "priority", "controller", "tolerance", "noise")
+OLD_FIELDS = {*_AVOIDANCE, "wind", "link", "flight"} - {"controller"}
+"""At the top level of a file; an airframe has a controller, too."""
 _ROUTE = ("route", "table", "speed", "acceleration", "depart")
 
 
 def old_faults(document: Document) -> list[Fault]:
     """Fields of earlier versions, each with what stands in its place today."""
-    return [Fault(document.line(path), path, message) for path, message in _found(document.data)]
+    faults = [Fault(document.line(path), path, message) for path, message in _found(document.data)]
+    return sorted(faults, key=lambda fault: fault.line)
 
 
 def _found(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:

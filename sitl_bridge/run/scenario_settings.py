@@ -12,7 +12,7 @@ from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_li
 from sitl_bridge.run.autopilot_choice import who_flies
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
-from sitl_bridge.run.vehicle_run import VehicleSettings
+from sitl_bridge.run.vehicle_run import VehicleSettings, controller_faults
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.vehicle.vehicle_specification import Choice, VehicleSpecification
@@ -117,6 +117,10 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[V
             faults += [
                 fault_line(scenario.document, ("vehicles", i, "mission"), one) for one in faults_of(error)
             ]
+    for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
+        law = vehicle.specification.controller
+        for fault in [] if law is None else controller_faults(law, vehicle.airframe):
+            faults.append(fault_line(scenario.document, ("vehicles", vehicle.group, "controller"), fault))
     if faults:
         raise ConfigurationError(str(file), faults)
     return tuple(

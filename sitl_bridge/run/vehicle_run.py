@@ -112,20 +112,23 @@ class VehicleSettings:
         if flown_by is not None and flown_by.px4 is not None:
             faults.append("--controller: is for the built-in stack, and PX4 flies; add --autopilot builtin")
         else:
-            faults += self._controller_faults(self.controller)
+            faults += [
+                f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
+            ]
         return flown_by, plan, faults
 
-    def _controller_faults(self, law: str) -> list[str]:
-        """What is wrong with a controller's name; what its file holds shows when the stack loads it."""
-        own = own_controller(law)
-        if own is not None:
-            return [] if own[0].is_file() else [f"--controller: {own[0]}: no such file"]
-        if law not in BUILT_IN:
-            near = did_you_mean(law, BUILT_IN)
-            return [f"--controller: there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
-        if law == "rotors" and self.airframe.controller.rotors is None:
-            return [f"--controller: RotorS publishes no gains for {self.airframe.name}; lee flies it"]
-        return []
+
+def controller_faults(law: str, airframe: Airframe) -> list[str]:
+    """What is wrong with a controller's name; what its file holds shows when the stack loads it."""
+    own = own_controller(law)
+    if own is not None:
+        return [] if own[0].is_file() else [f"{own[0]}: no such file"]
+    if law not in BUILT_IN:
+        near = did_you_mean(law, BUILT_IN)
+        return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
+    if law == "rotors" and airframe.controller.rotors is None:
+        return [f"RotorS publishes no gains for {airframe.name}; lee flies it"]
+    return []
 
 
 def custom_hosts(vehicles: Sequence[VehicleSettings], directory: Path, seed: int) -> list[CustomSensorHost]:

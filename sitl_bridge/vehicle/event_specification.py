@@ -29,31 +29,31 @@ class ScheduledEvent(BaseModel):
     at: Seconds = Field(description="s of simulated time since the start")
 
     def problem(self, _airframe: Airframe) -> str:
-        """Why it cannot befall a vehicle; empty where it can."""
+        """Why it cannot happen to a vehicle; empty where it can."""
         return ""
 
 
 class VehicleEvent(ScheduledEvent):
-    """Something that befalls vehicles."""
+    """An event of vehicles."""
 
     vehicles: tuple[int | str, ...] | None = Field(None, description="numbers or names; all without")
 
 
 class PassingEvent(VehicleEvent):
-    """Something that befalls vehicles and may pass."""
+    """An event of vehicles that may pass."""
 
-    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(None, description="s; for good without")
+    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(None, description="s; for good without a figure")
 
 
 class MotorEvent(PassingEvent):
     """A rotor loses thrust and torque; without any left, its motor stops."""
 
-    kind: Literal["motor_loss"]
+    kind: Literal["motor_loss"] = Field(description="of event")
     motor: int = Field(1, ge=1, description="as PX4 counts: the first of the airframe is 1")
     thrust: Share = Field(0.0, description="share left")
 
     def problem(self, airframe: Airframe) -> str:
-        """Whether the vehicle has what is to fail."""
+        """Why it cannot happen to the vehicle."""
         count = len(airframe.rotors)
         return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
 
@@ -61,13 +61,13 @@ class MotorEvent(PassingEvent):
 class SensorEvent(PassingEvent):
     """A sensor falls silent or repeats its last reading; sensor gps, off, is the loss of GPS."""
 
-    kind: Literal["sensor_fault"]
+    kind: Literal["sensor_fault"] = Field(description="of event")
     sensor: str = Field(description="kind, as in airframe files")
-    instance: int = Field(0, ge=0)
-    fault: Literal["off", "stuck"] = "off"
+    instance: int = Field(0, ge=0, description="number among the sensors of the kind, from 0")
+    fault: Literal["off", "stuck"] = Field("off", description="no samples, or the last one over and over")
 
     def problem(self, airframe: Airframe) -> str:
-        """Whether the vehicle has what is to fail."""
+        """Why it cannot happen to the vehicle."""
         try:
             find_sensor(airframe.sensor_records(), self.sensor, self.instance)
         except UserError as error:
@@ -76,10 +76,10 @@ class SensorEvent(PassingEvent):
 
 
 class GpsEvent(PassingEvent):
-    """Something that befalls satellite receivers."""
+    """An event of satellite receivers."""
 
     def problem(self, airframe: Airframe) -> str:
-        """Whether the vehicle has what is to fail."""
+        """Why it cannot happen to the vehicle."""
         kinds = {sensor.kind for sensor in airframe.sensors}
         return "" if "gps" in kinds else f"{airframe.name} has no satellite receiver"
 
@@ -87,38 +87,38 @@ class GpsEvent(PassingEvent):
 class JammingEvent(GpsEvent):
     """Satellite signals are jammed."""
 
-    kind: Literal["gps_jamming"]
+    kind: Literal["gps_jamming"] = Field(description="of event")
     level: Share = Field(1.0, description="1 = no signal")
 
 
 class SpoofingEvent(GpsEvent):
     """Satellite signals are spoofed: the fix walks away."""
 
-    kind: Literal["gps_spoofing"]
+    kind: Literal["gps_spoofing"] = Field(description="of event")
     velocity: Vector = Field(description="m/s north, east, down")
 
 
 class PayloadEvent(VehicleEvent):
     """The payload is dropped: mass, inertia and the centre of gravity change at once."""
 
-    kind: Literal["payload_drop"]
+    kind: Literal["payload_drop"] = Field(description="of event")
 
     def problem(self, airframe: Airframe) -> str:
-        """Whether the vehicle has what is to fail."""
+        """Why it cannot happen to the vehicle."""
         return "" if airframe.carried is not None else f"{airframe.name} carries no payload"
 
 
 class StackEvent(VehicleEvent):
     """The flight stack's process is killed, or stopped for some seconds of wall time."""
 
-    kind: Literal["stack_killed", "stack_stopped"]
+    kind: Literal["stack_killed", "stack_stopped"] = Field(description="of event")
     seconds: Annotated[float, Field(gt=0.0, le=600.0)] = Field(5.0, description="of wall time, when stopped")
 
 
 class GustEvent(ScheduledEvent):
     """A 1-cosine gust on all vehicles, as in the wind of a world."""
 
-    kind: Literal["gust"]
+    kind: Literal["gust"] = Field(description="of event")
     speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
     direction: Degrees = Field(0.0, description="deg, where it comes from")
     upward: Upward = Field(0.0, description="m/s")
@@ -135,8 +135,8 @@ class GustEvent(ScheduledEvent):
 class WindEvent(ScheduledEvent):
     """Another wind blows from then on."""
 
-    kind: Literal["wind_change"]
-    wind: WindSpecification
+    kind: Literal["wind_change"] = Field(description="of event")
+    wind: WindSpecification = Field(description="that blows from then on")
 
 
 EventSpecification = Annotated[
@@ -153,7 +153,7 @@ EventSpecification = Annotated[
 
 
 def concerned(event: ScheduledEvent, names: Sequence[str]) -> list[int]:
-    """Vehicles that an event befalls.
+    """Vehicles that an event concerns.
 
     Raises:
         UserError: for one that there is not.

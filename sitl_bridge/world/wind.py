@@ -92,7 +92,7 @@ class WindSeries(BaseModel):
 
     model_config = _STRICT
 
-    file: Path
+    file: Path = Field(description="CSV, beside the file that names it")
     repeat: bool = Field(False, description="begin again after the last row; absent: its values hold on")
 
 
@@ -101,14 +101,14 @@ class WindSpecification(BaseModel):
 
     model_config = _STRICT
 
-    steady: SteadyWind | None = None
-    log_profile: LogProfile | None = None
+    steady: SteadyWind | None = Field(None, description="the same at all heights and times")
+    log_profile: LogProfile | None = Field(None, description="that grows with height")
     turbulence: Literal["light", "moderate", "severe"] | Turbulence | None = Field(
         None, description="intensity, or the wind at 20 ft in m/s that sets it"
     )
-    gusts: tuple[Gust, ...] = Field((), max_length=MAX_GUSTS)
-    series: WindSeries | None = None
-    custom: CustomWind | None = None
+    gusts: tuple[Gust, ...] = Field((), max_length=MAX_GUSTS, description="at set times")
+    series: WindSeries | None = Field(None, description="recorded")
+    custom: CustomWind | None = Field(None, description="of your own, a function of place and time")
 
     @model_validator(mode="before")
     @classmethod

@@ -34,11 +34,11 @@ class WorldSpecification(BaseModel):
 
     model_config = _STRICT
 
-    origin: Origin = Origin()
+    origin: Origin = Field(Origin(), description="of the NED frame, on the ground")
     year: float = Field(2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field")
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
-    wind: WindSpecification = WindSpecification()
+    wind: WindSpecification = Field(WindSpecification(), description="all parts add up; calm without")
 
 
 class World:

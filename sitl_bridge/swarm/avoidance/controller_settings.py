@@ -36,11 +36,13 @@ class AttitudeModel(_Section):
         drag: s/m, lumped coefficient: acceleration in the rotor plane per specific thrust and speed.
     """
 
-    roll_gain: Positive = 0.75
-    roll_time_constant: Positive = 0.257
-    pitch_gain: Positive = 0.78
-    pitch_time_constant: Positive = 0.259
-    drag: NotNegative = 0.01
+    roll_gain: Positive = Field(0.75, description="roll angle reached per angle commanded")
+    roll_time_constant: Positive = Field(0.257, description="s")
+    pitch_gain: Positive = Field(0.78, description="pitch angle reached per angle commanded")
+    pitch_time_constant: Positive = Field(0.259, description="s")
+    drag: NotNegative = Field(
+        0.01, description="s/m: acceleration in the rotor plane per specific thrust and speed"
+    )
 
 
 class Weights(_Section):
@@ -60,15 +62,15 @@ class Weights(_Section):
         smoothness: 1/m, kappa of eq. 10.
     """
 
-    horizontal_position: Positive = 80.0
-    vertical_position: Positive = 120.0
-    horizontal_velocity: NotNegative = 80.0
-    vertical_velocity: NotNegative = 100.0
-    attitude: NotNegative = 10.0
-    tilt_command: Positive = 50.0
-    thrust_command: Positive = 1.0
-    collision: NotNegative = 2000.0
-    smoothness: Positive = 8.0
+    horizontal_position: Positive = Field(80.0, description="1/m^2")
+    vertical_position: Positive = Field(120.0, description="1/m^2")
+    horizontal_velocity: NotNegative = Field(80.0, description="s^2/m^2")
+    vertical_velocity: NotNegative = Field(100.0, description="s^2/m^2")
+    attitude: NotNegative = Field(10.0, description="1/rad^2")
+    tilt_command: Positive = Field(50.0, description="1/rad^2")
+    thrust_command: Positive = Field(1.0, description="s^4/m^2")
+    collision: NotNegative = Field(2000.0, description="Q_c of eq. 10")
+    smoothness: Positive = Field(8.0, description="1/m, kappa of eq. 10")
 
 
 class Limits(_Section):
@@ -82,11 +84,13 @@ class Limits(_Section):
             references.
     """
 
-    tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = 25.0
-    thrust_min: NotNegative = 5.0
-    thrust_max: Positive = 20.0
-    yaw_rate: Positive = math.degrees(1.0)
-    speed: Positive = 3.0
+    tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = Field(
+        25.0, description="deg, of commanded roll and pitch each"
+    )
+    thrust_min: NotNegative = Field(5.0, description="m/s^2")
+    thrust_max: Positive = Field(20.0, description="m/s^2")
+    yaw_rate: Positive = Field(math.degrees(1.0), description="deg/s")
+    speed: Positive = Field(3.0, description="m/s that a plan keeps below as far as distances allow")
 
     @model_validator(mode="after")
     def _hover_within(self) -> Self:
@@ -105,11 +109,13 @@ class Distances(_Section):
         spread: standard deviations by which uncertainty widens them, eq. 15.
     """
 
-    threshold: Positive = 1.2
-    minimum: Positive = 0.9
-    obstacle_threshold: Positive = 0.8
-    obstacle_minimum: Positive = 0.5
-    spread: NotNegative = 3.0
+    threshold: Positive = Field(1.2, description="m between vehicles, r_th of eq. 10")
+    minimum: Positive = Field(0.9, description="m between vehicles, r_min of eq. 12")
+    obstacle_threshold: Positive = Field(0.8, description="m from an obstacle")
+    obstacle_minimum: Positive = Field(0.5, description="m from a vehicle's centre to an obstacle's surface")
+    spread: NotNegative = Field(
+        3.0, description="standard deviations by which uncertainty widens distances, eq. 15"
+    )
 
     @model_validator(mode="after")
     def _minimum_below_threshold(self) -> Self:
@@ -141,19 +147,30 @@ class ControllerSettings(_Section):
             it may have done since.
     """
 
-    model: AttitudeModel = AttitudeModel()
-    weights: Weights = Weights()
-    limits: Limits = Limits()
-    distances: Distances = Distances()
-    horizon: Annotated[int, Field(ge=5, le=60)] = 20
-    step: Annotated[float, Field(ge=0.001, le=0.5)] = 0.1
-    rate: Annotated[float, Field(ge=10.0, le=1000.0)] = 100.0
-    speed_threshold: NotNegative = 0.05
-    side: NotNegative = 0.5
-    yaw_gain: NotNegative = 1.8
-    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = 200
-    lead: Annotated[float, Field(ge=1e-3)] = 1.5
-    max_age: Positive = 2.0
+    model: AttitudeModel = Field(
+        AttitudeModel(),
+        description="response to attitude commands; the one identified on the airframe without",
+    )
+    weights: Weights = Field(Weights(), description="of the cost")
+    limits: Limits = Field(Limits(), description="of the commands")
+    distances: Distances = Field(Distances(), description="to keep")
+    horizon: Annotated[int, Field(ge=5, le=60)] = Field(20, description="steps of the prediction")
+    step: Annotated[float, Field(ge=0.001, le=0.5)] = Field(0.1, description="s of a step of the prediction")
+    rate: Annotated[float, Field(ge=10.0, le=1000.0)] = Field(
+        100.0, description="Hz at which the controller runs"
+    )
+    speed_threshold: NotNegative = Field(
+        0.05, description="m/s below which a neighbour counts as standing still"
+    )
+    side: NotNegative = Field(0.5, description="m by which encounters lead to the right")
+    yaw_gain: NotNegative = Field(1.8, description="1/s, of the yaw loop")
+    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        200, description="of the active-set method in a tick"
+    )
+    lead: Annotated[float, Field(ge=1e-3)] = Field(
+        1.5, description="m by which the reference may run ahead of the vehicle"
+    )
+    max_age: Positive = Field(2.0, description="s after which a broadcast is no longer used")
 
     def agility(self) -> float:
         """m/s^2 that a vehicle can accelerate with sideways: level flight at the attitude it can be told.

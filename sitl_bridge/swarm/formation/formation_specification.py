@@ -145,7 +145,9 @@ class LeaderLossSpecification(BaseModel):
 
     model_config = _STRICT
 
-    policy: LeaderLoss = "next"
+    policy: LeaderLoss = Field(
+        "next", description="next in line leads on; or all hold, or return to their start"
+    )
     timeout: Annotated[Seconds, Field(gt=0.0)] | None = Field(
         None, description="s of silence; follows from the graph without"
     )
@@ -170,23 +172,23 @@ class LimitsSpecification(BaseModel):
     speed: Motion = Field(6.0, description="m/s")
     acceleration: Motion = Field(4.0, description="m/s^2")
     height: tuple[Coordinate, Coordinate] = Field((1.0, 120.0), description="m above the origin")
-    moves: MoveLimits = MoveLimits()
+    moves: MoveLimits = Field(MoveLimits(), description="from pattern to pattern")
 
 
-class EventSpecification(BaseModel):
-    """Something that befalls or is asked of a vehicle: one of lose, stall and abort."""
+class FormationEvent(BaseModel):
+    """A vehicle fails or leaves the formation: one of lose, stall and abort."""
 
     model_config = _STRICT
 
-    at: Seconds
+    at: Seconds = Field(description="s since the formation's start")
     lose: int | None = Field(None, ge=0, description="vehicle that is gone for good")
     stall: int | None = Field(None, ge=0, description="vehicle that stands still for ``seconds``")
     abort: int | None = Field(None, ge=0, description="vehicle that leaves the formation")
-    seconds: Seconds = 5.0
-    action: Action = "land"
+    seconds: Seconds = Field(5.0, description="s of a stall")
+    action: Action = Field("land", description="of a vehicle that leaves the formation")
 
     @model_validator(mode="after")
-    def _one_event(self) -> EventSpecification:
+    def _one_event(self) -> FormationEvent:
         if sum(who is not None for who in (self.lose, self.stall, self.abort)) != 1:
             raise ValueError("takes one of lose, stall and abort")
         return self
@@ -214,10 +216,10 @@ class QuickSpecification(BaseModel):
 
     model_config = _STRICT
 
-    position_gain: Positive = PointMass.position_gain
+    position_gain: Positive = Field(PointMass.position_gain, description="1/s")
     velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 follows at once")
-    max_speed: Motion = PointMass.max_speed
-    max_acceleration: Motion = PointMass.max_acceleration
+    max_speed: Motion = Field(PointMass.max_speed, description="m/s")
+    max_acceleration: Motion = Field(PointMass.max_acceleration, description="m/s^2")
     rate: float = Field(50.0, ge=0.1, le=250.0, description="Hz of setpoints")
 
     def model(self) -> PointMass:
@@ -233,12 +235,19 @@ class FormationSettings(BaseModel):
     heading: Degrees | Literal["leader"] = Field(
         "leader", description="deg of the pattern, or the leader's yaw"
     )
-    scheme: Literal["centralised", "leader_follower", "consensus"] = "leader_follower"
-    leader_loss: LeaderLossSpecification = LeaderLossSpecification()
-    limits: LimitsSpecification = LimitsSpecification()
-    events: tuple[EventSpecification, ...] = Field((), max_length=1000)
+    scheme: Literal["centralised", "leader_follower", "consensus"] = Field(
+        "leader_follower",
+        description="all fly one plan; or follow the leader's position; or agree with their neighbours",
+    )
+    leader_loss: LeaderLossSpecification = Field(
+        LeaderLossSpecification(), description="what happens without a leader"
+    )
+    limits: LimitsSpecification = Field(LimitsSpecification(), description="of the plan")
+    events: tuple[FormationEvent, ...] = Field(
+        (), max_length=1000, description="vehicles that fail or leave; fly does those that leave"
+    )
     duration: Seconds | None = Field(None, description="s; until the path and the moves are over without")
-    quick: QuickSpecification = QuickSpecification()
+    quick: QuickSpecification = Field(QuickSpecification(), description="point masses of simulate")
 
 
 class FormationSpecification(FormationSettings):

@@ -1,0 +1,18 @@
+"""``sitl-bridge schema``: the JSON Schema of a user's file, for editors and other tools."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sitl_bridge.files.file_schema import FileKind, schema_text
+
+
+def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> None:
+    """Print the JSON Schema of a scenario, airframe or world file.
+
+    Editors complete and check a file whose first line is
+    `# yaml-language-server: $schema=PATH`, with the path of the printed schema.
+    """
+    typer.echo(schema_text(kind), nl=False)

@@ -1,0 +1,81 @@
+"""JSON Schemas of the files a user writes, and which kind of file a document is.
+
+``python -m sitl_bridge.files.file_schema`` writes them into schemas/, where the shipped files name them for
+editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel
+
+from sitl_bridge.files.old_scenario import OLD_FIELDS
+from sitl_bridge.files.scenario import Scenario
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.world import WorldSpecification
+
+FileKind = Literal["scenario", "airframe", "world"]
+MODELS: dict[FileKind, type[BaseModel]] = {
+    "scenario": Scenario,
+    "airframe": Airframe,
+    "world": WorldSpecification,
+}
+DIRECTORY = Path(__file__).resolve().parent.parent.parent / "schemas"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def file_kind(data: dict[str, Any]) -> FileKind:
+    """Kind of a file, by its top-level fields: the kind that knows most of them; an airframe without any."""
+    known = {kind: set(model.model_fields) for kind, model in MODELS.items()}
+    known["scenario"] |= OLD_FIELDS
+    # Names that several kinds have say nothing, and wind is a world's before it is an old scenario's.
+    known["scenario"] -= {"name", "wind"}
+    return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
+
+
+def file_schema(kind: FileKind) -> dict[str, Any]:
+    """JSON Schema of a kind of file."""
+    schema = MODELS[kind].model_json_schema(by_alias=True)
+    if kind == "airframe":
+        schema = _based(schema)
+    return {"$schema": _DIALECT, **schema, "title": f"sitl-bridge {kind}"}
+
+
+def _based(schema: dict[str, Any]) -> dict[str, Any]:
+    """An airframe's schema as its reader completes files: sections of a base may be given in part."""
+    for part in schema.get("$defs", {}).values():
+        if "kind" not in part.get("required", ()):
+            part.pop("required", None)
+        else:
+            part["required"] = ["kind"]
+    needed = schema.pop("required", [])
+    schema["properties"] = {
+        "base": {"type": "string", "description": "airframe (name or file) whose sections this one changes"},
+        **schema["properties"],
+    }
+    controller = schema["properties"]["controller"]
+    schema["properties"]["controller"] = {
+        "anyOf": [{"type": "string", "description": "its kind alone"}, controller],
+        "description": "of the built-in flight stack",
+    }
+    schema["anyOf"] = [{"required": ["base"]}, {"required": needed}]
+    return schema
+
+
+def schema_text(kind: FileKind) -> str:
+    """The schema as it stands in its file."""
+    return json.dumps(file_schema(kind), indent=2) + "\n"
+
+
+def write(directory: Path = DIRECTORY) -> None:
+    """Write all schemas."""
+    directory.mkdir(exist_ok=True)
+    for kind in get_args(FileKind):
+        (directory / f"{kind}.json").write_text(schema_text(kind), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,238 @@
+"""The language of scenario files: one schema, its export, its defaults, and messages for files of old."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.main import build
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.file_schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
+from sitl_bridge.files.scenario import SWARM_AIRFRAME, load_scenario
+from sitl_bridge.files.yaml_file import read
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = [*sorted((ROOT / "missions").glob("*.yaml")), *sorted((ROOT / "airframes").glob("*.yaml"))]
+PAIR = """
+avoidance:
+  duration: 12
+  routes:
+    - {name: a, points: [[0, 0, -5], [8, 0, -5]], yaw: 90}
+    - {name: b, points: [[8, 6, -5], [0, 6, -5]]}
+"""
+
+
+def write(directory: Path, text: str) -> Path:
+    (directory / "fly.py").write_text("print('flown')\n")
+    file = directory / "scenario.yaml"
+    file.write_text(text)
+    return file
+
+
+# --------------------------------------------------------------------------- schemas
+
+
+@pytest.mark.parametrize("kind", get_args(FileKind))
+def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
+    text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
+    assert text == schema_text(kind), "run python -m sitl_bridge.files.file_schema"
+    result = CliRunner().invoke(build(["schema"]), ["schema", kind])
+    assert (result.exit_code, result.output) == (0, text)
+
+
+@pytest.mark.parametrize("kind", ["scenario", "world"])
+def test_every_field_of_a_schema_is_described(kind: FileKind) -> None:
+    schema = file_schema(kind)
+    sections = {"": schema, **schema["$defs"]}
+    bare = [
+        f"{name}.{field}"
+        for name, section in sections.items()
+        for field, about in section.get("properties", {}).items()
+        if not about.get("description")
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_shipped_files_name_their_schema_and_are_of_its_kind(file: Path) -> None:
+    head = "# yaml-language-server: $schema="
+    first = file.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith(head)
+    schema = (file.parent / first.removeprefix(head)).resolve()
+    assert schema == DIRECTORY / f"{file_kind(read(file).data)}.json"
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_shipped_files_have_no_field_that_their_schema_lacks(file: Path) -> None:
+    data = read(file).data
+    schema = file_schema(file_kind(data))
+
+    def walk(value: Any, about: dict[str, Any]) -> None:
+        found = [about]
+        while any("$ref" in one or "anyOf" in one or "oneOf" in one for one in found):
+            found = [
+                inner
+                for one in found
+                for inner in (
+                    [schema["$defs"][one["$ref"].rsplit("/", 1)[1]]]
+                    if "$ref" in one
+                    else [*one.get("anyOf", []), *one.get("oneOf", [])] or [one]
+                )
+            ]
+        if isinstance(value, dict):
+            known = [one for one in found if set(value) <= set(one.get("properties", value))]
+            assert known, (value, [sorted(one.get("properties", ())) for one in found])
+            for key, inner in value.items():
+                options = [one["properties"][key] for one in known if key in one.get("properties", ())]
+                walk(inner, {"anyOf": options} if options else {})
+        elif isinstance(value, list):
+            parts = [one.get("items", {}) for one in found]
+            for inner in value:
+                walk(inner, {"anyOf": parts} if parts else {})
+
+    walk(data, {k: v for k, v in schema.items() if k not in ("anyOf", "$defs")})
+
+
+# --------------------------------------------------------------------------- one language
+
+
+def test_avoidance_takes_events_proximity_seed_and_time_limit_as_fleets_do(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "seed: 7\ntime_limit: 60\nproximity: {collisions: false}\n"
+        "world: {wind: {steady: {speed: 3, direction: 270}}}\n"
+        f"events: [{{at: 5, kind: motor_loss, vehicles: [b], thrust: 0.9}}]\n{PAIR}",
+    )
+    made = scenario_settings(file, Choices(autopilot="builtin"))
+    assert (made.seed, made.time_limit) == (7, 60.0)
+    assert made.proximity is not None
+    assert not made.proximity.collisions
+    assert [event.kind for event in made.events] == ["motor_loss"]
+    assert made.world.wind.steady is not None
+    assert made.mission is not None
+    assert made.mission[-4:] == ("--seed", "7", "--stack", "builtin")
+    # A yaw in a file is in degrees; the vehicle stands below its first point.
+    assert [round(vehicle.yaw, 6) for vehicle in made.vehicles] == [1.570796, 0.0]
+    assert [vehicle.position for vehicle in made.vehicles] == [(0.0, 0.0, 0.0), (8.0, 6.0, 0.0)]
+    found = load_scenario(file)
+    assert found.avoidance is not None
+    assert found.avoidance.wind() == pytest.approx((0.0, 3.0, 0.0), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "section", [PAIR, "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: v}]\n"]
+)
+def test_a_swarm_without_vehicles_gets_as_many_as_it_needs(tmp_path: Path, section: str) -> None:
+    for head in ("", "vehicles: [{airframe: iris_rtk}]\n"):
+        found = load_scenario(write(tmp_path, head + section))
+        assert [vehicle.airframe_name.removesuffix(".yaml") for vehicle in found.vehicles] == (
+            [SWARM_AIRFRAME] * 2
+        )
+        assert found.seed == 0
+    with pytest.raises(ConfigurationError, match="2 vehicles, and vehicles has 3; give as many"):
+        load_scenario(write(tmp_path, f"vehicles: [{{airframe: iris_rtk, count: 3}}]\n{section}"))
+
+
+def test_the_seed_of_a_command_line_reaches_the_radio_of_a_formation(tmp_path: Path) -> None:
+    formation = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: v}]\n"
+    found = load_scenario(write(tmp_path, f"seed: 3\n{formation}"), seed=9)
+    assert found.formation is not None
+    assert (found.seed, found.formation.seed) == (9, 9)
+
+
+OLD = """name: old
+duration: 10.0
+circle: {count: 6, radius: 4.0}
+noise: {position: 0.1, attitude: 0.005}
+link: {rate: 50.0, delay: 0.05}
+wind: [0.0, 3.0, 0.5]
+flight: {airframe: iris_rtk, position_deviation: 0.1}
+controller: {limits: {yaw_rate: 1.0}}
+vehicles:
+  - {name: a, route: [[0, 0, -5]], speed: 2, yaw: 1.5707963}
+"""
+
+
+def test_a_file_in_the_language_of_old_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_scenario(write(tmp_path, OLD))
+    told = caught.value.faults
+    assert [int(fault.split()[1].rstrip(":")) for fault in told] == [2, 3, 4, 5, 6, 7, 8, 10]
+    for words in (
+        "line 2: duration: stands in the section avoidance today; write avoidance: {duration: ...}",
+        "attitude in deg: attitude: 0.2865",
+        "write radio: {rate: 50.0, delay: 0.05}",
+        "write world: {wind: {steady: {speed: 3.0, direction: 270.0, upward: -0.5}}}",
+        "write vehicles: [{airframe: iris_rtk}] and avoidance: {position_deviation: 0.1}",
+        "limits.yaw_rate in deg/s: yaw_rate: 57.3",
+        "write avoidance: {routes: [{name: a, points: ..., speed: 2, yaw: 90}]}, yaw in deg",
+    ):
+        assert words in "\n".join(told)
+    graph = "formation:\n  graph: {kind: chain, delay: 0.2}\n"
+    with pytest.raises(
+        ConfigurationError, match=r"line 2: formation.graph: .*radio: \{graph: chain, delay: 0.2"
+    ):
+        load_scenario(write(tmp_path, graph))
+
+
+# --------------------------------------------------------------------------- check
+
+
+def test_check_finds_the_kind_of_a_file_by_its_content(tmp_path: Path) -> None:
+    assert facts_of(str(ROOT / "missions" / "fleet_hover.yaml"))["vehicles"] == ["3 x iris", "1 x firefly"]
+    assert facts_of(str(ROOT / "missions" / "swap_six.yaml"))["mission"] == "avoidance"
+    assert facts_of(str(ROOT / "missions" / "formation_cube.yaml"))["patterns"][:2] == ["cube", "pyramid"]
+    assert "gravity_m_s2" in facts_of(str(write(tmp_path, "wind: {steady: {speed: 3}}\n")))
+    assert facts_of(str(ROOT / "airframes" / "iris.yaml"))["rotors"] == 4
+    plan = tmp_path / "saved.json"
+    plan.write_text((ROOT / "missions" / "square.plan").read_text())
+    assert facts_of(str(plan))["items"] == facts_of(str(ROOT / "missions" / "square.plan"))["items"]
+
+
+FORMATION = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: vee}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (FORMATION, "line 4: formation.patterns[0]: no pattern is called 'vee'; there are grid"),
+        (
+            f"events: [{{at: 1, kind: motor_loss, vehicles: [c]}}]\n{PAIR}",
+            "line 1: events[0]: there is no vehicle 'c'; there are 2",
+        ),
+        (f"events: [{{at: 1}}]\n{PAIR}", "line 1: events[0]: needs a `kind`, one of"),
+        ("vehicles:\n  - {airframe: iris}\nmission: none.py\n", "line 3: mission: "),
+        ("vehicles:\n  - {airframe: iris, mission: none.plan}\n", "line 2: vehicles[0].mission: "),
+        (
+            "vehicles:\n  - {controller: le}\nmission: fly.py\n",
+            "line 2: vehicles[0].controller: there is no 'le', did you mean 'lee'?",
+        ),
+        (f"radio: {{grpah: ring}}\n{PAIR}", "line 1: radio.grpah: unknown field; did you mean `graph`?"),
+        (f"radio: {{graph: star}}\n{PAIR}", "line 1: radio.graph: star is about a leader"),
+        (f"vehicles: [{{yaw: 3}}]\n{PAIR}", "line 1: vehicles[0].yaw: follows from the route"),
+        (f"{PAIR}formation: {{count: 2}}\n", "flies the same vehicles as"),
+        (
+            f"vehicles: [{{airframe: iris_rtk}}, {{airframe: iris}}]\n{PAIR}",
+            "line 1: vehicles[1].airframe: avoidance plans with one attitude model",
+        ),
+    ],
+)  # fmt: skip
+def test_check_refuses_a_broken_scenario_with_line_and_path(tmp_path: Path, text: str, told: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        facts_of(str(file))
+    assert told in str(caught.value)
+    assert all(line.startswith(f"{file}: line ") for line in str(caught.value).splitlines())
+
+
+def test_checks_facts_are_json(tmp_path: Path) -> None:
+    file = write(tmp_path, PAIR)
+    result = CliRunner().invoke(build(["check"]), ["check", str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["vehicles"] == ["2 x iris_rtk"]
