@@ -259,3 +259,17 @@ def test_every_airframe_stands_still_and_survives_a_crash(airframe: str) -> None
     assert np.abs(state["velocity"]).max() < 1e-6
     assert state["in_contact"] >= 3
     assert -1.0 < state["position"][2] < 0.0
+
+
+def test_a_sliding_point_drags_its_friction_spring_at_the_limit() -> None:
+    """The anchor follows so that the spring holds mu N and not more: it gives that back at the stop."""
+    vehicles, environments = box(), environment()
+    states = start(vehicles, environments)
+    states["external_force"][0] = (2.0 * FRICTION * 2.0 * GRAVITY, 0.0, 0.0)
+    state = fly(vehicles, states, environments, 0.2)
+    assert state["velocity"][0] > 0.5
+    turned = rotation(state["attitude"])
+    for k in np.flatnonzero(state["contact_touching"]):
+        point = state["position"] + turned @ vehicles["contact_point"][0, k]
+        stretch = float(np.linalg.norm(point[:2] - state["contact_anchor"][k]))
+        assert stretch == pytest.approx(FRICTION * point[2], rel=1e-6)

@@ -166,6 +166,25 @@ def test_in_plane_drag_and_rolling_moment_are_those_of_rotors() -> None:
         assert moment == pytest.approx([-500 * 1e-6 * 3, 500 * 1e-6 * 4, 0.0], rel=1e-4, abs=1e-9)
 
 
+def test_the_hubs_move_with_the_turn_of_the_body() -> None:
+    # v + w x r at (x, y, z), felt by the in-plane drag alone: F = -|w| lambda (q z - r y, r x - p z).
+    x, y, z = 0.3, -0.2, 0.1
+    rate = 500.0 * 8.06428e-5 / 2.0
+    environments = environment()
+    for p, q, r in ((0.0, 0.0, 2.0), (1.5, 0.0, 0.0), (0.0, -1.0, 0.0)):
+        vehicles = body(2.0, np.diag([0.02, 0.03, 0.04]))
+        vehicle = vehicles[0]
+        add_rotors(vehicle, [(x, y, z, 1)], 0.0, 0.0)
+        vehicle["rotor_drag"][0] = 8.06428e-5
+        vehicle["motor_speed_idle"] = 500.0
+        states = start(vehicles, environments, 0.0)
+        states["rotor_speed"][0, 0] = 500.0
+        states["angular_velocity"][0] = (p, q, r)
+        state = fly(vehicles, states, environments, 1e-6, step=1e-6, substeps=1)
+        expected = [-rate * (q * z - r * y), -rate * (r * x - p * z), 0.0]
+        assert state["specific_force"] == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("height", "factor"),
     [(2.0, 64.0 / 63.0), (1.0, 16.0 / 15.0), (0.5, 4.0 / 3.0), (0.25, 4.0 / 3.0), (-1.0, 4.0 / 3.0)],

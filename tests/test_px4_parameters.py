@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.performance import Performance, performance
+from sitl_bridge.dynamics.performance import Performance, performance, torque_slope
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
@@ -127,7 +127,8 @@ def test_positive_torque_setpoints_turn_the_vehicle_the_positive_way(name: str) 
     for axis in range(3):
         force = mix[:, axis, None] * record["rotor_axis"][:n]
         moment = np.cross(record["rotor_position"][:n], force).sum(axis=0)
-        drag = record["torque_thrust_ratio"][:n] + record["torque_g1"][:n]
+        share = airframe.mass * 9.81 / n
+        drag = np.array([torque_slope(record, k, share, 1.225) for k in range(n)])
         moment -= ((record["rotor_direction"][:n] * drag)[:, None] * force).sum(axis=0)
         assert moment[axis] > 0.0
     assert -(mix[:, 5, None] * record["rotor_axis"][:n]).sum(axis=0)[2] == pytest.approx(-n, rel=0.05)

@@ -370,3 +370,20 @@ def test_every_specification_says_what_each_field_is() -> None:
         for name, field in specification.model_fields.items():
             if name not in ("kind", "instance", "position_noise"):
                 assert field.description, f"{specification.__name__}.{name}"
+
+
+def test_a_turn_on_bias_of_the_velocity_stays_out_of_the_position() -> None:
+    specification = GpsSpecification(
+        kind="gps",
+        rate=5,
+        velocity={"turn_on_deviation": 1.0},
+        position_noise={"noise_deviation": 0.0},
+        position_correlation_time=60.0,
+        eph=1.0,
+        epv=1.0,
+        satellites=10,
+    )
+    samples = Bench(specification, seed=3).run(60 * 250)
+    assert np.abs(samples[:, 3:6]).max() > 0.3
+    assert np.ptp(samples[:, 2]) < 1e-6
+    assert np.ptp(samples[:, 0]) < 1e-12
