@@ -1,20 +1,20 @@
 """The pure core: a world and n vehicles with their sensors.  No I/O, no clock, no global state.
 
-``advance`` is one compiled call for all vehicles: wind, motors, forces, integration, sensors.  The link
-layer calls the same kernel from its own compiled loop.
+``advance`` is one compiled call for all vehicles: interaction, wind, motors, forces, integration, sensors.
+The lockstep loop (hil/) and the built-in flight stacks (autopilot/) take the same step in their own loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.custom_rotor import refuse_foreign_law
-from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, hull, interact
+from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, ProximityArrays, hull, interact
 from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
@@ -31,16 +31,59 @@ if TYPE_CHECKING:
     from sitl_bridge.world.world import World
 
 CONTROLS = 16
-"""Actuator channels a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+"""Actuator channels of a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+
+DIVERGED_BEYOND = 1e9
+"""Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
 
 
-BEYOND = 1e9
-"""m, m/s and rad/s added up.  No vehicle reaches that: a state that does, or is no number, has diverged."""
+class FleetArrays(NamedTuple):
+    """The memory of n vehicles and their world, as compiled functions take it.
+
+    Numba takes several microseconds to recognise a named tuple that Python passes to a compiled function, but
+    less than one for a plain tuple.  So Python passes ``plain()`` and the compiled function that it calls
+    restores the names with ``fleet_of``.
+
+    Attributes:
+        vehicles: (n,) VEHICLE.
+        states: (n,) STATE.
+        controls: (n, 16) actuator commands, held over a step.
+        armed: (n,) 0 or 1.
+        environment: (1,) ENVIRONMENT.
+        wind: (1,) WIND.
+        wind_states: (n,) WIND_STATE.
+        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
+        sensors: (n, MAX_SENSORS) SENSOR.
+        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
+        neighbours: how vehicles act on one another.
+    """
+
+    vehicles: NDArray[np.void]
+    states: NDArray[np.void]
+    controls: NDArray[np.float64]
+    armed: NDArray[np.int64]
+    environment: NDArray[np.void]
+    wind: NDArray[np.void]
+    wind_states: NDArray[np.void]
+    wind_series: NDArray[np.float64]
+    sensors: NDArray[np.void]
+    sensor_states: NDArray[np.void]
+    neighbours: ProximityArrays
+
+    def plain(self) -> tuple[NDArray[Any], ...]:
+        """The arrays as a plain tuple, for ``fleet_of``."""
+        return (*self[:-1], *self.neighbours)
+
+
+@compiled
+def fleet_of(arrays: Any) -> Any:
+    """The ``FleetArrays`` of which ``arrays`` is the plain tuple."""
+    return FleetArrays(*arrays[:10], ProximityArrays(*arrays[10:]))  # type: ignore[call-arg]
 
 
 @compiled
 def has_diverged(state: Any) -> bool:
-    """Whether a state is no longer that of a vehicle."""
+    """Whether a state is not finite, or beyond what any vehicle reaches."""
     total = 0.0
     for i in range(3):
         total += abs(state.position[i]) + abs(state.velocity[i]) + abs(state.angular_velocity[i])
@@ -48,82 +91,74 @@ def has_diverged(state: Any) -> bool:
         total += abs(state.attitude[i])
     for k in range(MAX_ROTORS):
         total += abs(state.rotor_speed[k])
-    return not total < BEYOND
+    return not total < DIVERGED_BEYOND
 
 
 @compiled
-def advance_fleet(
-    vehicles: Any,
-    states: Any,
-    controls: Any,
-    armed: Any,
-    environment: Any,
-    wind: Any,
-    wind_states: Any,
-    wind_series: Any,
-    sensors: Any,
-    sensor_states: Any,
-    proximity: Any,
-    hulls: Any,
-    touching: Any,
-    collisions: Any,
-    time: int,
-    step: int,
-    substeps: int,
-) -> int:
+def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
+    """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
+    state = fleet.states[i]
+    north, east, down = wind_velocity(
+        fleet.wind[0], fleet.wind_states[i], fleet.wind_series, state, time, seconds
+    )
+    state.wind[0] = north + state.neighbour_air[0]
+    state.wind[1] = east + state.neighbour_air[1]
+    state.wind[2] = down + state.neighbour_air[2]
+
+
+@compiled
+def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
     """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
 
-    A vehicle depends on others only by what ``proximity`` switches on; without, its bytes are the same alone
-    or among others.
+    A vehicle depends on the others only through collisions and downwash.  With both off, its bytes are the
+    same alone and among others.
 
     Args:
-        vehicles: (n,) VEHICLE.
-        states: (n,) STATE.
-        controls: (n, 16) actuator commands, held over the step.
-        armed: (n,) 0 or 1.
-        environment: (1,) ENVIRONMENT.
-        wind: (1,) WIND.
-        wind_states: (n,) WIND_STATE.
-        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 where there is none.
-        sensors: (n, MAX_SENSORS) SENSOR.
-        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
-        proximity: (1,) PROXIMITY, and so on to ``collisions`` as for ``interact``.
-        hulls: (n,) HULL.
-        touching: (n, n) uint8.
-        collisions: (k,) COLLISION.
+        fleet: ``FleetArrays``.
         time: us at the start of the step.
         step: us.
         substeps: integration steps within the step.
 
     Returns:
-        -1; or the first vehicle whose motion has diverged, at which the step was broken off.
+        -1, or the first vehicle whose motion diverged; those after it are not advanced.
     """
+    vehicles, states, environment = fleet.vehicles, fleet.states, fleet.environment[0]
+    sensors, sensor_states = fleet.sensors, fleet.sensor_states
+    proximity = fleet.neighbours.proximity[0]
     seconds = step * 1e-6
-    if vehicles.shape[0] > 1 and (proximity[0].collisions != 0 or proximity[0].downwash != 0):
-        interact(proximity, hulls, touching, collisions, vehicles, states, environment[0], time, seconds)
+    if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
+        interact(fleet.neighbours, vehicles, states, environment, time, seconds)
     for i in range(vehicles.shape[0]):
         state = states[i]
-        north, east, down = wind_velocity(wind[0], wind_states[i], wind_series, state, time, seconds)
-        state.wind[0] = north + state.neighbour_air[0]
-        state.wind[1] = east + state.neighbour_air[1]
-        state.wind[2] = down + state.neighbour_air[2]
-        advance_vehicle(vehicles[i], state, controls[i], armed[i], environment[0], seconds, substeps)
+        _apply_wind(fleet, i, time, seconds)
+        advance_vehicle(vehicles[i], state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
         if has_diverged(state):
             return i
-        sample_sensors(vehicles[i], state, environment[0], sensors[i], sensor_states[i], time + step, step)
+        sample_sensors(vehicles[i], state, environment, sensors[i], sensor_states[i], time + step, step)
     return -1
+
+
+@compiled
+def _advance_steps(arrays: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
+    """Take ``count`` steps; returns how many were taken, and -1 or the vehicle that then diverged."""
+    fleet = fleet_of(arrays)
+    for k in range(count):
+        diverged = advance_fleet(fleet, time + k * step, step, substeps)
+        if diverged >= 0:
+            return k, diverged
+    return count, -1
 
 
 @dataclass(frozen=True)
 class VehicleSetup:
-    """One vehicle of a simulation: its physics, its sensors and where it stands at the start.
+    """One vehicle of a simulation: its physics, its sensors and its place at the start.
 
     Attributes:
         vehicle: () or (1,) VEHICLE record.
         sensors: (s,) SENSOR, s <= MAX_SENSORS.
-        position: m NED of the point on the ground it stands on.
+        position: m NED, of the ground point below it.
         yaw: rad.
-        name: names its random streams.
+        name: part of the seed of its random streams.
     """
 
     vehicle: NDArray[np.void]
@@ -137,18 +172,18 @@ class Simulation:
     """World and vehicles, advanced step by step.
 
     Args:
-        world: where the vehicles fly.
-        vehicles: their set-ups; the order fixes the first axis of every array here.
+        world: the vehicles' world.
+        vehicles: their set-ups; their order is that of the first axis of every array here.
         seed: of all random streams.
         step: us between primary inertial samples.
         substeps: integration steps within a step.
         start: us of simulated time at the start.
-        proximity: what vehicles do to one another; None for nothing.
+        proximity: how vehicles act on one another; None for not at all.
 
     Raises:
-        ValueError: for no vehicle, too many sensors, or a step the substeps do not divide.
-        UserError: for a sensor that would have to sample more than once a step, or a vehicle that cannot be
-            integrated with that step.
+        ValueError: for no vehicle, too many sensors, or a step that is not a multiple of the substeps.
+        UserError: for a sensor that samples more than once a step, or a vehicle that cannot be integrated
+            with this step.
     """
 
     def __init__(
@@ -192,14 +227,14 @@ class Simulation:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
             refuse_foreign_law(self.vehicles[i])
-            self._refuse_stiff(self.vehicles[i], setup.name)
+            self._refuse_unstable(self.vehicles[i], setup.name)
             self.restart_vehicle(i)
 
     def __len__(self) -> int:
         return len(self.vehicles)
 
     def restart_vehicle(self, i: int, episode: int = 0) -> None:
-        """Put a vehicle back to where and how it stood at the start; time stays what it is.
+        """Put a vehicle back to its place and state at the start; time does not change.
 
         Args:
             i: which vehicle.
@@ -228,7 +263,7 @@ class Simulation:
         self.hulls[i] = hull(self.vehicles[i])
         self.hulls[i]["order"] = order
 
-    def _refuse_stiff(self, vehicle: NDArray[np.void], name: str) -> None:
+    def _refuse_unstable(self, vehicle: NDArray[np.void], name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
         try:
             refuse_what_cannot_be_integrated(vehicle, density, self.step * 1e-6 / self.substeps)
@@ -238,15 +273,15 @@ class Simulation:
     def change_vehicle(
         self, i: int, vehicle: NDArray[np.void], sensors: NDArray[np.void], shift: NDArray[np.float64]
     ) -> None:
-        """Make a vehicle another one in flight, as when it drops its payload.
+        """Change a vehicle's mass, inertia and geometry in flight, for example when it drops its payload.
 
-        What is fixed to it keeps its place and its velocity; the new centre of gravity moves as that point of
-        the body did, so a drop at rest gives no jolt but by the weight that is gone.
+        Every point of the body keeps its place and its velocity; the new centre of gravity moves on as that
+        point of the body did.  So a drop at rest causes no jolt beyond the missing weight.
 
         Args:
-            i: which vehicle.
+            i: index of the vehicle.
             vehicle: () VEHICLE, with as many rotors and contact points as before.
-            sensors: (s,) SENSOR, the same ones; their places are taken over.
+            sensors: (s,) SENSOR, the same sensors; only their positions are used.
             shift: (3,) m, body, of the new centre of gravity from the old one.
         """
         refuse_foreign_law(vehicle)
@@ -265,52 +300,48 @@ class Simulation:
         self.sensors[i]["position"][: len(sensors)] = sensors["position"]
 
     @property
-    def neighbourhood(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.uint8], NDArray[np.void]]:
-        """What ``advance_fleet`` takes from ``proximity`` to ``collisions``."""
-        return self.proximity, self.hulls, self.touching, self._collisions
+    def arrays(self) -> FleetArrays:
+        """This simulation's memory; take it anew for each call, for a change of the wind replaces arrays."""
+        world = self.world
+        return FleetArrays(
+            self.vehicles,
+            self.states,
+            self.controls,
+            self.armed,
+            world.environment,
+            world.wind,
+            self.wind_states,
+            world.wind_series,
+            self.sensors,
+            self.sensor_states,
+            ProximityArrays(self.proximity, self.hulls, self.touching, self._collisions),
+        )
 
     @property
     def collisions(self) -> NDArray[np.void]:
-        """(k,) COLLISION so far, of at most REPORTS; ``proximity["count"]`` counts all."""
+        """(k,) COLLISION, the first REPORTS; ``proximity["count"]`` counts all."""
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
 
     def divergence(self, vehicle: int, time: int) -> UserError:
-        """What to raise where a vehicle's motion diverged in the step that began at a time in us.
+        """The error for a vehicle whose motion diverged in the step that began at ``time`` (us).
 
         Raises:
-            UserError: at once, for a wind of the user's own that failed in that step.
+            UserError: at once, if a user's own wind failed in that step.
         """
         self.world.refuse_failed_wind()
         seconds = (time - self.start) * 1e-6
         return UserError(
             f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, where"
-            " the run ends; look for a figure in another unit in its airframe and at what pushed it"
+            " the run ends; check its airframe for a figure in a wrong unit, and the forces that acted on it"
         )
 
     def advance(self, steps: int = 1) -> None:
         """Advance by ``steps`` steps with the present ``controls`` and ``armed``.
 
         Raises:
-            UserError: for a vehicle whose motion diverges; time stays at the step's start.
+            UserError: if a vehicle's motion diverges; ``time`` is then the start of that step.
         """
-        world = self.world
-        for _ in range(steps):
-            diverged = advance_fleet(
-                self.vehicles,
-                self.states,
-                self.controls,
-                self.armed,
-                world.environment,
-                world.wind,
-                self.wind_states,
-                world.wind_series,
-                self.sensors,
-                self.sensor_states,
-                *self.neighbourhood,
-                self.time,
-                self.step,
-                self.substeps,
-            )
-            if diverged >= 0:
-                raise self.divergence(diverged, self.time)
-            self.time += self.step
+        taken, diverged = _advance_steps(self.arrays.plain(), self.time, self.step, self.substeps, steps)
+        self.time += taken * self.step
+        if diverged >= 0:
+            raise self.divergence(diverged, self.time)

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, sensor_slots, write_step
+from sitl_bridge.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.hil.link_state import LINK
+from sitl_bridge.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
+from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet, fleet_of
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import World, WorldSpecification
 
@@ -25,26 +27,23 @@ RECORDED = np.load(Path(__file__).parent / "data" / "px4_square_controls.npz")
 
 @compiled
 def _replay(
-    vehicles: Any, states: Any, controls: Any, armed: Any, environment: Any, wind: Any, wind_states: Any,
-    series: Any, sensors: Any, memories: Any, proximity: Any, hulls: Any, touching: Any, collisions: Any,
-    links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
+    arrays: Any, links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
     stream: Any, arming: Any, time: int, step: int, which: int,
 ) -> int:  # fmt: skip
     """Feed the recorded commands to every vehicle; returns the length of the frames of vehicle ``which``."""
+    fleet = fleet_of(arrays)
+    states, environment, memories = fleet.states, fleet.environment, fleet.sensor_states
     length = 0
     for k in range(stream.shape[0]):
         for i in range(states.shape[0]):
-            armed[i] = arming[k]
+            fleet.armed[i] = arming[k]
             for m in range(4):
-                controls[i, m] = stream[k, m]
-        advance_fleet(
-            vehicles, states, controls, armed, environment, wind, wind_states, series, sensors, memories,
-            proximity, hulls, touching, collisions, time, step, 1,
-        )  # fmt: skip
+                fleet.controls[i, m] = stream[k, m]
+        advance_fleet(fleet, time, step, 1)
         time += step
         length += write_step(
-            out[length:], payloads[0], raw, states[which], environment[0], sensors[which], memories[which],
-            links[0], slots, time,
+            out[length:], payloads[0], raw, states[which], environment[0], fleet.sensors[which],
+            memories[which], links[0], slots, time,
         )  # fmt: skip
     return length
 
@@ -64,9 +63,7 @@ def frames(*names: str, which: int = 0, seed: int = 0) -> tuple[str, np.void]:
     links["truth_interval"] = 5000
     out = np.zeros(len(RECORDED["control"]) * 300 + MAX_STEP_BYTES, np.uint8)
     length = _replay(
-        s.vehicles, s.states, s.controls, s.armed, world.environment, world.wind, s.wind_states,
-        world.wind_series, s.sensors, s.sensor_states, *s.neighbourhood, links,
-        sensor_slots(s.sensors[which]), payloads,
+        s.arrays.plain(), links, sensor_slots(s.sensors[which]), payloads,
         payloads.view(np.uint8).reshape(-1), out, RECORDED["control"], RECORDED["armed"], s.time, s.step,
         which,
     )  # fmt: skip

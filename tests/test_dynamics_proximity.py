@@ -116,7 +116,7 @@ def test_forces_are_equal_and_opposite_to_the_last_bit_and_independent_of_the_or
     t = flock(*(places[i] for i in order), names=tuple(str(i) for i in order))
     t.states["rotor_thrust"][:, :4] = 3.7
     for one in (s, t):
-        interact(*one.neighbourhood, one.vehicles, one.states, one.world.environment[0], 0, 0.004)
+        interact(one.arrays.neighbours, one.vehicles, one.states, one.world.environment[0], 0, 0.004)
     assert np.all(s.states["neighbour_force"].sum(axis=0) == 0.0)
     assert np.abs(s.states["neighbour_force"]).max() > 10.0
     assert np.abs(s.states["neighbour_air"]).max() > 0.1
@@ -175,7 +175,7 @@ def hovering(*places: tuple[float, float, float]) -> Simulation:
     s = flock(*places, proximity=Proximity(collisions=False))
     weight = float(s.vehicles[0]["mass"]) * float(s.world.environment[0]["gravity"])
     s.states["rotor_thrust"][0, :4] = weight / 4
-    interact(*s.neighbourhood, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
+    interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
     return s
 
 
@@ -186,7 +186,7 @@ def test_the_jet_carries_the_thrust_at_every_distance() -> None:
         radii = np.linspace(0.02, 6.0, 120)
         s = hovering((0.0, 0.0, 0.0), *((0.0, float(r), -below) for r in radii))
         s.hulls["sphere_count"][1:] = 1  # at a point, not over the airframe
-        interact(*s.neighbourhood, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
+        interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
         speed = s.states["neighbour_air"][1:, 2]
         flux = density * 2 * math.pi * np.trapezoid(speed**2 * radii, radii)
         thrust = s.states["rotor_thrust"][0].sum()
@@ -198,7 +198,7 @@ def test_the_jet_spreads_and_decays_as_measured() -> None:
     for below in (4.0, 8.0):
         s = hovering((0.0, 0.0, 0.0), (0.0, 0.0, -below), (0.0, 0.102 * below, -below))
         s.hulls["sphere_count"][1:] = 1
-        interact(*s.neighbourhood, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
+        interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
         axis, half = s.states["neighbour_air"][1:, 2]
         assert half / axis == pytest.approx(0.5, abs=0.06)
         assert axis * below == pytest.approx(22.6, rel=0.1)
@@ -221,7 +221,7 @@ def test_wind_carries_the_wake_away() -> None:
     s = flock((0.0, 0.0, 0.0), (0.0, 0.0, -5.0), (2.0, 0.0, -5.0), proximity=Proximity(collisions=False))
     s.states["rotor_thrust"][0, :4] = 4.0
     s.states["wind"][:, 0] = 4.0
-    interact(*s.neighbourhood, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
+    interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
     assert s.states["neighbour_air"][2, 2] > 4 * s.states["neighbour_air"][1, 2]
 
 

@@ -20,8 +20,9 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.hil.server import LinkStatus
-from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.hil.link_state import LinkState
+from sitl_bridge.hil.link_status import LinkStatus
+from sitl_bridge.hil.link_status import Status as ServerStatus
 from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
@@ -145,7 +146,8 @@ def test_a_signal_inside_an_unbroken_block_comes_after_it() -> None:
 
 
 def progress(*, connected: bool = True, **vehicle: object) -> Progress:
-    link = LinkStatus(4560, connected, 10, False, False)
+    state = LinkState.LOCKSTEP if connected else LinkState.DISCONNECTED
+    link = LinkStatus(4560, state, 10, armed=False)
     server = ServerStatus(
         time=12.3,
         steps=100,

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.hil import frames
-from sitl_bridge.hil.frames import LINK, MAX_STEP_BYTES, PAYLOADS, parse, sensor_slots, write_step
+from sitl_bridge.hil.frame_parser import ParserScratch, parse
+from sitl_bridge.hil.frame_writer import sensor_slots, write_frame, write_step
+from sitl_bridge.hil.link_state import LINK, Answer
+from sitl_bridge.hil.message_layout import (
+    COMPONENT_ID,
+    HIL_SENSOR,
+    MAX_FRAME,
+    MAX_STEP_BYTES,
+    PAYLOADS,
+    SYSTEM_ID,
+)
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors import records
 from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
@@ -31,8 +40,8 @@ def _write(
 
 
 @compiled
-def _parse(links: Any, buffer: Any, payload: Any, scratch: Any, raw: Any) -> None:
-    parse(links[0], buffer, payload, scratch, raw)
+def _parse(links: Any, buffer: Any, scratch: Any) -> None:
+    parse(links[0], buffer, ParserScratch(*scratch))
 
 
 class Encoder:
@@ -69,7 +78,7 @@ class Encoder:
 
 def packed(message: Any, sequence: int = 0) -> bytes:
     """The frame that pymavlink makes of a message."""
-    sender = mavlink.MAVLink(None, srcSystem=frames.SYSTEM_ID, srcComponent=frames.COMPONENT_ID)
+    sender = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
     sender.seq = sequence
     data: bytes = message.pack(sender)
     return data
@@ -80,12 +89,12 @@ def clock() -> Any:
     return mavlink.MAVLink_hil_sensor_message(TIME, *[0.0] * 13, 0, 0)
 
 
-SENSOR_FRAME = np.array([0, 65, frames.HIL_SENSOR, 108])
+SENSOR_FRAME = np.array([0, 65, HIL_SENSOR, 108])
 
 
 @compiled
 def _frame(out: Any, payload: Any, links: Any) -> int:
-    return frames.write_frame(out, 0, payload, SENSOR_FRAME, links[0])
+    return write_frame(out, 0, payload, SENSOR_FRAME, links[0])
 
 
 @settings(max_examples=100, deadline=None)
@@ -96,7 +105,7 @@ def test_any_payload_is_framed_and_truncated_as_by_pymavlink(head: bytes, sequen
     links["sequence"] = sequence
     out = np.zeros(MAX_STEP_BYTES, np.uint8)
     length = _frame(out, np.frombuffer(payload, np.uint8), links)
-    sender = mavlink.MAVLink(None, srcSystem=frames.SYSTEM_ID, srcComponent=frames.COMPONENT_ID)
+    sender = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
     sender.seq = sequence % 256
     assert out[:length].tobytes() == clock()._pack(sender, 108, payload)
     assert links["sequence"] == sequence + 1
@@ -266,14 +275,13 @@ class Decoder:
         self.links = np.zeros(1, LINK)
         self.links["sent_time"] = TIME
         self.buffer = np.zeros(8192, np.uint8)
-        self.payload = np.zeros(255, np.uint8)
-        self.scratch = np.zeros(1, np.float32)
+        self.scratch = tuple(ParserScratch.empty())
 
     def feed(self, data: bytes) -> Any:
         have = int(self.links[0]["have"])
         self.buffer[have : have + len(data)] = np.frombuffer(data, np.uint8)
         self.links[0]["have"] = have + len(data)
-        _parse(self.links, self.buffer, self.payload, self.scratch, self.scratch.view(np.uint8))
+        _parse(self.links, self.buffer, self.scratch)
         return self.links[0]
 
 
@@ -291,7 +299,7 @@ def test_commands_arrive_exactly_however_the_stream_is_split(controls: list[floa
     data = answer(controls)
     for i in range(0, len(data), piece):
         link = decoder.feed(data[i : i + piece])
-    assert link["answered"] == 1
+    assert link["answer"] == Answer.RECEIVED
     assert link["answers"] == 1
     np.testing.assert_array_equal(link["controls"], np.array(controls, np.float32))
     assert link["mode"] & 128
@@ -300,13 +308,13 @@ def test_commands_arrive_exactly_however_the_stream_is_split(controls: list[floa
 def test_an_answer_to_an_older_frame_is_no_answer_to_the_present_one() -> None:
     link = Decoder().feed(answer(GOOD, TIME - 4000))
     assert link["answers"] == 1
-    assert link["answered"] == 0
+    assert link["answer"] == Answer.AWAITED
 
 
 @pytest.mark.parametrize("ahead", [1, 4000, 1 << 60, (1 << 63) - TIME, (1 << 64) - 1 - TIME])
 def test_an_answer_with_a_time_that_was_never_sent_is_no_answer(ahead: int) -> None:
     link = Decoder().feed(answer(GOOD, TIME + ahead))
-    assert link["answered"] == 0
+    assert link["answer"] == Answer.AWAITED
     assert link["answers"] == 0
     assert link["ahead"] == 1
     np.testing.assert_array_equal(link["controls"], np.array(GOOD, np.float32))
@@ -331,7 +339,7 @@ def test_the_first_frame_after_any_garbage_is_taken_at_once(garbage: bytes) -> N
     decoder = Decoder()
     decoder.feed(garbage)
     link = decoder.feed(answer(GOOD))
-    assert link["answered"] == 1
+    assert link["answer"] == Answer.RECEIVED
     assert link["have"] == 0
 
 
@@ -339,7 +347,7 @@ def test_the_first_frame_after_any_garbage_is_taken_at_once(garbage: bytes) -> N
 @pytest.mark.parametrize("message", [93, 2, 400])
 def test_a_false_start_does_not_wait_for_what_it_claims(length: int, message: int) -> None:
     start = bytes([0xFD, length, 0, 0, 1, 1, 1, message & 0xFF, message >> 8, 0])
-    assert Decoder().feed(start + answer(GOOD))["answered"] == 1
+    assert Decoder().feed(start + answer(GOOD))["answer"] == Answer.RECEIVED
 
 
 OLD = mavlink.MAVLink_heartbeat_message(2, 12, 0, 0, 3, 3).pack(mavlink.MAVLink(None), force_mavlink1=True)
@@ -369,7 +377,7 @@ def test_no_whole_frame_is_missed_whatever_is_around_it_and_wherever_the_stream_
         at, k = at + size, k + 1
     link = decoder.feed(b"")
     assert link["answers"] == sum(part == answer(GOOD) for part in parts)
-    assert link["have"] < frames.MAX_FRAME
+    assert link["have"] < MAX_FRAME
 
 
 def test_wrong_checksums_cut_frames_unknown_messages_and_mavlink_1_are_stepped_over_and_counted() -> None:
@@ -400,7 +408,7 @@ def test_a_longer_frame_of_a_later_dialect_is_taken() -> None:
     sender = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
     payload = message.pack(sender)[10:-2].ljust(81, b"\0") + bytes(range(1, 120))
     link = Decoder().feed(bytes(message._pack(sender, 47, payload)))
-    assert link["answered"] == 1
+    assert link["answer"] == Answer.RECEIVED
     np.testing.assert_array_equal(link["controls"], np.array(GOOD, np.float32))
 
 

@@ -15,8 +15,9 @@ from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 from test_hil_frames import TIME, Decoder
 
-from sitl_bridge.hil import frames
 from sitl_bridge.hil.link_errors import FAULTS
+from sitl_bridge.hil.link_state import Answer
+from sitl_bridge.hil.message_layout import MAX_FRAME
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
 
@@ -82,17 +83,17 @@ def take_anything(data: bytes, piece: int) -> None:
     controls = np.array(link["controls"])
     assert np.all(np.isfinite(controls))
     assert np.all(np.abs(controls) <= 1.0)
-    assert 0 <= link["have"] < frames.MAX_FRAME
+    assert 0 <= link["have"] < MAX_FRAME
     assert 0 <= link["truth_interval"] <= 1_000_000_000
     assert all(link[kind] >= 0 for kind in FAULTS)
     counted = [link["answers"], link["ahead"], link["heartbeats"], link["bad_checksums"], link["mavlink1"]]
     assert sum(int(count) for count in counted) * 8 <= len(data), "no more frames than fit"
-    if link["answered"]:
+    if link["answer"] == Answer.RECEIVED:
         assert TIME.to_bytes(8, "little").rstrip(b"\0") in data, "only the frame's own time answers it"
     # The stream is found again, whatever was before.
     good = answer(TIME, [0.5] * 16, 129)
     link = decoder.feed(good)
-    assert link["answered"] == 1
+    assert link["answer"] == Answer.RECEIVED
     assert link["have"] == 0
     np.testing.assert_array_equal(link["controls"], np.full(16, 0.5, np.float32))
 

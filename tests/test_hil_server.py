@@ -19,7 +19,9 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.link_errors import FAULTS, fault_words
-from sitl_bridge.hil.server import LOST_REPORTS, NEXT_REPORTS, LockstepServer, OnStall
+from sitl_bridge.hil.link_state import OnStall
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.hil.time_limits import LOST_REPORT_WAIT, NEXT_REPORT_TIME
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.records import START
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
@@ -34,8 +36,8 @@ class Counted(LockstepServer):
 
     turns = 0
 
-    def _turn(self) -> None:
-        super()._turn()
+    def _serve_once(self) -> None:
+        super()._serve_once()
         self.turns += 1
 
 
@@ -450,14 +452,14 @@ def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
     server = serve(patience=0.2)
     with Peer(server.ports[0], receive_buffer=1) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
-        ours = server._connections[0]
+        ours = server._links.sockets.connections[0]
         assert ours is not None
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         peer.mute.set()
         wait_for(lambda: server.status().links[0].stalled, "the stall")
         peer.halt.set()
         wait_for(lambda: server.status().links[0].held, "the buffers to be full")
-        assert server._links[0]["out_end"] > 0
+        assert server._arrays.links[0]["out_end"] > 0
         stands_still(server, wait_for, 25)
         peer.halt.clear()
         peer.mute.clear()
@@ -704,7 +706,7 @@ def stream_of(serve: Callable[..., LockstepServer], wait_for: Wait, *names: str)
     """The first bytes that vehicle 0 of a run is sent."""
     server = serve(*names, seed=7)
     # A first answer may take a loaded machine longer than a step; without it time would go on.
-    server._loop["silence"] = 10_000_000_000
+    server._loop["unanswered_wait"] = 10_000_000_000
     peers = [Peer(port, flown, silent=0) for port in server.ports]
     wait_for(lambda: all(len(peer.received) > 150_000 for peer in peers), "enough bytes")
     server.close()
@@ -760,10 +762,10 @@ def test_time_waits_for_a_mission_at_the_limit_that_it_gave(
     limit = server.limit_time()
     limit.run_until(400_000)
     with Peer(server.ports[0]):
-        wait_for(lambda: limit.held_since < math.inf, "time to come to the limit")
+        wait_for(lambda: limit.reached_at < math.inf, "time to come to the limit")
         assert server.simulation.time == 400_000
         limit.run_until(1_000_000)
-        wait_for(lambda: limit.held_since < math.inf, "time to come to the next limit")
+        wait_for(lambda: limit.reached_at < math.inf, "time to come to the next limit")
         assert server.simulation.time == 1_000_000
         limit.run_until(None)
         wait_for(lambda: server.simulation.time > 1_400_000, "time to run freely")
@@ -772,17 +774,17 @@ def test_time_waits_for_a_mission_at_the_limit_that_it_gave(
 def test_time_goes_on_at_real_time_without_a_mission_that_does_not_move_its_limit(
     serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.hil.server.PATIENCE_WITH_MISSION", 0.0)
+    monkeypatch.setattr("sitl_bridge.hil.time_limits.MISSION_PATIENCE", 0.0)
     server = serve()
     limit = server.limit_time()
     limit.run_until(400_000)
     with Peer(server.ports[0]):
         wait_for(lambda: server.simulation.time > 400_000, "time to go on")
         assert limit.speed == 1.0
-        assert server._loop[0]["pace"] == 1000 * STEP
-        monkeypatch.setattr("sitl_bridge.hil.server.PATIENCE_WITH_MISSION", math.inf)
+        assert server._loop["pace"] == 1000 * STEP
+        monkeypatch.setattr("sitl_bridge.hil.time_limits.MISSION_PATIENCE", math.inf)
         limit.run_until(1 << 40)
-        assert server._loop[0]["pace"] == 0, "it is as fast as it goes from the next limit on"
+        assert server._loop["pace"] == 0, "it is as fast as it goes from the next limit on"
 
 
 def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
@@ -791,10 +793,10 @@ def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
     server = LockstepServer(make_simulation("iris"), ports=[free_port()])
     limit = server.limit_time()
     limit.run_until(400_000)
-    assert server._limit_now(399_999) == 400_000
-    assert limit.held_since == math.inf
-    assert server._limit_now(400_000) == 400_000
-    assert limit.held_since < math.inf
+    assert server._limits.until(399_999) == 400_000
+    assert limit.reached_at == math.inf
+    assert server._limits.until(400_000) == 400_000
+    assert limit.reached_at < math.inf
     server.close()
 
 
@@ -802,23 +804,23 @@ def test_a_mission_that_is_behind_for_want_of_lost_reports_gets_new_ones(
     make_simulation: Make, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wall = [100.0]
-    monkeypatch.setattr("sitl_bridge.hil.server.time.monotonic", lambda: wall[0])
+    monkeypatch.setattr("sitl_bridge.hil.time_limits.time.monotonic", lambda: wall[0])
     server = LockstepServer(make_simulation("iris"), ports=[free_port()])
     limit = server.limit_time()
-    server._loop[0]["time"] = now = 23_000_000
+    server._loop["time"] = now = 23_000_000
     limit.run_until(20_500_000)
-    assert server._limit_now(now) == 20_500_000, "more may be on their way"
-    wall[0] += 2 * LOST_REPORTS
-    assert server._limit_now(now) == now + NEXT_REPORTS
-    now = now + NEXT_REPORTS
-    assert server._limit_now(now) == now, "it waits for a new limit again"
-    wall[0] += 2 * LOST_REPORTS
-    assert server._limit_now(now) == now + NEXT_REPORTS
-    server._loop[0]["time"] = now
+    assert server._limits.until(now) == 20_500_000, "more may be on their way"
+    wall[0] += 2 * LOST_REPORT_WAIT
+    assert server._limits.until(now) == now + NEXT_REPORT_TIME
+    now = now + NEXT_REPORT_TIME
+    assert server._limits.until(now) == now, "it waits for a new limit again"
+    wall[0] += 2 * LOST_REPORT_WAIT
+    assert server._limits.until(now) == now + NEXT_REPORT_TIME
+    server._loop["time"] = now
     limit.run_until(now + 500_000)
-    wall[0] += 2 * LOST_REPORTS
+    wall[0] += 2 * LOST_REPORT_WAIT
     now += 500_000
-    assert server._limit_now(now) == now, "and for one that has caught up it waits"
+    assert server._limits.until(now) == now, "and for one that has caught up it waits"
     server.close()
 
 
@@ -831,16 +833,16 @@ def test_the_least_of_all_limits_and_speeds_counts_until_it_is_released(
     second.run_until(500_000)
     first.at_most(2.0)
     second.at_most(1.0)
-    assert server._limit_now(0) == 500_000
-    assert server._loop[0]["pace"] == 1000 * STEP
+    assert server._limits.until(0) == 500_000
+    assert server._loop["pace"] == 1000 * STEP
     second.release()
     second.release()
-    assert server._limit_now(0) == 700_000
-    assert server._loop[0]["pace"] == 500 * STEP
+    assert server._limits.until(0) == 700_000
+    assert server._loop["pace"] == 500 * STEP
     server.set_speed(0.5)
-    assert server._loop[0]["pace"] == 2000 * STEP, "a limit never makes it faster than was chosen"
+    assert server._loop["pace"] == 2000 * STEP, "a limit never makes it faster than was chosen"
     first.release()
-    assert server._limit_now(0) is None
+    assert server._limits.until(0) is None
     server.set_speed(math.inf)
-    assert server._loop[0]["pace"] == 0
+    assert server._loop["pace"] == 0
     server.close()

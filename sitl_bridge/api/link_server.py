@@ -8,7 +8,7 @@ from pathlib import Path
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.hil.server import OnStall
+from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.run.serving import ServeSession, ServeSettings
 from sitl_bridge.user_file import refuse_while_loading
 

@@ -1,20 +1,28 @@
 """The flight stack's side of the simulator link in compiled code: receive, run the stack, answer.
 
-It calls the C library's socket functions by name (Linux), as the simulator's side does (hil/loop.py).  What
-is rare or slow (the commander, a peer that is gone) makes it return to process.py.
+It calls the C library's socket functions by name (Linux), as the simulator's side does (hil/loop.py).  Rare
+or slow work (the commander, a closed connection) makes it return to stack_main.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.measurement import STEP
-from sitl_bridge.autopilot.stack import read_frames
-from sitl_bridge.hil.frames import CHECKSUM, HEADER, HIL_ACTUATOR_CONTROLS, MAGIC, MAX_STEP_BYTES, checksum
+from sitl_bridge.autopilot.stack import read_frames, stacks_of
 from sitl_bridge.hil.loop import ARMED, monotonic
-from sitl_bridge.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, ppoll, recv, send
+from sitl_bridge.hil.message_layout import (
+    CHECKSUM,
+    HEADER,
+    HIL_ACTUATOR_CONTROLS,
+    MAGIC,
+    MAX_STEP_BYTES,
+    checksum,
+)
+from sitl_bridge.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLL, POLLIN, ppoll, recv, send
 from sitl_bridge.kernels.compiled import compiled
 
 TICKED = 0
@@ -55,14 +63,54 @@ ANSWER_PAYLOAD = np.dtype([("time", "<u8"), ("flags", "<u8"), ("controls", "<f4"
 """HIL_ACTUATOR_CONTROLS in wire order."""
 
 
+class ClientArrays(NamedTuple):
+    """The memory of one connection to a simulator.
+
+    Attributes:
+        peer: (1,) PEER.
+        controls: (16,) float64, the answer's commands.
+        buffer: (BUFFER,) uint8, received bytes.
+        answer: (1,) ANSWER_PAYLOAD.
+        answer_bytes: the same memory as uint8.
+        out: (ANSWER,) uint8 scratch.
+        poll: (1,) POLL scratch.
+        clock: (2,) int64 scratch.
+    """
+
+    peer: NDArray[np.void]
+    controls: NDArray[np.float64]
+    buffer: NDArray[np.uint8]
+    answer: NDArray[np.void]
+    answer_bytes: NDArray[np.uint8]
+    out: NDArray[np.uint8]
+    poll: NDArray[np.void]
+    clock: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, controls: NDArray[np.float64]) -> ClientArrays:
+        """Memory of a connection that answers with these commands."""
+        answer = np.zeros(1, ANSWER_PAYLOAD)
+        return cls(
+            peer=np.zeros(1, PEER),
+            controls=controls,
+            buffer=np.zeros(BUFFER, np.uint8),
+            answer=answer,
+            answer_bytes=answer.view(np.uint8),
+            out=np.zeros(ANSWER, np.uint8),
+            poll=np.zeros(1, POLL),
+            clock=np.zeros(2, np.int64),
+        )
+
+
 @compiled
-def _answer(peer: Any, time: int, controls: Any, payload: Any, raw: Any, out: Any) -> bool:
+def _answer(peer: Any, time: int, client: Any) -> bool:
     """Send HIL_ACTUATOR_CONTROLS; False when the connection is gone."""
+    payload, raw, out = client.answer[0], client.answer_bytes, client.out
     payload.time = np.uint64(time)
     payload.flags = np.uint64(_LOCKSTEP)
     payload.mode = np.uint8(_CUSTOM_MODE | (ARMED if peer.armed == 1 else 0))
     for k in range(16):
-        payload.controls[k] = controls[k]
+        payload.controls[k] = client.controls[k]
     length: Any = raw.shape[0]
     while length > 1 and raw[length - 1] == 0:
         length -= 1
@@ -95,63 +143,29 @@ def _answer(peer: Any, time: int, controls: Any, payload: Any, raw: Any, out: An
 
 
 @compiled
-def serve(
-    peer: Any,
-    buffer: Any,
-    reader_raw: Any,
-    reader: Any,
-    estimator: Any,
-    estimate: Any,
-    setpoint: Any,
-    controller: Any,
-    allocation: Any,
-    wrench: Any,
-    controls: Any,
-    payload: Any,
-    payload_raw: Any,
-    out: Any,
-    poll: Any,
-    clock: Any,
-    patience: int,
-) -> int:
+def serve(stack_arrays: Any, client_arrays: Any, patience: int) -> int:
     """Answer steps until the commander is due, or ``patience`` ns have passed and no frame waits.
 
     Args:
-        peer: PEER record.
-        buffer: (BUFFER,) uint8.
-        reader_raw: the bytes of the reader; the stack's records up to ``wrench`` follow.
-        controls: (16,) float64.
-        payload: ANSWER_PAYLOAD record; ``payload_raw`` is the same memory as uint8.
-        out: (ANSWER,) uint8 scratch.
-        poll: (1,) POLL scratch.
-        clock: (2,) int64 scratch.
+        stack_arrays: plain ``StackArrays`` of one vehicle.
+        client_arrays: plain ``ClientArrays``.
         patience: ns.
 
     Returns:
         TICKED, IDLE, LOST or STEPPED.
     """
+    stacks, client = stacks_of(stack_arrays), ClientArrays(*client_arrays)
+    peer, buffer, controls = client.peer[0], client.buffer, client.controls
+    poll, clock = client.poll, client.clock
     until = monotonic(clock) + patience
     while True:
         if peer.answer_due == 1:
-            if not _answer(peer, reader.measurement.time, controls, payload, payload_raw, out):
+            if not _answer(peer, stacks.readers[0].measurement.time, client):
                 return LOST
             peer.answer_due = 0
         ran: Any = np.int64(0)
         if peer.begin < peer.end:
-            peer.begin, ran = read_frames(
-                buffer,
-                peer.begin,
-                peer.end,
-                reader_raw,
-                reader,
-                estimator,
-                estimate,
-                setpoint,
-                controller,
-                allocation,
-                wrench,
-                controls,
-            )
+            peer.begin, ran = read_frames(buffer, peer.begin, peer.end, stacks, 0, controls)
         if ran == STEP:
             peer.steps += 1
             peer.answer_due = 1

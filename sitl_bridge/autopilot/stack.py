@@ -1,15 +1,14 @@
 """One step of the flight stack in compiled code: measure, estimate, control, allocate.
 
-Who feeds it frames is in fleet.py (in one process with the simulation) and link.py (over the simulator
-link); the commander, which writes the setpoint between steps, is plain Python.
+Frames reach it from stack_fleet.py (in one process with the simulation) and lockstep_client.py (over the
+simulator link); the commander, which writes the setpoint between steps, is plain Python.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ TICK = 48_000
 
 @compiled
 def _move_on(setpoint: Any, seconds: float) -> None:
-    """Between updates of the commander, a setpoint that is whole to its acceleration moves on along it."""
+    """Move a trajectory setpoint on along its acceleration, between two updates of the commander."""
     if setpoint.level != TRAJECTORY:
         return
     for axis in range(3):
@@ -50,80 +49,12 @@ def _move_on(setpoint: Any, seconds: float) -> None:
             setpoint.velocity[axis] = velocity + acceleration * seconds
 
 
-@compiled
-def advance_stack(
-    reader: Any,
-    estimator: Any,
-    estimate: Any,
-    setpoint: Any,
-    controller: Any,
-    allocation: Any,
-    wrench: Any,
-    controls: Any,
-) -> None:
-    """From what was measured to the motors' commands, for one vehicle.
-
-    Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope stops, until the
-    commander stops the motors.
-    """
-    m = reader.measurement
-    fail_sensors(reader)
-    seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
-    update(m, estimator, estimate, seconds)
-    estimate.time = m.time
-    _move_on(setpoint, seconds)
-    if m.imu_fresh == 1:
-        control(controller, estimate, setpoint, seconds, wrench)
-    if m.imu_fresh == 1 or setpoint.level <= IDLE:
-        allocate(allocation, wrench, setpoint.level, controls)
-        for k in range(controls.shape[0]):
-            controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
-    done(m)
-
-
-@compiled
-def read_frames(
-    data: Any,
-    start: int,
-    end: int,
-    raw: Any,
-    reader: Any,
-    estimator: Any,
-    estimate: Any,
-    setpoint: Any,
-    controller: Any,
-    allocation: Any,
-    wrench: Any,
-    controls: Any,
-) -> tuple[int, int]:
-    """Take whole frames out of ``data[start:end]`` up to and with the next step of the stack.
-
-    Returns:
-        where the next frame begins, and whether the stack ran (STEP).
-    """
-    at: Any = start
-    while at < end:
-        size = frame_size(data, at, end)
-        if size == 0:
-            break
-        if size < 0:
-            reader.garbage += 1
-            at += 1
-            continue
-        kind = read_frame(data, at, raw, reader)
-        at += size
-        if kind == STEP:
-            advance_stack(reader, estimator, estimate, setpoint, controller, allocation, wrench, controls)
-            return at, STEP
-    return at, 0
-
-
-@dataclass(frozen=True)
-class StackArrays:
-    """The memory of n vehicles' flight stacks.
+class StackArrays(NamedTuple):
+    """The memory of n vehicles' flight stacks, as compiled functions take it.
 
     Attributes:
-        readers: (n,) READER; ``raw`` is the same memory as (n, bytes) uint8.
+        readers: (n,) READER.
+        reader_bytes: the same memory as (n, bytes) uint8.
         estimators: (n,) ESTIMATOR.
         estimates: (n,) ESTIMATE.
         setpoints: (n,) SETPOINT.
@@ -133,7 +64,7 @@ class StackArrays:
     """
 
     readers: NDArray[np.void]
-    raw: NDArray[np.uint8]
+    reader_bytes: NDArray[np.uint8]
     estimators: NDArray[np.void]
     estimates: NDArray[np.void]
     setpoints: NDArray[np.void]
@@ -141,11 +72,15 @@ class StackArrays:
     allocations: NDArray[np.void]
     wrenches: NDArray[np.void]
 
+    def plain(self) -> tuple[NDArray[Any], ...]:
+        """The arrays as a plain tuple, for ``stacks_of``; ``FleetArrays`` says why."""
+        return tuple(self)
+
     @staticmethod
     def of(
         airframes: Sequence[Airframe], world: World, start: int, controllers: Sequence[ControllerChoice]
     ) -> StackArrays:
-        """What follows from the airframes.
+        """Stacks set up for their airframes.
 
         Args:
             airframes: one a vehicle.
@@ -155,7 +90,7 @@ class StackArrays:
         """
         n = len(airframes)
         readers = np.zeros(n, READER)
-        # What follows from an airframe takes a while to work out, and fleets have few kinds.
+        # These records take a while to compute, and fleets have few kinds of vehicles.
         made: dict[tuple[int, ControllerChoice], tuple[NDArray[np.void], ...]] = {}
         chosen = [(id(airframe), choice) for airframe, choice in zip(airframes, controllers, strict=True)]
         for airframe, key in zip(airframes, chosen, strict=True):
@@ -167,7 +102,7 @@ class StackArrays:
                 )
         return StackArrays(
             readers=readers,
-            raw=readers.view(np.uint8).reshape(n, READER.itemsize),
+            reader_bytes=readers.view(np.uint8).reshape(n, READER.itemsize),
             estimators=np.array([made[key][0] for key in chosen]),
             estimates=np.zeros(n, ESTIMATE),
             setpoints=np.zeros(n, SETPOINT),
@@ -175,3 +110,58 @@ class StackArrays:
             allocations=np.array([made[key][2] for key in chosen]),
             wrenches=np.zeros(n, WRENCH),
         )
+
+
+@compiled
+def stacks_of(arrays: Any) -> Any:
+    """The ``StackArrays`` of which ``arrays`` is the plain tuple."""
+    return StackArrays(*arrays)
+
+
+@compiled
+def advance_stack(stacks: Any, i: int, controls: Any) -> None:
+    """From the measurements of vehicle ``i`` to its motor commands.
+
+    Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope fails, until the
+    commander stops the motors.
+    """
+    reader, estimate, setpoint = stacks.readers[i], stacks.estimates[i], stacks.setpoints[i]
+    wrench = stacks.wrenches[i]
+    m = reader.measurement
+    fail_sensors(reader)
+    seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
+    update(m, stacks.estimators[i], estimate, seconds)
+    estimate.time = m.time
+    _move_on(setpoint, seconds)
+    if m.imu_fresh == 1:
+        control(stacks.controllers[i], estimate, setpoint, seconds, wrench)
+    if m.imu_fresh == 1 or setpoint.level <= IDLE:
+        allocate(stacks.allocations[i], wrench, setpoint.level, controls)
+        for k in range(controls.shape[0]):
+            controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
+    done(m)
+
+
+@compiled
+def read_frames(data: Any, start: int, end: int, stacks: Any, i: int, controls: Any) -> tuple[int, int]:
+    """Take whole frames out of ``data[start:end]`` up to and including the next step of vehicle ``i``.
+
+    Returns:
+        where the next frame begins, and STEP if the stack ran, else 0.
+    """
+    reader = stacks.readers[i]
+    at: Any = start
+    while at < end:
+        size = frame_size(data, at, end)
+        if size == 0:
+            break
+        if size < 0:
+            reader.garbage += 1
+            at += 1
+            continue
+        kind = read_frame(data, at, stacks.reader_bytes[i], reader)
+        at += size
+        if kind == STEP:
+            advance_stack(stacks, i, controls)
+            return at, STEP
+    return at, 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,56 +17,76 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
-from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames
+from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames, stacks_of
 from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.hil.frames import (
-    COMPONENT_ID,
-    LINK,
-    MAX_STEP_BYTES,
-    PAYLOADS,
-    SYSTEM_ID,
-    sensor_slots,
-    write_step,
-)
+from sitl_bridge.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.hil.link_state import LINK
+from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import BATTERY
-from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet
+from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet, fleet_of
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
 
+class FrameArrays(NamedTuple):
+    """The memory in which the frames of n vehicles are written.
+
+    Attributes:
+        links: (n,) LINK.
+        slots: (n, 3, 4) of ``sensor_slots``.
+        payloads: (n, 1) PAYLOADS.
+        payload_bytes: the same memory as (n, bytes) uint8.
+        out: (MAX_STEP_BYTES,) uint8.
+    """
+
+    links: NDArray[np.void]
+    slots: NDArray[np.int64]
+    payloads: NDArray[np.void]
+    payload_bytes: NDArray[np.uint8]
+    out: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:
+        """Memory for a simulation's vehicles, with ground truth every ``truth_interval`` us (0: none)."""
+        n = len(simulation)
+        links = np.zeros(n, LINK)
+        links["truth_interval"] = truth_interval
+        payloads = np.zeros((n, 1), PAYLOADS)
+        return cls(
+            links=links,
+            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
+            payloads=payloads,
+            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            out=np.zeros(MAX_STEP_BYTES, np.uint8),
+        )
+
+
+@compiled
+def _write_frames(fleet: Any, frames: Any, i: int, time: int) -> int:
+    """Write the frames of vehicle ``i`` at ``time`` into ``frames.out``; returns their length."""
+    return write_step(
+        frames.out,
+        frames.payloads[i],
+        frames.payload_bytes[i],
+        fleet.states[i],
+        fleet.environment[0],
+        fleet.sensors[i],
+        fleet.sensor_states[i],
+        frames.links[i],
+        frames.slots[i],
+        time,
+    )
+
+
 @compiled
 def advance(
-    vehicles: Any,
-    states: Any,
-    controls: Any,
-    armed: Any,
-    environment: Any,
-    wind: Any,
-    wind_states: Any,
-    wind_series: Any,
-    sensors: Any,
-    memories: Any,
-    proximity: Any,
-    hulls: Any,
-    touching: Any,
-    collisions: Any,
-    links: Any,
-    slots: Any,
-    payloads: Any,
-    payloads_raw: Any,
-    out: Any,
-    readers: Any,
-    readers_raw: Any,
-    estimators: Any,
-    estimates: Any,
-    setpoints: Any,
-    controllers: Any,
-    allocations: Any,
-    wrenches: Any,
+    fleet_arrays: Any,
+    stack_arrays: Any,
+    frame_arrays: Any,
     log: Any,
     time: int,
     step: int,
@@ -76,70 +96,39 @@ def advance(
     """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
 
     Args:
-        vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
-        links: (n,) LINK, and so on to ``payloads_raw`` as for ``hil.loop.run``.
-        out: (MAX_STEP_BYTES,) uint8 scratch; ``readers`` to ``wrenches`` as in ``StackArrays``.
-        log: (count * n,) ROW for the truth of every step; or none.
-        time: us at the start, of ``count`` steps of ``step`` us with ``substeps`` integration steps each.
+        fleet_arrays: plain ``FleetArrays``.
+        stack_arrays: plain ``StackArrays``.
+        frame_arrays: plain ``FrameArrays``.
+        log: (rows,) ROW for the truth of every step, count * n rows; or none.
+        time: us at the start.
+        step: us.
+        substeps: integration steps within a step.
+        count: steps to take.
 
     Returns:
         steps taken, and -1 or the vehicle whose motion diverged in the next one.
     """
+    fleet, stacks, frames = fleet_of(fleet_arrays), stacks_of(stack_arrays), FrameArrays(*frame_arrays)
     for k in range(count):
         now = time + (k + 1) * step
-        diverged = advance_fleet(
-            vehicles,
-            states,
-            controls,
-            armed,
-            environment,
-            wind,
-            wind_states,
-            wind_series,
-            sensors,
-            memories,
-            proximity,
-            hulls,
-            touching,
-            collisions,
-            now - step,
-            step,
-            substeps,
-        )
+        diverged = advance_fleet(fleet, now - step, step, substeps)
         if diverged >= 0:
             return k, diverged
         if log.shape[0] > 0:
-            write_rows(log[k * vehicles.shape[0] :], now, armed, states, controls)
-        for i in range(vehicles.shape[0]):
-            end = write_step(
-                out,
-                payloads[i],
-                payloads_raw[i],
-                states[i],
-                environment[0],
-                sensors[i],
-                memories[i],
-                links[i],
-                slots[i],
-                now,
-            )
+            n = fleet.vehicles.shape[0]
+            write_rows(log[k * n : (k + 1) * n], now, fleet.armed, fleet.states, fleet.controls)
+        for i in range(fleet.vehicles.shape[0]):
+            end = _write_frames(fleet, frames, i, now)
             at: Any = np.int64(0)
             while at < end:
-                at, _ = read_frames(
-                    out,
-                    at,
-                    end,
-                    readers_raw[i],
-                    readers[i],
-                    estimators[i],
-                    estimates[i],
-                    setpoints[i],
-                    controllers[i],
-                    allocations[i],
-                    wrenches[i],
-                    controls[i],
-                )
+                at, _ = read_frames(frames.out, at, end, stacks, i, fleet.controls[i])
     return count, -1
+
+
+@compiled
+def hand_over(frame: Any, stack_arrays: Any, i: int, controls: Any) -> None:
+    """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
+    read_frames(frame, 0, frame.shape[0], stacks_of(stack_arrays), i, controls)
 
 
 class Recorder(Protocol):
@@ -210,7 +199,6 @@ class Fleet:
         ]
         self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
         s = self.simulation
-        n = len(members)
         airframes = [m.airframe for m in members]
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
         kinds = {id(airframe): airframe for airframe in airframes}
@@ -238,12 +226,7 @@ class Fleet:
         self._log = np.zeros(0, ROW)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
-        self._links = np.zeros(n, LINK)
-        self._links["truth_interval"] = truth_interval
-        self._slots = np.array([sensor_slots(row) for row in s.sensors])
-        self._payloads = np.zeros((n, 1), PAYLOADS)
-        self._raw = self._payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
-        self._out = np.zeros(MAX_STEP_BYTES, np.uint8)
+        self._frames = FrameArrays.of(s, truth_interval)
         self._battery = [
             next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
         ]
@@ -323,56 +306,21 @@ class Fleet:
             if host.due > now:
                 continue
             for message in host.run(self.simulation.states[host.vehicle], now):
-                link = self._links[host.vehicle]
+                link = self._frames.links[host.vehicle]
                 self._encoder.seq = int(link["sequence"]) & 0xFF
                 link["sequence"] += 1
                 self._hand_over(host.vehicle, np.frombuffer(message.pack(self._encoder), np.uint8))
 
     def _hand_over(self, i: int, frame: NDArray[np.uint8]) -> None:
         """Let a vehicle's stack read a frame."""
-        stacks = self.stacks
-        read_frames(
-            frame.copy(),
-            0,
-            len(frame),
-            stacks.raw[i],
-            stacks.readers[i],
-            stacks.estimators[i],
-            stacks.estimates[i],
-            stacks.setpoints[i],
-            stacks.controllers[i],
-            stacks.allocations[i],
-            stacks.wrenches[i],
-            self.simulation.controls[i],
-        )
+        hand_over(frame.copy(), self.stacks.plain(), i, self.simulation.controls[i])
 
     def _advance_kernel(self, count: int) -> None:
-        s, stacks = self.simulation, self.stacks
+        s = self.simulation
         taken, diverged = advance(
-            s.vehicles,
-            s.states,
-            s.controls,
-            s.armed,
-            s.world.environment,
-            s.world.wind,
-            s.wind_states,
-            s.world.wind_series,
-            s.sensors,
-            s.sensor_states,
-            *s.neighbourhood,
-            self._links,
-            self._slots,
-            self._payloads,
-            self._raw,
-            self._out,
-            stacks.readers,
-            stacks.raw,
-            stacks.estimators,
-            stacks.estimates,
-            stacks.setpoints,
-            stacks.controllers,
-            stacks.allocations,
-            stacks.wrenches,
+            s.arrays.plain(),
+            self.stacks.plain(),
+            tuple(self._frames),
             self._log,
             s.time,
             s.step,

@@ -27,9 +27,8 @@ from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.frames import HIL_STATE_QUATERNION
+from sitl_bridge.hil.message_layout import HIL_STATE_QUATERNION
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.system_calls import POLL
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.world.world import World
@@ -74,19 +73,13 @@ class LinkedStack:
             configuration.parameters,
             log,
         )
-        self.peer: Any = np.zeros(1, lockstep_client.PEER)[0]
+        self._client = lockstep_client.ClientArrays.of(self.controls)
+        self.peer: Any = self._client.peer[0]
         self.peer["fd"] = -1
         self.peer["system_id"] = configuration.instance + 1
         self.peer["component_id"] = AUTOPILOT
         self.peer["tick"] = max(1, round(TICK / configuration.step))
         self.peer["each_step"] = int(self.pilot.own_controller is not None)
-        self._buffer = np.zeros(lockstep_client.BUFFER, np.uint8)
-        payload = np.zeros(1, lockstep_client.ANSWER_PAYLOAD)
-        self._payload = payload[0]
-        self._payload_raw = payload.view(np.uint8)
-        self._out = np.zeros(lockstep_client.ANSWER, np.uint8)
-        self._poll = np.zeros(1, POLL)
-        self._clock = np.zeros(2, np.int64)
         self._instance = configuration.instance
         self._log = log
 
@@ -157,26 +150,7 @@ class LinkedStack:
                 self._endpoint.receive(now, wall)
 
     def _serve(self, patience: int) -> int:
-        s = self.stacks
-        return lockstep_client.serve(
-            self.peer,
-            self._buffer,
-            s.raw[0],
-            s.readers[0],
-            s.estimators[0],
-            s.estimates[0],
-            s.setpoints[0],
-            s.controllers[0],
-            s.allocations[0],
-            s.wrenches[0],
-            self.controls,
-            self._payload,
-            self._payload_raw,
-            self._out,
-            self._poll,
-            self._clock,
-            patience,
-        )
+        return lockstep_client.serve(self.stacks.plain(), tuple(self._client), patience)
 
     def close(self) -> None:
         """Close ports and log."""

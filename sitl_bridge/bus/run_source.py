@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sitl_bridge.hil.server import LinkStatus, Status
+from sitl_bridge.hil.link_state import LinkState
+from sitl_bridge.hil.link_status import LinkStatus, Status
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.simulation import Simulation
 
@@ -172,14 +173,7 @@ class FleetRun:
         left = np.ones(len(states))
         np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
         links = tuple(
-            LinkStatus(
-                port=0,
-                connected=True,
-                answers=self._steps,
-                armed=bool(armed),
-                stalled=False,
-                lockstep=True,
-            )
+            LinkStatus(port=0, state=LinkState.LOCKSTEP, answers=self._steps, armed=bool(armed))
             for armed in simulation.armed
         )
         return Status(

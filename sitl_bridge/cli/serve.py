@@ -23,7 +23,8 @@ from sitl_bridge.cli.options import (
 )
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import OnStall, Status
+from sitl_bridge.hil.link_state import OnStall
+from sitl_bridge.hil.link_status import Status
 from sitl_bridge.run.serving import ServeSession, ServeSettings
 from sitl_bridge.system import signals
 
@@ -41,7 +42,7 @@ def status_line(status: Status, host: str) -> Text:
     north, east, down = (float(value) for value in status.position[0])
     line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
     if link.held:
-        line.append("  the flight stack does not read its link; time waits", "red")
+        line.append("  the flight stack does not answer; time waits", "red")
     elif link.stalled:
         line.append("  the flight stack does not answer; real time", "red")
     return line

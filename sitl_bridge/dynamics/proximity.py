@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,22 @@ COLLISION = np.dtype(
     ],
     align=True,
 )
+
+
+class ProximityArrays(NamedTuple):
+    """What ``interact`` needs of n vehicles, and what it remembers.
+
+    Attributes:
+        proximity: (1,) PROXIMITY.
+        hulls: (n,) HULL.
+        touching: (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last.
+        collisions: (k,) COLLISION, written from the first on.
+    """
+
+    proximity: NDArray[np.void]
+    hulls: NDArray[np.void]
+    touching: NDArray[np.uint8]
+    collisions: NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -205,7 +221,7 @@ def _age(h: Any, distance: float) -> float:
 
 
 @compiled
-def _blow(h: Any, source: Any, target: Any, state: Any) -> None:
+def _apply_downwash(h: Any, source: Any, target: Any, state: Any) -> None:
     """Add the downwash of one vehicle to another: the mean over its parts, along the jet.
 
     The axis is bent by what the air moves across in the time that the jet takes to a distance.
@@ -341,34 +357,22 @@ def _collide(
 
 
 @compiled
-def interact(
-    proximity_array: Any,
-    hulls: Any,
-    touching: Any,
-    collisions: Any,
-    vehicles: Any,
-    states: Any,
-    environment: Any,
-    time: int,
-    seconds: float,
-) -> None:
+def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: int, seconds: float) -> None:
     """Write what every vehicle feels of the others over the coming step into its state.
 
     Vehicles are kept sorted from south to north, and only those are looked at in pairs that are near one
     another that way.  Speeds are those at the step's start; its middle is where spheres are taken to be.
 
     Args:
-        proximity_array: (1,) PROXIMITY.
-        hulls: (n,) HULL.
-        touching: (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last.
-        collisions: (k,) COLLISION, written from the first on.
+        arrays: ``ProximityArrays``.
         vehicles: (n,) VEHICLE.
         states: (n,) STATE; ``neighbour_force``, ``neighbour_moment`` and ``neighbour_air`` are written.
         environment: ENVIRONMENT record.
         time: us at the start of the step.
         seconds: s, length of the step.
     """
-    proximity = proximity_array[0]
+    proximity = arrays.proximity[0]
+    hulls, touching, collisions = arrays.hulls, arrays.touching, arrays.collisions
     count = states.shape[0]
     if proximity.touching > 0:
         # Also those that have gone far since, which no pair below looks at.
@@ -411,9 +415,9 @@ def interact(
                     )
             if proximity.downwash != 0:
                 if hulls[i].jet_top > 0.0:
-                    _blow(hulls[i], states[i], hulls[j], states[j])
+                    _apply_downwash(hulls[i], states[i], hulls[j], states[j])
                 if hulls[j].jet_top > 0.0:
-                    _blow(hulls[j], states[j], hulls[i], states[i])
+                    _apply_downwash(hulls[j], states[j], hulls[i], states[i])
     for i in range(count):
         for k in range(3):
             states[i].neighbour_force[k] = hulls[i].force[k] * UNIT

@@ -23,7 +23,7 @@ from sitl_bridge.files.formation_file import FormationSection
 from sitl_bridge.files.old_scenario import old_faults
 from sitl_bridge.files.world_file import with_files_beside
 from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
-from sitl_bridge.hil.server import OnStall
+from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.input_file import is_file
 from sitl_bridge.quantities import Positive, Seed
 from sitl_bridge.swarm.avoidance.avoidance_specification import (

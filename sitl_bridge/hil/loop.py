@@ -1,21 +1,33 @@
-"""The lockstep loop in compiled code: send, wait, decode, advance, again, without Python in between.
+"""The lockstep loop in compiled code: advance, send, wait for the answers, again, without Python in between.
 
-It calls the C library's socket functions by name (Linux).  Everything that is rare (a peer that is lost, a
-log block that is full, a request from outside) makes it return to the server (server.py), where it can
-while the flight stack computes.
+It calls the C library's socket functions by name (Linux).  Everything rare makes it return to the server
+(server.py): a closed connection, an overdue answer, a full log block, a request from another thread.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sitl_bridge.hil.frames import parse, write_step
+from sitl_bridge.hil.frame_parser import ParserScratch, parse
+from sitl_bridge.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.hil.link_state import (
+    LINK,
+    Answer,
+    LinkState,
+    answer_came,
+    answer_limit,
+    in_lockstep,
+    limit_passed,
+)
+from sitl_bridge.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
 from sitl_bridge.hil.system_calls import (
     CLOCK_MONOTONIC,
     MSG_DONTWAIT,
     MSG_NOSIGNAL,
+    POLL,
     POLLIN,
     POLLOUT,
     clock_gettime,
@@ -25,20 +37,22 @@ from sitl_bridge.hil.system_calls import (
     send,
 )
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_row
 from sitl_bridge.sensors.sample import draw_ahead
-from sitl_bridge.simulation import advance_fleet
+from sitl_bridge.simulation import Simulation, advance_fleet, fleet_of
 
 ARMED = 128
 """Bit of ``mode`` (MAV_MODE_FLAG_SAFETY_ARMED)."""
 
 # Why the loop returned.
-BUDGET = 0  # steps or wall time of this call are used up
+BUDGET = 0  # simulated time has come to its limit, or the wall time of one call is used up
 LOG_FULL = 1
-LOST = 2  # a peer closed its connection
-STALLED = 3  # a peer's answer is overdue
-REQUEST = 4  # the request flag was raised
+CLOSED = 2  # a flight stack closed its connection
+OVERDUE = 3  # an answer is overdue, and the server is to decide
+REQUEST = 4  # another thread raised the request flag
 DIVERGED = 5  # a vehicle's motion is no longer finite; nothing of that step was sent or logged
+_ANSWERED = -1  # it does not return: every answer that is waited for is there
 
 LOOP = np.dtype(
     [
@@ -47,33 +61,86 @@ LOOP = np.dtype(
         ("substeps", "i8"),
         ("waiting", "i8"),  # 1: frames are out and not all answered
         ("steps", "i8"),  # taken so far
-        ("pace", "i8"),  # ns of wall time a step, 0 = as fast as it goes
+        ("pace", "i8"),  # ns of wall time a step, 0 = as fast as possible
         ("due", "i8"),  # ns, monotonic, when the next step may begin
-        ("patience", "i8"),  # ns to wait for an answer before a peer counts as stalled
-        ("silence", "i8"),  # ns to wait for a peer that has never answered or is stalled
+        ("patience", "i8"),  # ns to wait for an answer in lockstep before the server decides
+        ("unanswered_wait", "i8"),  # ns to wait for an answer of a flight stack that does not answer
         ("rows", "i8"),  # in the log block
-        ("request", "i8"),  # raised from outside to make the loop return
+        ("request", "i8"),  # raised by other threads to make the loop return
         ("diverged", "i8"),  # the vehicle, after DIVERGED
     ],
     align=True,
 )
+"""State of the loop.  Other threads write ``request``, ``pace`` and ``due`` only."""
 
 MAX_LAG = 200_000_000
 """ns.  A pace that falls further behind than this starts anew instead of rushing to catch up: a fifth of a
 second is more than a scheduler takes away and less than a pilot notices."""
-RECOVERED = 25
-"""Steps answered in a row, 0.1 s at 250 Hz, after which a stalled peer is waited for again.  PX4 without an
-accelerometer still answers now and then; waiting for it each time would let time stand still."""
 CALL_TIME = 20_000_000
-"""ns after which the loop returns to look after requests, statistics and logs."""
-QUIET = 20_000_000
-"""ns without another answer after which a flight stack has answered all it was sent.  Frames go out without
-waiting before the first answer, so answers may be under way; counting one of them for a later frame would
-keep the flight stack a frame behind for good."""
+"""ns after which the loop returns, so that requests, statistics and logs get their turn."""
+LOG_BLOCK = 1024
+"""Rows, of which the loop hands over about half at a time: 0.1 s at 20 times real time."""
+RECEIVE_BUFFER = 8192
+SEND_BUFFER = 2 * MAX_STEP_BYTES
+"""A step's frames and as much again for the messages of users' own sensors."""
 
 
-GAP = 200_000_000
-"""ns between answers of a flight stack that was left behind, above which they no longer count as in a row."""
+class LinkArrays(NamedTuple):
+    """The memory of n links, as the loop takes it.
+
+    Attributes:
+        links: (n,) LINK.
+        slots: (n, 3, 4) of ``sensor_slots``.
+        payloads: (n, 1) PAYLOADS.
+        payload_bytes: the same memory as (n, bytes) uint8.
+        outs: (n, SEND_BUFFER) uint8, frames to be sent.
+        buffers: (n, RECEIVE_BUFFER) uint8, received bytes.
+        polls: (n,) POLL.
+        clock: (2,) int64 scratch.
+        log: (rows,) ROW.
+        parser: scratch.
+    """
+
+    links: NDArray[np.void]
+    slots: NDArray[np.int64]
+    payloads: NDArray[np.void]
+    payload_bytes: NDArray[np.uint8]
+    outs: NDArray[np.uint8]
+    buffers: NDArray[np.uint8]
+    polls: NDArray[np.void]
+    clock: NDArray[np.int64]
+    log: NDArray[np.void]
+    parser: ParserScratch
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> LinkArrays:
+        """Memory for a simulation's vehicles, all disconnected."""
+        n = len(simulation)
+        links = np.zeros(n, LINK)
+        links["fd"], links["answer"] = -1, Answer.NOT_AWAITED
+        payloads = np.zeros((n, 1), PAYLOADS)
+        return cls(
+            links=links,
+            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
+            payloads=payloads,
+            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            outs=np.zeros((n, SEND_BUFFER), np.uint8),
+            buffers=np.zeros((n, RECEIVE_BUFFER), np.uint8),
+            polls=np.zeros(n, POLL),
+            clock=np.zeros(2, np.int64),
+            log=np.zeros(max(LOG_BLOCK, 2 * n) // n * n, ROW),
+            parser=ParserScratch.empty(),
+        )
+
+    def plain(self) -> tuple[NDArray[Any], ...]:
+        """The arrays as a plain tuple, for ``_links_of``."""
+        return (*self[:-1], *self.parser)
+
+
+@compiled
+def _links_of(arrays: Any) -> Any:
+    """The ``LinkArrays`` of which ``arrays`` is the plain tuple."""
+    return LinkArrays(*arrays[:9], ParserScratch(*arrays[9:]))  # type: ignore[call-arg]
 
 
 @compiled
@@ -91,18 +158,26 @@ def _sleep(nanoseconds: int, clock: Any) -> None:
 
 
 @compiled
-def _log(loop: Any, states: Any, controls: Any, armed: Any, links: Any, log: Any) -> None:
-    """Append one row a vehicle: the state, and the commands that led to it."""
-    for i in range(states.shape[0]):
-        write_row(log[loop.rows], loop.time, i, armed[i], states[i], controls[i], links[i].previous)
+def _log(loop: Any, fleet: Any, links: Any, log: Any) -> None:
+    """Append one row per vehicle: the state, and the commands that led to it."""
+    for i in range(fleet.states.shape[0]):
+        write_row(
+            log[loop.rows],
+            loop.time,
+            i,
+            fleet.armed[i],
+            fleet.states[i],
+            fleet.controls[i],
+            links[i].previous,
+        )
         loop.rows += 1
 
 
 @compiled
-def _flush(link: Any, out: Any) -> None:
-    """Send what the socket takes of the bytes that are due; the rest stays, so no frame is ever torn.
+def _send_due_bytes(link: Any, out: Any) -> None:
+    """Send the bytes that are due as far as the socket takes them; the rest stays, so no frame is cut short.
 
-    A broken connection takes nothing either; it shows as closed when it is read.
+    A broken connection takes nothing either; reading from it shows that it is closed.
     """
     while link.out_start < link.out_end:
         rest = out[link.out_start :]
@@ -116,314 +191,216 @@ def _flush(link: Any, out: Any) -> None:
 
 
 @compiled
-def _send_step(
-    loop: Any,
-    states: Any,
-    environment: Any,
-    sensors: Any,
-    memories: Any,
-    links: Any,
-    slots: Any,
-    payloads: Any,
-    raw: Any,
-    outs: Any,
-) -> None:
-    """Write and send the frames of every connected vehicle, after what the server may have put before."""
-    for i in range(links.shape[0]):
-        link = links[i]
-        link.previous = 1 if link.fd >= 0 and link.answered == 1 else 0
+def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
+    """Write and send the frames of every connected vehicle, behind messages that the server may have put."""
+    for i in range(arrays.links.shape[0]):
+        link = arrays.links[i]
+        link.previous = 1 if link.answer == Answer.RECEIVED else 0
         if link.fd < 0:
-            link.answered = 1
+            link.answer = Answer.NOT_AWAITED
             continue
-        link.answered = 0
-        if link.left == 1:
-            link.answered = 2
-            _flush(link, outs[i])
+        link.answer = Answer.AWAITED
+        if link.state == LinkState.LEFT_BEHIND:
+            link.answer = Answer.NOT_AWAITED
+            _send_due_bytes(link, arrays.outs[i])
             if link.out_end > 0:
-                continue  # its socket is full: this frame it never gets
+                continue  # its socket is full: it never gets this frame
         link.out_end += write_step(
-            outs[i, link.out_end :],
-            payloads[i],
-            raw[i],
-            states[i],
-            environment[0],
-            sensors[i],
-            memories[i],
+            arrays.outs[i, link.out_end :],
+            arrays.payloads[i],
+            arrays.payload_bytes[i],
+            fleet.states[i],
+            fleet.environment[0],
+            fleet.sensors[i],
+            fleet.sensor_states[i],
             link,
-            slots[i],
+            arrays.slots[i],
             loop.time,
         )
         link.sent_frames += 1
-        _flush(link, outs[i])
+        _send_due_bytes(link, arrays.outs[i])
 
 
 @compiled
-def _receive(
-    link: Any, buffer: Any, payload: Any, scratch: Any, scratch_raw: Any, now: int, how: int = MSG_DONTWAIT
-) -> None:
-    """Read what has arrived and take the frames out of it.
+def _receive(link: Any, buffer: Any, scratch: Any, now: int, how: int) -> None:
+    """Read the bytes that have arrived and decode their frames.
 
     Args:
         link: LINK record.
         buffer: (size,) uint8 of the link.
-        payload: scratch as of ``run``, and so on.
-        scratch: the same.
-        scratch_raw: the same.
+        scratch: ``ParserScratch``.
         now: ns.
-        how: flags of ``recv``; 0 waits for as long as the socket's own limit allows.
+        how: flags of ``recv``; 0 waits, but no longer than the socket's own limit.
     """
     room = buffer.shape[0] - link.have
     count = recv(link.fd, buffer[link.have :].ctypes, room, how)
     if count == 0:
-        link.lost = 1
+        link.state = LinkState.CLOSED
+    if count <= 0:
         return
-    if count < 0:
-        return
-    answers = link.answers
+    earlier = link.answers
     link.have += count
-    parse(link, buffer, payload, scratch, scratch_raw)
-    if link.answers == answers:
-        return
-    link.held = 0
-    if link.left == 1:
-        link.streak = link.streak + 1 if now < link.quiet_until else 1
-        link.quiet_until = now + GAP
-        if link.streak >= RECOVERED and link.out_end == 0:
-            # It reads and answers again: wait while it works through the frames that were kept for it.
-            link.left = 0
-            link.answered = 0
-            link.quiet_until = now + QUIET
-        return
-    if link.out_end > 0:
-        # The frame is not out yet, so this cannot be its answer.  Hence ``out`` is empty when the next
-        # step is written, and never overflows.
-        link.answered = 0
-        return
-    if link.settled == 1:
-        return
-    if link.stalled == 1:
-        link.streak += 1 if link.answered == 1 else 0
-        if link.streak < RECOVERED:
-            return
-    link.answered = 0
-    link.quiet_until = now + QUIET
+    parse(link, buffer, scratch)
+    if link.answers > earlier:
+        answer_came(link, earlier, now)
 
 
 @compiled
-def _limit(loop: Any, link: Any) -> int:
-    """ns until which a link's answer is waited for in its present condition."""
-    if link.quiet_until > 0 and link.out_end == 0:
-        return link.quiet_until
-    if link.settled == 1 or link.held == 1 or link.out_end > 0:
-        return link.wait_start + loop.patience
-    return link.wait_start + loop.silence
+def _watch_awaited(loop: Any, arrays: Any, until: int) -> tuple[int, int]:
+    """Prepare ``polls`` with the links whose answers are awaited.
 
-
-@compiled
-def _overdue(link: Any) -> bool:
-    """What follows when a link's limit has passed; True where the server is to decide."""
-    if link.quiet_until > 0 and link.out_end == 0:
-        link.quiet_until = 0
-        link.settled = 1
-        link.stalled = 0
-        link.streak = 0
-        link.answered = 1
-        return False
-    if link.settled == 1 or link.held == 1 or link.out_end > 0:
-        return True
-    link.answered = 2
-    link.streak = 0
-    return False
-
-
-@compiled
-def _await(
-    loop: Any,
-    links: Any,
-    polls: Any,
-    outs: Any,
-    buffers: Any,
-    payload: Any,
-    scratch: Any,
-    scratch_raw: Any,
-    clock: Any,
-    until: int,
-) -> int:
-    """Wait for the answers of this step, not beyond ``until`` (ns); what to do next as a return reason.
-
-    BUDGET while answers are missing and time is up, -1 when the step is complete.
+    Returns:
+        _ANSWERED if there is none, CLOSED, OVERDUE, or BUDGET if there is something to wait for; and until
+        when (ns) to wait at most.
     """
+    links, polls = arrays.links, arrays.polls
+    now = monotonic(arrays.clock)
+    reason = _ANSWERED
     for i in range(links.shape[0]):
-        if links[i].fd >= 0 and links[i].left == 1:
-            _receive(links[i], buffers[i], payload, scratch, scratch_raw, monotonic(clock))
+        link = links[i]
+        polls[i].fd = -1
+        if link.state == LinkState.CLOSED:
+            return CLOSED, until
+        if link.answer != Answer.AWAITED:
+            continue
+        limit = answer_limit(link, loop.patience, loop.unanswered_wait)
+        if now >= limit:
+            if limit_passed(link):
+                return OVERDUE, until
+            continue
+        until = min(until, limit)
+        polls[i].fd = link.fd
+        polls[i].events = POLLIN | POLLOUT if link.out_end > 0 else POLLIN
+        polls[i].revents = 0
+        reason = BUDGET
+    return reason, until
+
+
+@compiled
+def _receive_when_ready(arrays: Any, until: int) -> None:
+    """Wait until a link in ``polls`` is ready, not beyond ``until`` (ns); receive, and send the bytes due."""
+    links, polls, clock = arrays.links, arrays.polls, arrays.clock
+    wait = max(until - monotonic(clock), 0)
+    clock[0] = wait // 1_000_000_000
+    clock[1] = wait % 1_000_000_000
+    if ppoll(polls.ctypes, links.shape[0], clock.ctypes, 0) <= 0:
+        return
+    now = monotonic(clock)
+    for i in range(links.shape[0]):
+        if polls[i].fd < 0 or polls[i].revents == 0:
+            continue
+        if links[i].out_end > 0:
+            _send_due_bytes(links[i], arrays.outs[i])
+        _receive(links[i], arrays.buffers[i], arrays.parser, now, MSG_DONTWAIT)
+
+
+@compiled
+def _await_answers(loop: Any, arrays: Any, until: int) -> int:
+    """Wait for the answers of this step, not beyond ``until`` (ns); _ANSWERED, or why the loop returns."""
+    links, clock = arrays.links, arrays.clock
+    for i in range(links.shape[0]):
+        if links[i].state == LinkState.LEFT_BEHIND:
+            _receive(links[i], arrays.buffers[i], arrays.parser, monotonic(clock), MSG_DONTWAIT)
     while True:
-        pending = 0
-        shortest = until
+        reason, limit = _watch_awaited(loop, arrays, until)
+        if reason != BUDGET:
+            return reason
         now = monotonic(clock)
-        for i in range(links.shape[0]):
-            link = links[i]
-            polls[i].fd = -1
-            if link.lost == 1:
-                return LOST
-            if link.answered != 0:
-                continue
-            limit = _limit(loop, link)
-            if now >= limit:
-                if _overdue(link):
-                    return STALLED
-                if link.answered != 0:
-                    continue
-                limit = _limit(loop, link)
-            shortest = min(shortest, limit)
-            polls[i].fd = link.fd
-            polls[i].events = POLLIN | POLLOUT if link.out_end > 0 else POLLIN
-            polls[i].revents = 0
-            pending += 1
-        if pending == 0:
-            return -1
         if now >= until:
             return BUDGET
         if loop.request != 0:
             return REQUEST
-        if links.shape[0] == 1 and links[0].settled == 1 and links[0].stalled == 0 and links[0].out_end == 0:
-            # One system call instead of two; the socket's own limit is shorter than a link's patience.
-            _receive(links[0], buffers[0], payload, scratch, scratch_raw, now, 0)
-            continue
-        wait = max(shortest - now, 0)
-        clock[0] = wait // 1_000_000_000
-        clock[1] = wait % 1_000_000_000
-        if ppoll(polls.ctypes, links.shape[0], clock.ctypes, 0) <= 0:
-            continue
-        now = monotonic(clock)
-        for i in range(links.shape[0]):
-            if polls[i].fd < 0 or polls[i].revents == 0:
-                continue
-            if links[i].out_end > 0:
-                _flush(links[i], outs[i])
-            _receive(links[i], buffers[i], payload, scratch, scratch_raw, now)
+        if links.shape[0] == 1 and in_lockstep(links[0]) and links[0].out_end == 0:
+            # One system call instead of two; the socket's own limit is shorter than ``patience``.
+            _receive(links[0], arrays.buffers[0], arrays.parser, now, 0)
+        else:
+            _receive_when_ready(arrays, limit)
 
 
 @compiled
-def _take_commands(links: Any, controls: Any, armed: Any) -> None:
-    """Hold what the flight stacks commanded last."""
+def _take_commands(links: Any, fleet: Any) -> None:
+    """Apply each flight stack's last commands to its vehicle."""
     for i in range(links.shape[0]):
-        armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
-        for k in range(controls.shape[1]):
-            controls[i, k] = links[i].controls[k]
+        fleet.armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
+        for k in range(fleet.controls.shape[1]):
+            fleet.controls[i, k] = links[i].controls[k]
 
 
 @compiled
-def run(
-    loop_array: Any,
-    vehicles: Any,
-    states: Any,
-    controls: Any,
-    armed: Any,
-    environment: Any,
-    wind: Any,
-    wind_states: Any,
-    wind_series: Any,
-    sensors: Any,
-    memories: Any,
-    proximity: Any,
-    hulls: Any,
-    touching: Any,
-    collisions: Any,
-    links: Any,
-    slots: Any,
-    payloads: Any,
-    raw: Any,
-    outs: Any,
-    polls: Any,
-    buffers: Any,
-    payload: Any,
-    scratch: Any,
-    scratch_raw: Any,
-    clock: Any,
-    log: Any,
-    last: int,
-) -> int:
-    """Take lockstep steps until simulated time ``last`` (us) is answered, or something else is to be done.
+def _step_is_due(loop: Any, clock: Any, until: int) -> bool:
+    """Whether the pace allows the next step now; otherwise sleeps until it does, but not beyond ``until``."""
+    if loop.pace == 0:
+        return True
+    now = monotonic(clock)
+    if now < loop.due:
+        if now < until:
+            _sleep(min(loop.due, until) - now, clock)
+        return False
+    if now - loop.due > MAX_LAG:
+        loop.due = now
+    loop.due += loop.pace
+    return True
 
-    One step: hold the commands over it, advance all vehicles, send their frames, log, wait for all answers.
-    A peer that has never answered, or whose answers stopped, is given ``silence`` of wall time a step; its
-    commands stay as they were.  Lockstep begins with its first answer, and begins again after ``RECOVERED``
-    answered steps, once it has been quiet for ``QUIET``.
+
+@compiled
+def _take_step(loop: Any, fleet: Any, arrays: Any) -> bool:
+    """Advance the vehicles and send their frames; False if the motion of one has diverged."""
+    diverged = advance_fleet(fleet, loop.time, loop.step, loop.substeps)
+    if diverged >= 0:
+        loop.diverged = diverged
+        return False
+    loop.time += loop.step
+    loop.steps += 1
+    _send_frames(loop, fleet, arrays)
+    now = monotonic(arrays.clock)
+    for i in range(arrays.links.shape[0]):
+        arrays.links[i].wait_start = now
+    loop.waiting = 1
+    return True
+
+
+@compiled
+def _while_flight_stacks_compute(loop: Any, fleet: Any, arrays: Any) -> None:
+    """Do what the next frame does not depend on: log, and draw random numbers ahead."""
+    _log(loop, fleet, arrays.links, arrays.log)
+    for i in range(fleet.states.shape[0]):
+        draw_ahead(fleet.sensors[i], fleet.sensor_states[i])
+
+
+@compiled
+def run(loop_array: Any, fleet_arrays: Any, link_arrays: Any, last: int) -> int:
+    """Take lockstep steps until simulated time ``last`` (us) is answered, or the server has something to do.
 
     Args:
         loop_array: (1,) LOOP.
-        vehicles: (n,) VEHICLE, and so on to ``collisions`` as for ``advance_fleet``.
-        links: (n,) LINK.
-        slots: (n, 3, 4) of ``sensor_slots``.
-        payloads: (n, 1) PAYLOADS; ``raw`` is the same memory as (n, bytes) uint8.
-        outs: (n, size) uint8, frames to be sent; size >= 2 * MAX_STEP_BYTES.
-        polls: (n,) POLL.
-        buffers: (n, size) uint8.
-        payload: (255,) uint8; ``scratch`` (1,) float32 and ``scratch_raw`` (4,) uint8 share their memory.
-        clock: (2,) int64.
-        log: (rows,) ROW.
+        fleet_arrays: plain ``FleetArrays``.
+        link_arrays: plain ``LinkArrays``.
         last: us.
 
     Returns:
-        BUDGET, LOG_FULL, LOST, STALLED or REQUEST.
+        BUDGET, LOG_FULL, CLOSED, OVERDUE, REQUEST or DIVERGED.
     """
-    loop = loop_array[0]
-    until = monotonic(clock) + CALL_TIME
+    loop, fleet, arrays = loop_array[0], fleet_of(fleet_arrays), _links_of(link_arrays)
+    until = monotonic(arrays.clock) + CALL_TIME
     while True:
         if loop.waiting == 1:
-            reason = _await(loop, links, polls, outs, buffers, payload, scratch, scratch_raw, clock, until)
-            if reason >= 0:
+            reason = _await_answers(loop, arrays, until)
+            if reason != _ANSWERED:
                 return reason
             loop.waiting = 0
-            _take_commands(links, controls, armed)
+            _take_commands(arrays.links, fleet)
         if loop.request != 0:
             return REQUEST
         if loop.time >= last:
             return BUDGET
-        if loop.rows + states.shape[0] > log.shape[0]:
+        if loop.rows + fleet.states.shape[0] > arrays.log.shape[0]:
             return LOG_FULL
-        if loop.pace > 0:
-            now = monotonic(clock)
-            if now < loop.due:
-                if now >= until:
-                    return BUDGET
-                _sleep(min(loop.due, until) - now, clock)
-                continue
-            if now - loop.due > MAX_LAG:
-                loop.due = now
-            loop.due += loop.pace
-        diverged = advance_fleet(
-            vehicles,
-            states,
-            controls,
-            armed,
-            environment,
-            wind,
-            wind_states,
-            wind_series,
-            sensors,
-            memories,
-            proximity,
-            hulls,
-            touching,
-            collisions,
-            loop.time,
-            loop.step,
-            loop.substeps,
-        )
-        if diverged >= 0:
-            loop.diverged = diverged
+        if not _step_is_due(loop, arrays.clock, until):
+            if monotonic(arrays.clock) >= until:
+                return BUDGET
+            continue
+        if not _take_step(loop, fleet, arrays):
             return DIVERGED
-        loop.time += loop.step
-        loop.steps += 1
-        _send_step(loop, states, environment, sensors, memories, links, slots, payloads, raw, outs)
-        now = monotonic(clock)
-        for i in range(links.shape[0]):
-            links[i].wait_start = now
-        loop.waiting = 1
-        # From here on the flight stacks compute.
-        _log(loop, states, controls, armed, links, log)
-        for i in range(states.shape[0]):
-            draw_ahead(sensors[i], memories[i])
-        if 2 * loop.rows >= log.shape[0]:
+        _while_flight_stacks_compute(loop, fleet, arrays)
+        if 2 * loop.rows >= arrays.log.shape[0]:
             return LOG_FULL

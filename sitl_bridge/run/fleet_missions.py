@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.server import LinkStatus, LockstepServer
+from sitl_bridge.hil.link_status import LinkStatus
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.mission_link import pause_flag
 from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, SUCCEEDED

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.hil.link_status import Status as ServerStatus
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.flight_record import FlightRecord

@@ -11,7 +11,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.plan import Plan
-from sitl_bridge.hil.server import OnStall
+from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.run.autopilot_choice import FlownBy
 from sitl_bridge.run.vehicle_run import VehicleSettings
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems

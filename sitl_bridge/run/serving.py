@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from sitl_bridge.bus.address import BusAddress, is_this_machine
+from sitl_bridge.hil.link_state import OnStall
+from sitl_bridge.hil.link_status import Status
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer, OnStall, Status
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.files.plan import Plan
-from sitl_bridge.hil.server import OnStall
-from sitl_bridge.hil.server import Status as ServerStatus
+from sitl_bridge.hil.link_state import OnStall
+from sitl_bridge.hil.link_status import Status as ServerStatus
 from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.report.flight_record import FlightRecord

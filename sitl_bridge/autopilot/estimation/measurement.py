@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.records import MEASUREMENT
-from sitl_bridge.hil.frames import (
+from sitl_bridge.hil.message_layout import (
     CHECKSUM,
     DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,

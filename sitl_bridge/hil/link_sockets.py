@@ -1,0 +1,128 @@
+"""The TCP sockets of the simulator links: one listening port and at most one connection per vehicle."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.system.port_holder import holder_of
+
+
+def unread_by_peer(connection: socket.socket) -> int | None:
+    """Bytes that the peer's socket has received and its program has not read; None if that is unknown.
+
+    Tells a frozen flight stack from one that reads but does not answer; Linux, and the same host only.
+    """
+    try:
+        here, there = connection.getsockname()[1], connection.getpeername()[1]
+        lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return None
+    for line in lines:
+        columns = line.split()
+        if columns[1].endswith(f":{there:04X}") and columns[2].endswith(f":{here:04X}"):
+            return int(columns[4].split(":")[1], 16)
+    return None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(4)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"port {port} on {host} is taken by {holder_of(port)}; stop it, or choose another with"
+                " --instance"
+            ) from error
+        raise UserError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return listener
+
+
+class LinkSockets:
+    """Listens on one port per vehicle.
+
+    Args:
+        host: address to listen on.
+        ports: TCP ports; vehicle i connects to ``ports[i]``.
+        read_limit: us after which a read that waits returns without data.
+
+    Raises:
+        UserError: if a port is taken.
+    """
+
+    def __init__(self, host: str, ports: Sequence[int], read_limit: int) -> None:
+        self.connections: list[socket.socket | None] = [None] * len(ports)
+        self._read_limit = struct.pack("@ll", 0, read_limit)
+        self._listeners: list[socket.socket] = []
+        try:
+            for port in ports:
+                self._listeners.append(_listen(host, port))
+        except BaseException:
+            self.close()
+            raise
+
+    def waiting(self, vehicle: int) -> tuple[socket.socket, str] | None:
+        """A new connection on a vehicle's port and the address of its client; None if there is none."""
+        try:
+            connection, address = self._listeners[vehicle].accept()
+        except BlockingIOError:
+            return None
+        return connection, f"{address[0]}:{address[1]}"
+
+    def keep(self, vehicle: int, connection: socket.socket) -> None:
+        """Make a connection the vehicle's."""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Reads wait only when the loop asks for it, and no longer than this.
+        connection.setblocking(True)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, self._read_limit)
+        self.connections[vehicle] = connection
+
+    def ended(self, vehicle: int) -> bool:
+        """Whether the peer has closed the vehicle's connection; does not read from it."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        try:
+            return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def unread(self, vehicle: int) -> int:
+        """Bytes sent that the flight stack has not read, as far as this host can see.
+
+        Of a flight stack on another host only the bytes that its socket has no room for count, so a freeze is
+        noticed later there.
+        """
+        connection = self.connections[vehicle]
+        if connection is None:
+            return 0
+        queued = fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0))
+        return int(struct.unpack("i", queued)[0]) + (unread_by_peer(connection) or 0)
+
+    def drop(self, vehicle: int) -> None:
+        """Close the vehicle's connection."""
+        connection = self.connections[vehicle]
+        if connection is not None:
+            connection.close()
+            self.connections[vehicle] = None
+
+    def close(self) -> None:
+        """Close every socket; safe to call twice."""
+        for vehicle in range(len(self.connections)):
+            self.drop(vehicle)
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []

@@ -1,0 +1,231 @@
+"""The links of all vehicles: new and closed connections, overdue answers, faults, and messages about them.
+
+All of it runs on the lockstep thread, while the compiled loop does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.link_errors import FaultCounts
+from sitl_bridge.hil.link_sockets import LinkSockets
+from sitl_bridge.hil.link_state import (
+    LINK,
+    LOCKSTEP_STATES,
+    Answer,
+    LinkState,
+    OnStall,
+    frames_unread,
+    when_overdue,
+)
+from sitl_bridge.hil.link_status import LinkStatus
+from sitl_bridge.hil.loop import ARMED, SEND_BUFFER, LinkArrays
+from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
+
+FROZEN_AFTER = 0.25
+"""s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
+busy machine delays a reader, and little enough to catch up at once."""
+FAULT_INTERVAL = 0.2
+"""s of wall time between looks at the links' fault counters."""
+_NOT_WAITED_FOR = (LinkState.STARTING, LinkState.SILENT, LinkState.FROZEN, LinkState.LEFT_BEHIND)
+
+
+class Links:
+    """The links to the flight stacks of n vehicles.
+
+    Args:
+        arrays: their memory.
+        sockets: their sockets.
+        ports: TCP ports, for messages.
+        on_stall: what to do if an answer is overdue.
+        patience: ns after which an answer is overdue.
+        step: us of simulated time a step.
+        notify: takes messages for the user.
+    """
+
+    def __init__(
+        self,
+        arrays: LinkArrays,
+        sockets: LinkSockets,
+        ports: Sequence[int],
+        *,
+        on_stall: OnStall,
+        patience: int,
+        step: int,
+        notify: Callable[[str], None],
+    ) -> None:
+        self.arrays, self.sockets, self.ports = arrays, sockets, ports
+        self._records = arrays.links
+        self._on_stall, self._patience, self._step = on_stall, patience, step
+        self._notify = notify
+        self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
+        self._faults = FaultCounts(len(ports))
+        self._faults_due = 0.0
+        self._reported_stalls: dict[int, int] = {}  # vehicle: its answers when its stall was reported
+
+    @property
+    def connected(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """(n,) whether a flight stack is connected."""
+        connected: np.ndarray[tuple[int], np.dtype[np.bool_]] = self._records["fd"] >= 0
+        return connected
+
+    def status(self) -> tuple[LinkStatus, ...]:
+        """A snapshot of every link; safe from any thread."""
+        return tuple(
+            LinkStatus(
+                port=port,
+                state=LinkState(int(link["state"])),
+                answers=int(link["answers"]),
+                armed=bool(int(link["mode"]) & ARMED),
+                faults=self._faults.of(i, link),
+            )
+            for i, (port, link) in enumerate(zip(self.ports, self._records, strict=True))
+        )
+
+    def accept(self, begun: bool) -> bool:
+        """Accept new connections; returns whether there was one.
+
+        Args:
+            begun: whether time has begun, so that it does not wait for the other vehicles.
+        """
+        accepted = False
+        for i in range(len(self.ports)):
+            waiting = self.sockets.waiting(i)
+            if waiting is None:
+                continue
+            connection, address = waiting
+            if self.sockets.connections[i] is not None:
+                self.drop_those_that_ended()
+            if self.sockets.connections[i] is not None:
+                connection.close()
+                self._say(i, f"refused a second client from {address}")
+                continue
+            self.sockets.keep(i, connection)
+            self._connect(i, connection.fileno(), begun)
+            accepted = True
+        return accepted
+
+    def _connect(self, vehicle: int, fd: int, begun: bool) -> None:
+        """Transition a of link_state.py."""
+        self._records[vehicle] = np.zeros((), LINK)
+        link = self._records[vehicle]
+        link["state"], link["answer"] = LinkState.STARTING, Answer.NOT_AWAITED
+        link["fd"], link["wait_start"] = fd, time.monotonic_ns()
+        missing = [str(port) for port, there in zip(self.ports, self.connected, strict=True) if not there]
+        wait = "" if begun or not missing else f"; waiting for {', '.join(missing)}"
+        self._say(vehicle, f"a flight stack connected{wait}")
+
+    def drop_those_that_ended(self) -> None:
+        """Look for connections that the peer closed while the loop did not run, and drop them."""
+        for i, link in enumerate(self._records):
+            if self.sockets.ended(i):
+                link["state"] = LinkState.CLOSED
+        self.drop_closed()
+
+    def drop_closed(self) -> None:
+        """Transition k of link_state.py, for every closed link."""
+        for i, link in enumerate(self._records):
+            if link["state"] != LinkState.CLOSED:
+                continue
+            self._report_faults_of(i)
+            self._faults.end_connection(i, link)
+            self.sockets.drop(i)
+            self._reported_stalls.pop(i, None)
+            self._records[i] = np.zeros((), LINK)
+            self._records[i]["fd"], self._records[i]["answer"] = -1, Answer.NOT_AWAITED
+            self._say(
+                i,
+                "the flight stack closed the connection; PX4 never reconnects, so its process has ended."
+                "  Another one may connect",
+            )
+
+    def decide_overdue(self) -> None:
+        """Decide how to go on without an answer that is overdue: wait, or let time run (``when_overdue``).
+
+        Raises:
+            UserError: if the run is to end then.
+        """
+        now = time.monotonic_ns()
+        seconds = self._patience * 1e-9
+        for i, link in enumerate(self._records):
+            late = link["answer"] == Answer.AWAITED and now - link["wait_start"] >= self._patience
+            if link["fd"] < 0 or not late:
+                continue
+            if self._on_stall == "abort":
+                raise UserError(f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)")
+            link["wait_start"] = now
+            reads = self.sockets.unread(i) == 0 and link["out_end"] == 0
+            link["state"] = state = when_overdue(link, self._on_stall, self._others_fly(i), reads)
+            if state is LinkState.LEFT_BEHIND:
+                link["streak"], link["answer"] = 0, Answer.NOT_AWAITED
+                self._report_stall(i, f"does not answer for {seconds:g} s; the others fly on without it")
+            elif state is LinkState.SILENT:
+                self._report_stall(
+                    i,
+                    f"does not answer for {seconds:g} s; going on at real time with its last commands until"
+                    " answers come back",
+                )
+            elif state is not LinkState.STARTING:
+                what = "does not answer" if reads else "does not read its link"
+                self._report_stall(i, f"{what} for {seconds:g} s; time stands still until it does")
+
+    def _others_fly(self, vehicle: int) -> bool:
+        """Whether another vehicle's flight stack is in lockstep and so keeps time."""
+        return any(
+            int(link["state"]) in LOCKSTEP_STATES for i, link in enumerate(self._records) if i != vehicle
+        )
+
+    def check_readers(self) -> None:
+        """Stop time for a flight stack out of lockstep that stops reading, and go on when it reads again."""
+        for i, link in enumerate(self._records):
+            if int(link["state"]) in _NOT_WAITED_FOR:
+                bytes_a_second = link["sent_bytes"] / max(link["sent_frames"], 1) * 1e6 / self._step
+                unread, most = self.sockets.unread(i), FROZEN_AFTER * bytes_a_second
+                link["state"] = frames_unread(link, self._others_fly(i), unread, most)
+
+    def _report_stall(self, vehicle: int, what: str) -> None:
+        """Report a stall once, however often its state changes."""
+        if vehicle not in self._reported_stalls:
+            self._reported_stalls[vehicle] = int(self._records[vehicle]["answers"])
+            self._say(vehicle, f"the flight stack {what}")
+
+    def report_recovered(self) -> None:
+        """Report flight stacks that are back in lockstep after a stall."""
+        for i, answers in tuple(self._reported_stalls.items()):
+            link = self._records[i]
+            if link["state"] == LinkState.LOCKSTEP and int(link["answers"]) > answers:
+                del self._reported_stalls[i]
+                self._say(i, "answers are back, in lockstep again")
+
+    def report_faults(self, *, now: bool = False) -> None:
+        """Report wrong input from flight stacks, every FAULT_INTERVAL or now."""
+        wall = time.monotonic()
+        if now or wall >= self._faults_due:
+            self._faults_due = wall + FAULT_INTERVAL
+            for i in range(len(self.ports)):
+                self._report_faults_of(i)
+
+    def _report_faults_of(self, vehicle: int) -> None:
+        for sentence in self._faults.news(vehicle, self._records[vehicle]):
+            self._say(vehicle, f"the flight stack {sentence}")
+
+    def _say(self, vehicle: int, message: str) -> None:
+        self._notify(f"port {self.ports[vehicle]}: {message}")
+
+    def put(self, vehicle: int, message: mavlink.MAVLink_message) -> None:
+        """Send a message before the frames of the next step; without room it is lost, as on a full port."""
+        link = self._records[vehicle]
+        if link["fd"] < 0:
+            return
+        self._encoder.seq = int(link["sequence"]) & 0xFF
+        packed = message.pack(self._encoder)
+        end = int(link["out_end"]) + len(packed)
+        if end <= SEND_BUFFER - MAX_STEP_BYTES:
+            self.arrays.outs[vehicle, end - len(packed) : end] = np.frombuffer(packed, np.uint8)
+            link["out_end"] = end
+            link["sequence"] += 1

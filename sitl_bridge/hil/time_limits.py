@@ -1,0 +1,131 @@
+"""Limits that missions set on simulated time: how far it may run, and how fast."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+MISSION_PATIENCE = 5.0
+"""s of wall time without a new limit from a mission after which time goes on, at real time: far more than a
+busy machine takes from a program that works, well below the 20 s after which missions give a vehicle up."""
+LOST_REPORT_WAIT = 0.1
+"""s of wall time without a new limit from a mission whose limit is in the past: it has not received the last
+reports, and any that are not on their way by now are lost."""
+NEXT_REPORT_TIME = 100_000
+"""us that time goes on then, so that the vehicles report again."""
+
+
+class TimeLimit:
+    """The limit of one mission.
+
+    Several missions have one each; the least of them counts.  Safe from any thread.
+
+    Args:
+        limits: to which it belongs.
+    """
+
+    def __init__(self, limits: TimeLimits) -> None:
+        self._limits = limits
+        self.until: int | None = None
+        self.reached_at = math.inf
+        """s of the monotonic clock when time came to ``until``; inf before."""
+        self.behind = False
+        """It was in the past when it was set."""
+        self.set_at = 0.0
+        """s of the monotonic clock."""
+        self.fastest = math.inf
+        self.overdue = False
+        """``until`` was reached and not moved for MISSION_PATIENCE: time goes on at real time."""
+
+    @property
+    def speed(self) -> float:
+        """Greatest speed factor that it allows now."""
+        return min(self.fastest, 1.0) if self.overdue else self.fastest
+
+    def run_until(self, time_us: int | None) -> None:
+        """Let time run to ``time_us`` and wait there for a later limit, so that the mission can keep up.
+
+        Without a later limit for MISSION_PATIENCE of wall time, time goes on at real time until one comes.
+
+        Args:
+            time_us: us of simulated time, on the flight stacks' clock; None for no limit.
+        """
+        self._limits.set_until(self, time_us)
+
+    def at_most(self, speed: float) -> None:
+        """Run at most ``speed`` times real time from the next step on; ``math.inf`` for no limit."""
+        self.fastest = speed
+        self._limits.pace_changed()
+
+    def release(self) -> None:
+        """End the limit; safe to call twice."""
+        self._limits.remove(self)
+
+
+class TimeLimits:
+    """The limits of all missions.
+
+    Args:
+        now: the present simulated time in us.
+        pace_changed: called after the speed that the limits allow has changed.
+        time_changed: called after the time up to which they let time run has changed; True if it is sooner.
+    """
+
+    def __init__(
+        self, now: Callable[[], int], pace_changed: Callable[[], None], time_changed: Callable[[bool], None]
+    ) -> None:
+        self._now, self.pace_changed, self._time_changed = now, pace_changed, time_changed
+        self._limits: list[TimeLimit] = []
+        self._lock = threading.Lock()
+
+    def add(self) -> TimeLimit:
+        """A new limit, without effect until it is set."""
+        limit = TimeLimit(self)
+        with self._lock:
+            self._limits.append(limit)
+        return limit
+
+    def remove(self, limit: TimeLimit) -> None:
+        """Drop a limit."""
+        with self._lock:
+            if limit in self._limits:
+                self._limits.remove(limit)
+        self.pace_changed()
+        self._time_changed(False)
+
+    def set_until(self, limit: TimeLimit, until: int | None) -> None:
+        """Set how far a limit lets time run (``TimeLimit.run_until``)."""
+        with self._lock:
+            before, limit.until, limit.reached_at = limit.until, until, math.inf
+            limit.behind = until is not None and until < self._now()
+            limit.set_at = time.monotonic()
+            was_overdue, limit.overdue = limit.overdue, False
+        if was_overdue:
+            self.pace_changed()
+        self._time_changed(until is not None and (before is None or until < before))
+
+    def fastest(self) -> float:
+        """Greatest speed factor that all limits allow."""
+        with self._lock:
+            return min((limit.speed for limit in self._limits), default=math.inf)
+
+    def until(self, now: int) -> int | None:
+        """How far time may run at time ``now`` (us); None for no limit.  Notices limits that are overdue."""
+        wall = time.monotonic()
+        with self._lock:
+            overdue_before = any(limit.overdue for limit in self._limits)
+            for limit in self._limits:
+                if limit.until is None or now < limit.until:
+                    continue
+                if limit.behind and wall - limit.set_at > LOST_REPORT_WAIT:
+                    limit.until, limit.set_at = now + NEXT_REPORT_TIME, wall
+                    continue
+                limit.reached_at = min(limit.reached_at, wall)
+                limit.overdue = wall - limit.reached_at > MISSION_PATIENCE
+            overdue = any(limit.overdue for limit in self._limits)
+            allowed = [x.until for x in self._limits if x.until is not None and not x.overdue]
+        if overdue or overdue_before:
+            self.pace_changed()
+        return min(allowed, default=None)
