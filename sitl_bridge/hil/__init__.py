@@ -51,6 +51,10 @@ late, or does not answer
     changes nothing, or time would wait again and again.
     Out of lockstep, and it stops reading (FROZEN): time waits once 0.25 s of frames lie unread.
 
+    PX4 terminates the flight: its simulated output driver publishes nothing more (pwm_out_sim), and the link
+    has no other message that says so (HEARTBEAT comes once, on connecting).  The last commands hold, as in
+    PX4's SIH and in Gazebo Classic; whether they stop the motors is a race within PX4.
+
 gone
     It closed the connection, or its process was killed: its vehicle's motors stop, as without an ESC signal,
     and the other vehicles fly on; if there is none, time stands still.  A new flight stack may connect to the
