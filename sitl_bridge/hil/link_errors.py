@@ -1,4 +1,4 @@
-"""What a flight stack sends wrong on the simulator link: counted by kind, reported once a kind."""
+"""Wrong input from flight stacks on the simulator link: counted by kind, reported once per kind."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FAULTS = {
         "frames with a wrong checksum",
     ),
     "garbage": (
-        "sent bytes that belong to no MAVLink frame; they are skipped",
-        "bytes that belong to no MAVLink frame",
+        "sent bytes that are not part of a MAVLink frame; they are skipped",
+        "bytes that are not part of a MAVLink frame",
     ),
     "mavlink1": (
         "speaks MAVLink 1, which is ignored; the simulator link needs MAVLink 2",
@@ -25,8 +25,8 @@ FAULTS = {
         "messages that do not belong on the simulator link",
     ),
     "not_finite": (
-        "sent a motor command that is no finite number; it counts as 0",
-        "motor commands that are no finite number, taken as 0",
+        "sent a motor command that is not a finite number; it counts as 0",
+        "motor commands that are not finite numbers, taken as 0",
     ),
     "clamped": (
         "sent a motor command outside -1 to 1; such commands are limited to that range",
@@ -37,11 +37,11 @@ FAULTS = {
         "motor commands with a time stamp ahead of the simulation",
     ),
 }
-"""Counters of a LINK: the sentence about the first one, and the noun after a count of them."""
+"""Counters of a LINK: the message about the first one, and the noun after their number."""
 
 
 class FaultCounts:
-    """Totals of each vehicle, over all connections that it has had.
+    """Totals of each vehicle over all its connections.
 
     Args:
         vehicles: number of them.
@@ -52,7 +52,7 @@ class FaultCounts:
         self._reported: set[tuple[int, str]] = set()
 
     def of(self, vehicle: int, link: np.void | Any) -> dict[str, int]:
-        """Counts by kind, zeros included."""
+        """Counts by kind, including zeros."""
         return {kind: past + int(link[kind]) for kind, past in self._past[vehicle].items()}
 
     def end_connection(self, vehicle: int, link: np.void | Any) -> None:
@@ -60,7 +60,7 @@ class FaultCounts:
         self._past[vehicle] = self.of(vehicle, link)
 
     def news(self, vehicle: int, link: np.void | Any) -> list[str]:
-        """Sentences about kinds that have not been reported of this vehicle before."""
+        """Messages about kinds that have not been reported for this vehicle before."""
         fresh = [
             kind
             for kind, count in self.of(vehicle, link).items()
@@ -71,5 +71,5 @@ class FaultCounts:
 
 
 def fault_words(counts: Mapping[str, int]) -> list[str]:
-    """Counts above zero in words, for a report."""
+    """Counts above zero as phrases, for a report."""
     return [f"{counts[kind]} {noun}" for kind, (_, noun) in FAULTS.items() if counts.get(kind)]
