@@ -71,7 +71,7 @@ def test_a_log_overwrites_nothing_and_tells_what_is_no_log(tmp_path: Path) -> No
     with pytest.raises(UserError, match="cannot be read"):
         read_truth(path)
     np.save(tmp_path / "other.npy", np.zeros(3))
-    with pytest.raises(UserError, match="is no truth log"):
+    with pytest.raises(UserError, match="not a truth log"):
         read_truth(tmp_path / "other.npy")
 
 
@@ -92,6 +92,6 @@ def test_run_directories_are_never_shared_and_latest_points_to_the_last(tmp_path
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(UserError, match="cannot keep runs there"):
+    with pytest.raises(UserError, match="runs cannot be kept there"):
         RunDirectory(file / "runs", "square")
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

@@ -1,19 +1,19 @@
-"""Network ports of the instances of a flight stack: PX4's own numbers, and one that differs."""
+"""Network ports of the instances of a flight stack: PX4's own numbers, with one exception."""
 
 from __future__ import annotations
 
 FIRST_PORT = 4560
-"""TCP, the simulator link: PX4's instance i connects to 4560 + i."""
+"""TCP, the simulator link: PX4 instance i connects to 4560 + i."""
 
 OFFBOARD_PORT = 14540
-"""UDP, where instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
+"""UDP, to which instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
 
 LAST_OF_PX4S_OWN = 9
 FURTHER_OFFBOARD_PORT = 15540
-"""UDP, where instances from 10 on send it here: 15540 + i.  PX4's start script sends them all to 14549, since
-14550 is the ground station's; flight stacks that this program starts are told otherwise."""
+"""UDP, to which instances from 10 on send it: 15540 + i.  PX4's start script uses 14549 for all of
+them, because 14550 is the ground station's; flight stacks started by this program get these ports."""
 
 
 def offboard_port(instance: int) -> int:
-    """UDP port on which MAVSDK hears an instance that this program started."""
+    """UDP port on which MAVSDK receives an instance that this program started."""
     return (OFFBOARD_PORT if instance <= LAST_OF_PX4S_OWN else FURTHER_OFFBOARD_PORT) + instance

@@ -1,7 +1,7 @@
 """The C library's socket and clock functions, for calls from compiled code (Linux).
 
-Arguments are plain integers and ``array.ctypes``; who calls them is in loop.py here and in the built-in
-flight stack's link.py.
+Arguments are plain integers and ``array.ctypes``.  Called from loop.py and from the built-in flight stack's
+lockstep_client.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numba import types
 
 recv = types.ExternalFunction("recv", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
 send = types.ExternalFunction("send", types.intp(types.intc, types.voidptr, types.uintp, types.intc))
-# The last argument is a signal mask, always NULL here, for which numba has no pointer literal.
+# The last argument, a signal mask, is always NULL; an integer, because numba has no null pointer literal.
 ppoll = types.ExternalFunction("ppoll", types.intc(types.voidptr, types.uintp, types.voidptr, types.uintp))
 clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.voidptr))
 nanosleep = types.ExternalFunction("nanosleep", types.intc(types.voidptr, types.voidptr))

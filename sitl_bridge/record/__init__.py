@@ -1,1 +1,1 @@
-"""What a run keeps: its directory and its logs."""
+"""The run directory and its logs."""

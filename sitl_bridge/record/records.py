@@ -1,4 +1,4 @@
-"""One row of the truth log: what was true and what was commanded, once a step."""
+"""One row of the truth log: ground truth and commands of one vehicle in one step."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROW = np.dtype(
         ("wind", "f4", 3),  # m/s NED
         ("rotor_speed", "f4", 12),  # rad/s
         ("rotor_thrust", "f4", 12),  # N
-        ("control", "f4", 16),  # as received, held over the step that ends at ``time``
+        ("control", "f4", 16),  # commands held over the step that ends at ``time``
         ("battery_voltage", "f4"),  # V
         ("battery_current", "f4"),  # A
         ("battery_charge", "f4"),  # A s left
         ("impact_speed", "f4"),  # m/s, greatest so far
         ("in_contact", "i4"),  # contact points in the ground
-        ("answered", "i4"),  # 1: the flight stack answered the frame before
+        ("answered", "i4"),  # 1: the flight stack answered the previous frame
     ]
 )
 
@@ -38,7 +38,7 @@ _AXES = {
 
 
 def flat(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
-    """The same bytes with one scalar column a component, as tables want them: ``position_north`` ..."""
+    """The same bytes with one scalar column per component, as in a table: ``position_north`` ..."""
     columns: list[tuple[str, str]] = []
     for name in dtype.names or ():
         field = dtype[name]

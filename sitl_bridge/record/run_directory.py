@@ -1,4 +1,4 @@
-"""The directory a run keeps: what it was, what was said, PX4's logs, the truth."""
+"""The run directory: description, console log, the flight stack's logs, ground truth and summary."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from sitl_bridge.output_file import LineLog, write_whole
 
 
 def _without_password(word: str) -> str:
-    """A word of the command line, the password of a URL in it struck out."""
+    """A word of the command line with the password of a URL masked."""
     return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", word)
 
 
 class RunDirectory:
     """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it.
 
-    Holds run.json (what it was), console.log (what was said), truth.npy, autopilot/ (the flight stack's
-    own) and, at the end, summary.json.
+    Contains run.json (configuration, seed, versions), console.log, truth.npy, autopilot/ (the flight stack's
+    working directory) and, after the flight, summary.json.
 
     Args:
-        parent: where runs are kept.
-        name: of what is flown.
+        parent: directory of all runs.
+        name: of the mission.
 
     Raises:
-        UserError: when it cannot be made.
+        UserError: if it cannot be created.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
@@ -43,7 +43,7 @@ class RunDirectory:
             self.path = self._make(parent, f"{stamp}-{name}")
             self._console = LineLog(self.path / "console.log")
         except OSError as error:
-            raise UserError(f"{parent}: cannot keep runs there: {error.strerror}") from error
+            raise UserError(f"{parent}: runs cannot be kept there: {error.strerror}") from error
         self._link_latest(parent)
 
     @staticmethod
@@ -55,11 +55,11 @@ class RunDirectory:
             except FileExistsError:
                 continue
             return path
-        raise UserError(f"{parent}: a thousand runs called {name}")
+        raise UserError(f"{parent}: there are a thousand runs called {name} already; remove some")
 
     def _link_latest(self, parent: Path) -> None:
         link, temporary = parent / "latest", parent / f".latest-{os.getpid()}"
-        # A file system without links is no reason not to fly.
+        # The flight does not depend on it: some file systems have no links.
         with contextlib.suppress(OSError):
             temporary.symlink_to(self.path.name)
             temporary.replace(link)
@@ -75,23 +75,23 @@ class RunDirectory:
         return self.path / "autopilot"
 
     def say(self, line: str) -> None:
-        """Append a line to the console log; does nothing once that has ended or is closed.
+        """Append a line to the console log; does nothing after the log has ended or been closed.
 
         Raises:
-            UserError: for the one line with which the log ended, on a full disk.
+            UserError: for the line that could not be written, on a full disk.
         """
         self._console.write(line.rstrip())
 
     def write_json(self, name: str, data: dict[str, Any]) -> Path:
-        """Write a JSON file whole or not at all.
+        """Write a JSON file completely or not at all.
 
         Raises:
-            UserError: when it cannot be written.
+            UserError: if it cannot be written.
         """
         return write_whole(self.path / name, json.dumps(data, indent=2, default=str) + "\n")
 
     def describe(self, **facts: Any) -> None:
-        """Write run.json: the given facts, the versions that matter and the command line."""
+        """Write run.json: the given facts, software versions and the command line."""
         packages = ("sitl-bridge", "numpy", "numba", "pymavlink", "mavsdk")
         self.write_json(
             "run.json",

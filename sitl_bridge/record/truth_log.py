@@ -1,4 +1,4 @@
-"""The truth log: one table a run, a ``.npy`` file that is whole after every write, whatever ends the run."""
+"""The truth log: one table per run, a ``.npy`` file that is complete after every write."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sitl_bridge.record.records import ROW, flat
 
 
 class TruthLog:
-    """Appends rows to a structured ``.npy`` file with one scalar column a component.
+    """Appends rows to a structured ``.npy`` file with one scalar column per component.
 
-    The header has room for any count and is rewritten after the rows are in, so ``numpy.load`` reads all
-    rows whose header update was done, also after the writer was killed or the disk has filled up.
+    The header has room for any number of rows and is rewritten after each block of rows, so ``numpy.load``
+    reads all rows counted in the last header, even if the writer was killed or the disk is full.
 
     Args:
         path: new file.
-        dtype: of the rows; sub-arrays become one column a component.
+        dtype: of the rows; sub-arrays become one column per component.
 
     Raises:
-        UserError: when the file is there already or cannot be written.
+        UserError: if the file exists or cannot be written.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[np.void] = ROW) -> None:
@@ -43,14 +43,14 @@ class TruthLog:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
     def _header(self, count: int) -> bytes:
-        """Header of a table; numpy pads it, and the padding is kept to a constant length."""
+        """Header of a table of ``count`` rows; its length is the same for every count."""
         fields = {
             "descr": npy.dtype_to_descr(self._columns),
             "fortran_order": False,
             "shape": (count,),
         }
         header = io.BytesIO()
-        # numpy leaves room for the count to grow to 21 digits (GROWTH_AXIS_MAX_DIGITS), so the length holds.
+        # numpy leaves room for a count of 21 digits (GROWTH_AXIS_MAX_DIGITS), so the length never changes.
         npy.write_array_header_2_0(header, fields)
         return header.getvalue()
 
@@ -58,7 +58,7 @@ class TruthLog:
         """Append rows ((k,) of the log's dtype); does nothing once the log has ended.
 
         Raises:
-            UserError: for the one block with which the log ended; the rows before it stay readable.
+            UserError: for the block that could not be written; the rows before it remain readable.
         """
         if self._ended:
             return
@@ -92,7 +92,7 @@ def read_truth(path: Path) -> NDArray[np.void]:
     """Read a truth log; the columns are those of ``flat(ROW)``.
 
     Raises:
-        UserError: when the file is missing or is no table of that kind.
+        UserError: if the file is missing or is not a truth log.
     """
     try:
         table: NDArray[np.void] = np.load(path, allow_pickle=False)
@@ -101,5 +101,5 @@ def read_truth(path: Path) -> NDArray[np.void]:
     except (ValueError, EOFError) as error:
         raise UserError(f"{path}: cannot be read as a truth log") from error
     if table.dtype.names is None or "position_north" not in table.dtype.names:
-        raise UserError(f"{path}: is no truth log (it has no column position_north)")
+        raise UserError(f"{path}: not a truth log (it has no column position_north)")
     return table

@@ -1,7 +1,6 @@
 """Writes ULog files, the log format of PX4, so that pyulog, PlotJuggler and Flight Review open them.
 
-Format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html, version 1.  What is logged is up to the
-caller.
+Format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html, version 1.  The caller chooses the topics.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CODES = {
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 
 _UNSIGNED = frozenset({"ver_data_format", "ver_sw_release"})
-"""Information that the format defines as uint32_t."""
+"""Information keys that the format defines as uint32_t."""
 
 Formats = Mapping[str, Sequence[str]]
 """Fields by format: ``"uint64_t timestamp"``, ``"float[3] position"``, or another format and a name."""
@@ -43,19 +42,19 @@ def _code(formats: Formats, name: str) -> str:
     for field in formats[name]:
         match = _FIELD.fullmatch(field)
         if match is None:
-            raise ValueError(f"{name}: {field!r} is no ULog field")
+            raise ValueError(f"{name}: {field!r} is not a ULog field")
         kind, count, _ = match.groups()
         code += (_CODES[kind] if kind in _CODES else _code(formats, kind)) * int(count or 1)
     return code
 
 
 def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
-    """Fields of a format with those of formats nested in it: name, type, count; nested names have dots."""
+    """Fields of a format and of formats nested in it as (name, type, count); nested names have dots."""
     found: list[tuple[str, str, int]] = []
     for field in formats[name]:
         match = _FIELD.fullmatch(field)
         if match is None:
-            raise ValueError(f"{name}: {field!r} is no ULog field")
+            raise ValueError(f"{name}: {field!r} is not a ULog field")
         kind, count, label = match.groups()
         if kind in _CODES:
             found.append((label, kind, int(count or 1)))
@@ -68,21 +67,21 @@ def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
 class UlogWriter:
     """One log file.
 
-    Every message is whole on the disk's side of :meth:`flush`, so a killed program leaves a readable file.
-    When the disk is full the log ends, readable, and the flight goes on without.
+    ``flush`` writes complete messages only, so a killed program leaves a readable file.  If the disk is full
+    the log ends there, stays readable, and the flight goes on without it.
 
     Args:
-        path: of the file; overwritten.
-        start: us, time of the beginning.
+        path: of the file; an existing one is overwritten.
+        start: us, time of the first sample.
         formats: all formats, nested ones too.
         topics: names of the formats that are logged; their first field is ``uint64_t timestamp``.
-        info: kept as ULog information; whole numbers as ULog defines their types.
-        parameters: kept as ULog parameters, int or float.
-        notify: takes the sentence that says why the log ended early.
+        info: ULog information; integers get the type that ULog defines for the key.
+        parameters: ULog parameters, int or float.
+        notify: takes the message if the log ends early.
 
     Raises:
-        ValueError: for a field that is none of ULog's.
-        OSError: when the file cannot be made.
+        ValueError: for a field whose type ULog does not have.
+        OSError: if the file cannot be created.
     """
 
     def __init__(
@@ -126,22 +125,22 @@ class UlogWriter:
         self._message(kind, bytes([len(key)]) + key.encode() + value)
 
     def parameter(self, name: str, value: float) -> None:
-        """A parameter, int or float: its value from here on."""
+        """Log the value that a parameter, int or float, has from now on."""
         kind = "int32_t" if isinstance(value, int) else "float"
         self._keyed(b"P", f"{kind} {name}", struct.pack("<" + _CODES[kind], value))
 
     def write(self, topic: str, timestamp: int, *values: float) -> None:
-        """One sample: all fields after the timestamp, arrays and nested formats spread out."""
+        """Log one sample: all fields after the timestamp, with arrays and nested formats flattened."""
         head, structure = self._topics[topic]
         self._waiting += head
         self._waiting += structure.pack(timestamp, *values)
 
     def say(self, timestamp: int, level: int, text: str) -> None:
-        """A logged message; level 0 emergency ... 7 debug."""
+        """Log a text message; level 0 emergency to 7 debug."""
         self._message(b"L", struct.pack("<BQ", ord("0") + level, timestamp) + text.encode())
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Write everything to the file."""
         data, self._waiting = bytes(self._waiting), bytearray()
         if self._ended or self._file.closed:
             return
