@@ -14,10 +14,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.files.scenario import Scenario
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
-MODELS = {"Airframe": Airframe, "World": WorldSpecification}
+MODELS = {"Scenario": Scenario, "Airframe": Airframe, "World": WorldSpecification}
 """Heading and model of each file a user writes."""
 
 

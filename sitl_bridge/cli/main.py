@@ -24,7 +24,10 @@ COMMANDS = {
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "serve": ("sitl_bridge.cli.serve", "Only simulate, for a PX4 that someone else starts."),
     "autopilot": ("sitl_bridge.cli.autopilot", "Run the built-in flight stack beside `serve`."),
-    "schema": ("sitl_bridge.cli.schema", "Print the JSON Schema of a scenario, airframe or world file."),
+    "schema": (
+        "sitl_bridge.cli.print_schema",
+        "Print the JSON Schema of a scenario, airframe or world file.",
+    ),
     "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print what follows."),
     "doctor": ("sitl_bridge.cli.doctor", "Tell what is missing on this machine and what to type."),
     "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),
