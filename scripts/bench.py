@@ -52,6 +52,7 @@ from sitl_bridge.swarm.formation.formation_specification import (
     plan_formation,
 )
 from sitl_bridge.swarm.quick_simulation import fly_quick
+from sitl_bridge.swarm.radio import RadioSpecification
 from sitl_bridge.world.world import World
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -364,7 +365,7 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
             limits=LimitsSpecification(moves=MoveLimits(speed=4.0)),
         )
         begin = time.process_time()
-        plan = plan_formation(specification)
+        plan = plan_formation(specification, RadioSpecification(rate=20.0))
         planned = time.process_time()
         result = fly_quick(plan)
         flown = time.process_time()

@@ -134,6 +134,6 @@ class Execution:
 def _why_not(answer: Future[None]) -> str | None:
     """Why a formation does not do it; None when it does."""
     if not answer.done():
-        return f"what flies the formation has not answered within {FORMATION_PATIENCE:g} s"
+        return f"the formation has not answered within {FORMATION_PATIENCE:g} s"
     error = answer.exception()
     return None if error is None else str(error) if isinstance(error, UserError) else f"failed: {error!r}"

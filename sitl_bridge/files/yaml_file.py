@@ -1,4 +1,4 @@
-"""YAML files: read safely, and every fault told at once, with its line and its path in the file.
+"""YAML files: read safely, every fault reported at once, with its line and its path in the file.
 
 What the fields mean is up to the pydantic models that the data is validated against; what holds between
 fields is up to a model's ``faults_between``.
@@ -275,7 +275,7 @@ def validate(model: type[Model], document: Document) -> Model:
     try:
         result = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        # None stands where a value is at fault; that it is no number need not be told a second time.
+        # None stands where a value is at fault; its type is not reported a second time.
         faults = _add(faults, [_fault(model, item, document) for item in error.errors()])
     between = getattr(model, "faults_between", None)
     if between is not None:

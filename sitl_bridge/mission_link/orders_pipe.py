@@ -87,8 +87,8 @@ class OrderLine:
             with self._lock:
                 self._waiting.pop(number, None)
                 # Half an order would be read together with the next one.
-                self._ended = "what flies the formation takes no orders" if sent else self._ended
-            raise UserError("what flies the formation does not read its orders")
+                self._ended = "the formation takes no orders any more" if sent else self._ended
+            raise UserError("the program that flies the formation does not read its orders")
         return answer
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ def _refusal(order: dict[str, object], take: Take) -> str | None:
     assert isinstance(before, float)
     assert vehicle is None or isinstance(vehicle, int)
     if time.monotonic() > before:
-        return f"what flies the formation did not take it within {PATIENCE:g} s"
+        return f"the formation did not take it within {PATIENCE:g} s"
     data = order["data"]
     assert isinstance(data, dict)
     try:

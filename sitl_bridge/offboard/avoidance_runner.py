@@ -2,7 +2,7 @@
 
 ``python -m sitl_bridge.offboard.avoidance_runner FILE --instances 0..5``.  Whoever starts the vehicles calls
 :func:`fly_scenario` with where they are heard.  Every vehicle's controller runs in this program, but each
-knows only its own vehicle's telemetry and what the others' broadcasts say, late and not always.
+knows only its own vehicle's telemetry and the others' broadcasts, which the radio delays and loses.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LEAD_IN = 1.0
 all have heard of all, and the observers know what the vehicles' own loops make of a command."""
 
 PLANNED = (Status.SOLVED, Status.SLACK)
-"""What is not told of a plan by itself; how often there was slack is in the summary."""
+"""Outcomes of a plan that are not printed; the summary counts those with slack."""
 
 GRACE = 10.0
 """s beyond a scenario's duration for vehicles that gave way for long."""
@@ -119,7 +119,7 @@ async def fly_scenario(
             await _come_apart(flock, scenario, deviation, seed)
             await flock.land()
         except (asyncio.CancelledError, UserError, MavsdkError):
-            say("those in the air are told to hold their position")
+            say("vehicles in the air hold their position")
             await asyncio.shield(flock.hold())
             raise
     return flight

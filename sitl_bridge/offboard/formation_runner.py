@@ -93,7 +93,7 @@ async def fly_formation(
             result = await flight.fly()
             await flock.land()
         except (asyncio.CancelledError, UserError, MavsdkError):
-            say("those in the air are told to hold their position")
+            say("vehicles in the air hold their position")
             await asyncio.shield(flock.hold())
             raise
     return result

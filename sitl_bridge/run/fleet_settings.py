@@ -49,7 +49,7 @@ class FleetSettings:
         time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when a flight stack stops answering.
         proximity: what vehicles do to one another.
-        events: that befall them.
+        events: scheduled faults and changes.
         bus: broker to publish the flight on; None for none.
         separation: m that any two in the air must keep in truth, or the flight has failed.
         expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.

@@ -45,7 +45,7 @@ def actions(
 
     Args:
         events: without problems.
-        simulation: what they befall.
+        simulation: in which they happen.
         airframes: of its vehicles.
         say: takes a line for each.
         process: process id of a vehicle's flight stack, None where there is none.

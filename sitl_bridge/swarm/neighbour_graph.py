@@ -41,7 +41,7 @@ class Topology:
     links: tuple[tuple[int, int], ...] = ()
 
     def edges(self, offsets: Array, members: Mask, leaders: Sequence[int]) -> Index:
-        """Directed links, sorted by who hears and then by who is heard.
+        """Directed links, sorted by receiver and then by sender.
 
         Args:
             offsets: (n, 3) m, slots.
@@ -129,7 +129,7 @@ _EDGES = {
 
 
 def hops(edges: Index, count: int, source: int) -> Index:
-    """(n,) links that the word of ``source`` takes to each; -1 where it does not get."""
+    """(n,) links that a message of ``source`` takes to each vehicle; -1 where none arrives."""
     found = np.full(count, -1, dtype=np.int64)
     found[source] = 0
     far = 0

@@ -1,4 +1,4 @@
-"""One vehicle's controller: what it hears and believes goes in, one command a tick comes out.
+"""One vehicle's controller: estimate and received broadcasts in, one command a tick out.
 
 No clock, no socket, no flight stack: the caller brings the time and carries the command.
 """

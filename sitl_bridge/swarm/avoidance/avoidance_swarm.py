@@ -34,7 +34,7 @@ TILT_DEVIATION = 0.02
 
 
 REHEARSED = 20
-"""Ticks of 50 ms in a rehearsal: within a second all have heard of all."""
+"""Ticks of 50 ms in a rehearsal: within a second all have received from all."""
 
 
 class Swarm:

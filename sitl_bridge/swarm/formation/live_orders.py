@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 WAY_DOWN = 1.5
-"""m beside its own way down (and up, where it is to return) within which another vehicle makes a vehicle's
-leaving unsafe: the two metres of an ordinary fix's error hardly fit between them, as of those that land."""
+"""m beside a vehicle's way down (and up, if it returns) within which no other vehicle may fly: two ordinary
+receivers are wrong by up to two metres relative to one another."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members:
 
 
 def require_free_way(vehicle: int, action: Action, states: States) -> None:
-    """Refuse to send a vehicle down onto another, or up into one.
+    """Refuse an action that leads a vehicle down onto another, or up into one.
 
     Raises:
-        UserError: with who is in the way.
+        UserError: naming the vehicle that is in the way.
     """
     if action == "hold" or not 0 <= vehicle < len(states.alive):
         return
