@@ -16,8 +16,8 @@ import pytest
 from pyulog import ULog
 from pyulog.px4 import PX4ULog
 
-from sitl_bridge.autopilot.flight_log import formats, topics
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.topic_log import formats, topics
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
 

@@ -1,56 +1,31 @@
-"""The flight stack's log: a ULog with PX4's topics, with layouts as in PX4 v1.16's message definitions.
+"""The flight log of the built-in stack: a ULog with PX4's topics, which all tools for PX4's logs can read.
 
-So everything that reads PX4's logs reads these.  Fields the stack has nothing for are nan, or 0 if they are
-integers.  The log names the stack that flew: ``sys_name`` is not PX4.
+The log names the stack that flew: ``sys_name`` is not PX4.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from sitl_bridge.autopilot.control.records import USER
+from sitl_bridge.autopilot.estimate_log import INERTIAL, EstimateLog
 from sitl_bridge.autopilot.modes.position_target import IDLE
 from sitl_bridge.autopilot.records import (
-    ABOVE_GROUND,
-    ATTITUDE,
-    BARO_HEIGHT,
-    FLOW_VELOCITY,
-    GLOBAL,
-    GPS_POSITION,
-    GPS_VELOCITY,
-    HEADING,
-    HEIGHT,
     LEVEL_ATTITUDE,
     LEVEL_RATES,
-    MAGNETIC_HEADING,
-    POSITION,
-    RANGE_HEIGHT,
     TRAJECTORY,
-    VELOCITY,
 )
-from sitl_bridge.autopilot.stack_process import LOG_ENDED
-from sitl_bridge.record.ulog_writer import UlogWriter, spread
-from sitl_bridge.world.earth import ecef, ned_to_ecef_rotation
+from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
 
 if TYPE_CHECKING:
-    from sitl_bridge.autopilot.commander import Commander
+    pass
 
 NAME = "sitl-bridge built-in flight stack"
 
 SLOW = 5
 """Updates between samples of what changes slowly: battery, home, biases."""
-
-GAUSS = 1e4
-"""One tesla."""
 
 _ARMED, _DISARMED = 2, 1
 """VehicleStatus.msg, arming_state."""
@@ -60,85 +35,6 @@ _ROTARY_WING = 1
 
 _STICKS = 2
 """ManualControlSetpoint.msg, SOURCE_MAVLINK_0."""
-
-_INERTIAL, _MAGNETOMETER, _BAROMETER, _RECEIVER, _RANGE_FINDER = 1310988, 197388, 6620172, 11468804, 1
-"""Device ids, those of PX4's simulated sensors."""
-
-_SEA_LEVEL, _LAPSE, _EXPONENT = 288.15, 0.0065, 5.255
-"""K, K/m and 1 of the pressure altitude (ISO 2533), over 101325 Pa."""
-
-
-@cache
-def formats() -> dict[str, tuple[str, ...]]:
-    """Fields of all topics, and of what is nested in them, as ULog writes them."""
-    text = resources.files("sitl_bridge.autopilot").joinpath("log_topics.txt").read_text(encoding="ascii")
-    found: dict[str, tuple[str, ...]] = {}
-    for block in text.replace("\n    ", ";").splitlines():
-        name, *fields = block.split(";")
-        found[name] = tuple(fields)
-    return found
-
-
-def topics() -> list[str]:
-    """Names of the topics that are logged."""
-    return [name for name in formats() if name != "position_setpoint"]
-
-
-class TangentPlane:
-    """The plane that touches the Earth at a point: deg, deg, m."""
-
-    def __init__(self, latitude: float, longitude: float, altitude: float) -> None:
-        self.latitude, self.longitude, self.altitude = latitude, longitude, altitude
-        self._rotation = ned_to_ecef_rotation(math.radians(latitude), math.radians(longitude))
-        self._origin = ecef(math.radians(latitude), math.radians(longitude), altitude)
-
-    def position(self, latitude: float, longitude: float, altitude: float) -> list[float]:
-        """(3,) m NED of a place."""
-        place = ecef(math.radians(latitude), math.radians(longitude), altitude)
-        return [float(x) for x in self._rotation.T @ (place - self._origin)]
-
-
-def _report(line: str) -> None:
-    """To whoever started the stack's process."""
-    print(f"{LOG_ENDED}{line}", flush=True)
-
-
-@dataclass(frozen=True)
-class LogSources:
-    """Where the log's values come from: the stack's records, which the log only reads.
-
-    Attributes:
-        commander: of the vehicle.
-        estimate: () ESTIMATE.
-        setpoint: () SETPOINT.
-        reader: () READER.
-        controller: () CONTROLLER.
-        wrench: () WRENCH.
-        controls: (16,) motor commands.
-        full_thrust: N, all rotors at full command.
-        full_moment: (3,) N m, the greatest about each body axis.
-    """
-
-    commander: Commander
-    estimate: Any
-    setpoint: Any
-    reader: Any
-    controller: Any
-    wrench: Any
-    controls: NDArray[np.float64]
-    full_thrust: float
-    full_moment: tuple[float, float, float]
-
-
-class _Row:
-    """How a topic's values are found in a row, and the row when nothing is known."""
-
-    def __init__(self, topic: str) -> None:
-        self.unknown: list[float] = []
-        self.place: dict[str, tuple[int, int]] = {}
-        for name, kind, count in spread(formats(), topic)[1:]:
-            self.place[name] = (len(self.unknown), count)
-            self.unknown += [math.nan if kind in ("float", "double") else 0] * count
 
 
 class StackLog:
@@ -171,18 +67,15 @@ class StackLog:
             "time_ref_utc": 0,
             "ver_data_format": 2,
         }
-        self._file = UlogWriter(path, start, formats(), topics(), info, parameters, _report)
-        self._rows = {topic: _Row(topic) for topic in topics()}
+        topics = TopicLog(path, start, info, parameters)
+        self._file, self._put = topics.file, topics.put
+        self._estimate_log = EstimateLog(topics, sources)
         self._sources = sources
         self._parameters = dict(parameters)
         self._now = start
         self._count = 0
         self._discharged = 0.0  # mAh
-        self._rejected: list[int] = []
         self._target: tuple[object, ...] = ()
-        self._gps_time = 0
-        self._truth_time = 0
-        self._truth_frame: TangentPlane | None = None
 
     def say(self, severity: int, text: str) -> None:
         """Log a status text at the time of the last samples."""
@@ -193,13 +86,10 @@ class StackLog:
         seconds, self._now = (now - self._now) * 1e-6, now
         slow = self._count % SLOW == 0
         self._count += 1
-        self._write_motion(now)
-        self._write_sensors(now)
+        self._estimate_log.write(now)
         self._write_setpoints(now)
         self._write_actuators(now)
         self._write_target(now)
-        self._write_estimator(now)
-        self._write_truth(now)
         self._write_manual_control(now)
         self._discharged += max(_finite(self._sources.commander.battery_state.current), 0.0) * seconds / 3.6
         self._write_status(now)
@@ -212,143 +102,7 @@ class StackLog:
         """Finish the file."""
         self._file.close()
 
-    def _put(self, topic: str, now: int, **values: float | Sequence[float]) -> None:
-        """A sample; a dot in a field's name is written as two underscores."""
-        row = self._rows[topic]
-        flat = row.unknown.copy()
-        for name, value in values.items():
-            at, count = row.place[name.replace("__", ".")]
-            if isinstance(value, (int, float)):
-                flat[at] = value
-            else:
-                flat[at : at + count] = [*value, *flat[at + len(value) : at + count]]
-        if "timestamp_sample" in row.place:
-            flat[row.place["timestamp_sample"][0]] = now
-        self._file.write(topic, now, *flat)
-
-    # ------------------------------------------------------------------ the vehicle
-
-    def _write_motion(self, now: int) -> None:
-        estimate = self._sources.estimate
-        valid = int(estimate["valid"])
-        latitude, longitude, altitude = estimate["origin"].tolist()
-        known = bool(valid & GLOBAL)
-        q = estimate["attitude"].tolist()
-        position, velocity = estimate["position"].tolist(), estimate["velocity"].tolist()
-        acceleration = estimate["acceleration"].tolist()
-        north, east, down = estimate["position_deviation"].tolist()
-        v_north, v_east, v_down = estimate["velocity_deviation"].tolist()
-        ground = bool(valid & ABOVE_GROUND)
-        horizontal, height = bool(valid & POSITION), bool(valid & HEIGHT)
-        eph = math.hypot(north, east)
-        self._put(
-            "vehicle_local_position",
-            now,
-            **_named(("x", "y", "z"), position),
-            **_named(("vx", "vy", "vz"), velocity),
-            **_named(("ax", "ay", "az"), acceleration),
-            z_deriv=velocity[2],
-            heading=_heading(q),
-            heading_good_for_control=bool(valid & HEADING),
-            ref_lat=math.degrees(latitude) if known else math.nan,
-            ref_lon=math.degrees(longitude) if known else math.nan,
-            ref_alt=altitude if known else math.nan,
-            ref_timestamp=now if known else 0,
-            dist_bottom=float(estimate["height_above_ground"]),
-            dist_bottom_valid=ground,
-            xy_valid=horizontal,
-            z_valid=height,
-            v_xy_valid=bool(valid & VELOCITY),
-            v_z_valid=height,
-            xy_global=known,
-            z_global=known,
-            eph=eph,
-            epv=down,
-            evh=math.hypot(v_north, v_east),
-            evv=v_down,
-        )
-        self._put("vehicle_attitude", now, q=q)
-        self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
-        projection = self._sources.commander.state.projection
-        if known and projection is not None:
-            here = projection.point(position[0], position[1])
-            self._put(
-                "vehicle_global_position",
-                now,
-                lat=here[0],
-                lon=here[1],
-                alt=projection.altitude(position[2]),
-                lat_lon_valid=horizontal,
-                alt_valid=height,
-                eph=eph,
-                epv=down,
-            )
-
-    def _write_sensors(self, now: int) -> None:
-        m = self._sources.reader["measurement"]
-        bias = self._sources.estimate["accelerometer_bias"].tolist()
-        force = m["accelerometer"].tolist()
-        self._put(
-            "sensor_combined",
-            now,
-            gyro_rad=m["gyroscope"].tolist(),
-            accelerometer_m_s2=force,
-        )
-        self._put("vehicle_acceleration", now, xyz=[f - b for f, b in zip(force, bias, strict=True)])
-        pressure = float(m["pressure"])
-        if pressure > 0.0:
-            height = _SEA_LEVEL / _LAPSE * (1.0 - (pressure / 101_325.0) ** (1.0 / _EXPONENT))
-            self._put("sensor_baro", now, device_id=_BAROMETER, pressure=pressure)
-            self._put(
-                "vehicle_air_data",
-                now,
-                baro_device_id=_BAROMETER,
-                baro_alt_meter=height,
-                baro_pressure_pa=pressure,
-            )
-        field = [GAUSS * x for x in m["magnetometer"].tolist()]
-        if any(field):
-            self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
-        if math.isfinite(float(m["range"])) and self._sources.commander.facts.has_range_finder:
-            self._put(
-                "distance_sensor",
-                now,
-                device_id=_RANGE_FINDER,
-                current_distance=float(m["range"]),
-                orientation=25,
-                signal_quality=-1,
-            )
-        if int(m["gps_time"]) != self._gps_time:
-            self._gps_time = int(m["gps_time"])
-            self._write_gps(now, m)
-
-    def _write_gps(self, now: int, m: Any) -> None:
-        north, east, down = m["gps_velocity"].tolist()
-        eph, epv = float(m["eph"]), float(m["epv"])
-        for topic in ("sensor_gps", "vehicle_gps_position"):
-            self._put(
-                topic,
-                now,
-                device_id=_RECEIVER,
-                latitude_deg=math.degrees(float(m["latitude"])),
-                longitude_deg=math.degrees(float(m["longitude"])),
-                altitude_msl_m=float(m["altitude"]),
-                altitude_ellipsoid_m=float(m["altitude"]),
-                fix_type=int(m["fix"]),
-                eph=eph,
-                epv=epv,
-                hdop=eph,
-                vdop=epv,
-                vel_m_s=math.hypot(north, east),
-                vel_n_m_s=north,
-                vel_e_m_s=east,
-                vel_d_m_s=down,
-                cog_rad=math.atan2(east, north),
-                vel_ned_valid=True,
-                satellites_used=int(m["satellites"]),
-            )
-
-    # ------------------------------------------------------------------ what it is to do
+    # ------------------------------------------------------------------ setpoints and outputs
 
     def _write_setpoints(self, now: int) -> None:
         s = self._sources
@@ -362,8 +116,8 @@ class StackLog:
             self._put(
                 "vehicle_local_position_setpoint",
                 now,
-                **_named(("x", "y", "z"), vectors["position"]),
-                **_named(("vx", "vy", "vz"), vectors["velocity"]),
+                **named(("x", "y", "z"), vectors["position"]),
+                **named(("vx", "vy", "vz"), vectors["velocity"]),
                 acceleration=vectors["acceleration"],
                 **turn,
             )
@@ -379,7 +133,7 @@ class StackLog:
             rates = (setpoint["angular_velocity"] if level == LEVEL_RATES else controller["Omega_d"]).tolist()
             names = ("roll", "pitch", "yaw")
             body = (0.0, 0.0, -thrust)
-            self._put("vehicle_rates_setpoint", now, **_named(names, rates), thrust_body=body)
+            self._put("vehicle_rates_setpoint", now, **named(names, rates), thrust_body=body)
         moment = s.wrench["moment"].tolist()
         shares = [m / full if full > 0.0 else 0.0 for m, full in zip(moment, s.full_moment, strict=True)]
         self._put("vehicle_thrust_setpoint", now, xyz=(0.0, 0.0, -thrust))
@@ -426,7 +180,7 @@ class StackLog:
             throttle=2.0 * sticks.throttle - 1.0,
         )
 
-    # ------------------------------------------------------------------ how it is
+    # ------------------------------------------------------------------ status
 
     def _write_status(self, now: int) -> None:
         commander = self._sources.commander
@@ -472,8 +226,8 @@ class StackLog:
             self._put(
                 "home_position",
                 now,
-                **_named(("lat", "lon", "alt"), home),
-                **_named(("x", "y", "z"), (x, y, projection.down(home[2]))),
+                **named(("lat", "lon", "alt"), home),
+                **named(("x", "y", "z"), (x, y, projection.down(home[2]))),
                 valid_alt=True,
                 valid_hpos=True,
                 valid_lpos=True,
@@ -481,8 +235,8 @@ class StackLog:
         self._put(
             "estimator_sensor_bias",
             now,
-            gyro_device_id=_INERTIAL,
-            accel_device_id=_INERTIAL,
+            gyro_device_id=INERTIAL,
+            accel_device_id=INERTIAL,
             gyro_bias=estimate["gyroscope_bias"].tolist(),
             accel_bias=estimate["accelerometer_bias"].tolist(),
             gyro_bias_valid=True,
@@ -497,122 +251,6 @@ class StackLog:
             if value != self._parameters[name]:
                 self._parameters[name] = value
                 self._file.parameter(name, value)
-
-    # ------------------------------------------------------------------ the estimator
-
-    def _write_estimator(self, now: int) -> None:
-        estimate = self._sources.estimate
-        ratio = [math.sqrt(max(x, 0.0)) for x in estimate["test_ratio"].tolist()]
-        north, east, down = estimate["position_deviation"].tolist()
-        self._put(
-            "estimator_status",
-            now,
-            hdg_test_ratio=ratio[MAGNETIC_HEADING],
-            vel_test_ratio=ratio[GPS_VELOCITY],
-            pos_test_ratio=ratio[GPS_POSITION],
-            hgt_test_ratio=ratio[BARO_HEIGHT],
-            tas_test_ratio=0.0,
-            hagl_test_ratio=ratio[RANGE_HEIGHT],
-            beta_test_ratio=0.0,
-            pos_horiz_accuracy=math.hypot(north, east),
-            pos_vert_accuracy=down,
-            output_tracking_error=(0.0, 0.0, 0.0),
-            accel_device_id=_INERTIAL,
-            gyro_device_id=_INERTIAL,
-            baro_device_id=_BAROMETER,
-            mag_device_id=_MAGNETOMETER,
-        )
-        self._write_flags(now, estimate)
-        self._put("estimator_innovations", now, **_by_source(estimate["innovation"].tolist()))
-        variances = _by_source(estimate["innovation_variance"].tolist())
-        self._put("estimator_innovation_variances", now, **variances)
-        states = estimate["attitude"].tolist() + estimate["velocity"].tolist() + estimate["position"].tolist()
-        states += estimate["gyroscope_bias"].tolist() + estimate["accelerometer_bias"].tolist()
-        states += [0.0] * (
-            25 - len(states)
-        )  # the Earth's field and the magnetometer's bias are not estimated
-        self._put("estimator_states", now, states=states, n_states=16)
-
-    def _write_flags(self, now: int, estimate: Any) -> None:
-        valid = int(estimate["valid"])
-        fused = [count > 0 for count in estimate["fused"].tolist()]
-        rejected = estimate["rejected"].tolist()
-        before = self._rejected or rejected
-        fresh = [count > last for count, last in zip(rejected, before, strict=True)]
-        self._rejected = rejected
-        placed = fused[GPS_POSITION] and bool(valid & POSITION)
-        self._put(
-            "estimator_status_flags",
-            now,
-            cs_tilt_align=bool(valid & ATTITUDE),
-            cs_yaw_align=bool(valid & HEADING),
-            cs_gnss_pos=placed,
-            cs_gnss_vel=fused[GPS_VELOCITY] and bool(valid & VELOCITY),
-            cs_gps_hgt=placed,
-            cs_baro_hgt=fused[BARO_HEIGHT],
-            cs_rng_hgt=fused[RANGE_HEIGHT],
-            cs_opt_flow=fused[FLOW_VELOCITY],
-            cs_mag_hdg=fused[MAGNETIC_HEADING],
-            cs_mag=fused[MAGNETIC_HEADING],
-            cs_in_air=self._sources.commander.landed_state != 1,
-            reject_hor_vel=fresh[GPS_VELOCITY],
-            reject_ver_vel=fresh[GPS_VELOCITY],
-            reject_hor_pos=fresh[GPS_POSITION],
-            reject_ver_pos=fresh[BARO_HEIGHT],
-            reject_yaw=fresh[MAGNETIC_HEADING],
-            reject_hagl=fresh[RANGE_HEIGHT],
-            reject_optflow_x=fresh[FLOW_VELOCITY],
-            reject_optflow_y=fresh[FLOW_VELOCITY],
-        )
-
-    # ------------------------------------------------------------------ the truth
-
-    def _write_truth(self, now: int) -> None:
-        reader = self._sources.reader
-        time = int(reader["truth_time"])
-        if time == self._truth_time:
-            return
-        self._truth_time = time
-        place = reader["truth_place"].tolist()
-        if self._truth_frame is None:
-            self._truth_frame = TangentPlane(*place)
-        frame = self._truth_frame
-        self._put(
-            "vehicle_local_position_groundtruth",
-            now,
-            ref_lat=frame.latitude,
-            ref_lon=frame.longitude,
-            ref_alt=frame.altitude,
-            ref_timestamp=1,
-            **_named(("x", "y", "z"), frame.position(*place)),
-            **_named(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
-        )
-        self._put("vehicle_global_position_groundtruth", now, **_named(("lat", "lon", "alt"), place))
-
-
-def _named(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    return dict(zip(names, values, strict=True))
-
-
-def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
-    """Innovations or their variances, by PX4's fields."""
-    position, velocity = table[GPS_POSITION], table[GPS_VELOCITY]
-    return {
-        "gps_hpos": position[:2],
-        "gps_vpos": position[2],
-        "gps_hvel": velocity[:2],
-        "gps_vvel": velocity[2],
-        "baro_vpos": table[BARO_HEIGHT][0],
-        "rng_vpos": table[RANGE_HEIGHT][0],
-        "hagl": table[RANGE_HEIGHT][0],
-        "heading": table[MAGNETIC_HEADING][0],
-        "flow": table[FLOW_VELOCITY][:2],
-    }
-
-
-def _heading(q: Sequence[float]) -> float:
-    w, x, y, z = q
-    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 def _finite(value: float) -> float:

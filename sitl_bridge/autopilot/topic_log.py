@@ -1,0 +1,116 @@
+"""The ULog topics of the built-in stack, with the layouts of PX4 v1.16's message definitions.
+
+A field that the stack has no value for is nan, or 0 if it is an integer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.stack_process import LOG_ENDED
+from sitl_bridge.record.ulog_writer import UlogWriter, spread
+
+
+@cache
+def formats() -> dict[str, tuple[str, ...]]:
+    """Fields of all topics, and of what is nested in them, as ULog writes them."""
+    text = resources.files("sitl_bridge.autopilot").joinpath("log_topics.txt").read_text(encoding="ascii")
+    found: dict[str, tuple[str, ...]] = {}
+    for block in text.replace("\n    ", ";").splitlines():
+        name, *fields = block.split(";")
+        found[name] = tuple(fields)
+    return found
+
+
+def topics() -> list[str]:
+    """Names of the topics that are logged."""
+    return [name for name in formats() if name != "position_setpoint"]
+
+
+def _report(line: str) -> None:
+    """Print a line for the program that started the stack's process."""
+    print(f"{LOG_ENDED}{line}", flush=True)
+
+
+@dataclass(frozen=True)
+class LogSources:
+    """The stack's records from which the log's values come; the log only reads them.
+
+    Attributes:
+        commander: of the vehicle.
+        estimate: () ESTIMATE.
+        setpoint: () SETPOINT.
+        reader: () READER.
+        controller: () CONTROLLER.
+        wrench: () WRENCH.
+        controls: (16,) motor commands.
+        full_thrust: N, all rotors at full command.
+        full_moment: (3,) N m, the greatest about each body axis.
+    """
+
+    commander: Commander
+    estimate: Any
+    setpoint: Any
+    reader: Any
+    controller: Any
+    wrench: Any
+    controls: NDArray[np.float64]
+    full_thrust: float
+    full_moment: tuple[float, float, float]
+
+
+class _Row:
+    """Where a topic's fields are in a row, and the row without known values."""
+
+    def __init__(self, topic: str) -> None:
+        self.unknown: list[float] = []
+        self.place: dict[str, tuple[int, int]] = {}
+        for name, kind, count in spread(formats(), topic)[1:]:
+            self.place[name] = (len(self.unknown), count)
+            self.unknown += [math.nan if kind in ("float", "double") else 0] * count
+
+
+class TopicLog:
+    """Writes samples of topics to a ULog file.
+
+    Args:
+        path: of the file, in a directory that exists.
+        start: us.
+        info: kept as ULog information.
+        parameters: the stack's, by name.
+    """
+
+    def __init__(
+        self, path: Path, start: int, info: dict[str, str | int], parameters: dict[str, int | float]
+    ) -> None:
+        self.file = UlogWriter(path, start, formats(), topics(), info, parameters, _report)
+        self._rows = {topic: _Row(topic) for topic in topics()}
+
+    def put(self, topic: str, now: int, **values: float | Sequence[float]) -> None:
+        """Write a sample; a dot in a field's name is given as two underscores."""
+        row = self._rows[topic]
+        flat = row.unknown.copy()
+        for name, value in values.items():
+            at, count = row.place[name.replace("__", ".")]
+            if isinstance(value, (int, float)):
+                flat[at] = value
+            else:
+                flat[at : at + count] = [*value, *flat[at + len(value) : at + count]]
+        if "timestamp_sample" in row.place:
+            flat[row.place["timestamp_sample"][0]] = now
+        self.file.write(topic, now, *flat)
+
+
+def named(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    """Values by the names of their fields."""
+    return dict(zip(names, values, strict=True))
