@@ -36,15 +36,15 @@ class SystemStatus(IntEnum):
 
 @dataclass(frozen=True)
 class VehicleFacts:
-    """What the commander must know of the vehicle.
+    """Properties of the vehicle that the commander uses.
 
     Attributes:
         name: of the airframe.
         hover_thrust: share of full thrust that hovers, 0..1.
         mass: kg.
         thrust_to_weight: full thrust over weight.
-        motors: how many.
-        has_gps: whether it is fitted; also the others.
+        motors: number of motors.
+        has_gps: whether the sensor is fitted; likewise the others.
     """
 
     name: str = "vehicle"
@@ -62,7 +62,7 @@ class VehicleFacts:
 
 @dataclass(frozen=True, slots=True)
 class OffboardTarget:
-    """What an offboard program asks for; nan is not controlled.
+    """A setpoint of an offboard program; nan is not controlled.
 
     ``attitude`` and ``angular_velocity`` go with ``thrust``; they come alone, without the first three.
 
@@ -91,13 +91,13 @@ class OffboardTarget:
 
 @dataclass(slots=True)
 class BatteryState:
-    """What was last heard of the battery.
+    """The latest battery sample.
 
     Attributes:
         voltage: V.
         current: A.
         remaining: 0..1.
-        time: us when it was heard, -1 never.
+        time: us of the sample; -1 before the first.
         warning: PX4's level: 0 none, 1 low, 2 critical, 3 emergency.
     """
 

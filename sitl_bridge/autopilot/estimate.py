@@ -16,7 +16,7 @@ class VehicleState:
         valid: bits of the estimate (layout.py).
         tilt: rad between body down and down.
         eph: m, standard deviation of the horizontal position; ``evh`` m/s of the velocity.
-        height_above_ground: m, nan where no range finder tells.
+        height_above_ground: m, nan without a valid range measurement.
         projection: between the local frame and the Earth; None until the origin is known.
         resets: times the estimate jumped.
     """

@@ -137,7 +137,7 @@ class Pilot:
         )
 
     def update(self, now: int) -> None:
-        """Let the commander decide, apply failures it was told of, log."""
+        """Let the commander decide, apply the injected failures, log."""
         thrust = float(self.wrench["thrust"]) / self._full_thrust
         self.commander.update(now, self.estimate, self.setpoint, thrust)
         if self.commander.failures != self._applied:

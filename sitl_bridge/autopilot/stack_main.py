@@ -111,7 +111,7 @@ class LinkedStack:
     def attach(self, connection: socket.socket) -> None:
         """Take over a connection to a simulator.
 
-        It says what PX4 says at first: a heartbeat, and how often it wants ground truth.
+        It sends what PX4 sends first: a heartbeat, and a request for ground truth with its rate.
         """
         self.peer["fd"] = connection.fileno()
         encoder = mavlink.MAVLink(None, srcSystem=int(self.peer["system_id"]), srcComponent=AUTOPILOT)
@@ -203,7 +203,7 @@ def fly(configuration: Configuration) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fly one vehicle as a configuration file says; returns the exit code."""
+    """Fly one vehicle by a configuration file; returns the exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) != 1 or given[0].startswith("-"):

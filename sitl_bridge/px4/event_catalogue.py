@@ -183,7 +183,7 @@ class ArmingReport:
             self._coming = []
             self._coming_can_arm = int(event.values[3])
         elif self._coming is None:
-            return  # in the middle of a report whose beginning was not heard
+            return  # the beginning of this report was not received
         elif event.kind == "summary":
             self.checks = tuple(self._coming)
             self.can_arm = self._coming_can_arm

@@ -1,5 +1,5 @@
 """The MAVLink services of the built-in flight stack, as PX4 offers them.
 
 State machines without sockets and clocks (``services.py`` puts them together); ``endpoint.py`` alone opens
-UDP ports.  What the vehicle does with what it is told is the commander's.
+UDP ports.  What a command does to the vehicle is decided by the commander.
 """

@@ -26,7 +26,7 @@ DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP in front."""
 
 MAX_PARTNERS = 8
-"""On one port, beside the one it sends to unasked."""
+"""On one port, besides the default address."""
 
 MAX_READS = 1000
 """Datagrams read from a port in one poll, so that a flood cannot stop the simulation."""
@@ -35,7 +35,7 @@ IP_RECVERR = 11
 """Linux: refusals by a port that nobody listens on are kept for MSG_ERRQUEUE (ip(7))."""
 
 REFUSED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNRESET})
-"""What a datagram socket says of an earlier datagram that did not get through."""
+"""Errors by which a datagram socket reports that an earlier datagram was refused."""
 
 Address = tuple[str, int]
 
@@ -47,7 +47,7 @@ class PortPair:
     Attributes:
         name: what it is for.
         local: port it is bound to.
-        remote: port it sends to unasked.
+        remote: port it sends to by default.
         rates: Hz by message id.
     """
 
@@ -72,8 +72,8 @@ class _Port:
     def __init__(self, pair: PortPair, host: str, partner_host: str) -> None:
         self.pair = pair
         self.home: Address = (partner_host, pair.remote)
-        self.present = False  # somebody listens on ``home``
-        self.partners: dict[Address, int] = {}  # when heard last, wall us
+        self.present = False  # a program listens on ``home``
+        self.partners: dict[Address, int] = {}  # time of the last message, wall us
         # Receivers count losses by sequence numbers, so each has a sequence of its own.
         self.senders: dict[Address, Any] = {}
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,7 +105,7 @@ class _Port:
             return data, (address[0], address[1])
 
     def refusals(self) -> list[Address]:
-        """Addresses on this computer where nobody listened to what was sent; only Linux tells."""
+        """Addresses on this computer that refused a datagram; only Linux reports them."""
         refused: list[Address] = []
         if sys.platform == "linux":
             while True:
@@ -140,7 +140,7 @@ class Endpoint:
         services: of the vehicle.
         instance: decides the ports.
         host: address the ports are bound to.
-        partner_host: where the links send unasked.
+        partner_host: where the links send by default.
         links: names of those to open, all by default.
 
     Raises:
@@ -221,7 +221,7 @@ class Endpoint:
                         self._send(port, address, answers)
 
     def _welcome(self, port: _Port, address: Address, wall: int) -> None:
-        """Know who speaks; where there are too many, the one silent for longest is forgotten."""
+        """Note a partner; if there are too many, the one silent for longest is dropped."""
         if address == port.home:
             port.present = True
         elif address not in port.partners and len(port.partners) >= MAX_PARTNERS:

@@ -54,7 +54,7 @@ class EventLog:
     """Events of the vehicle, numbered, shared by all links.
 
     Args:
-        commander: what it says keeps it from arming.
+        commander: its arming problems are reported.
     """
 
     def __init__(self, commander: Commander) -> None:

@@ -90,7 +90,7 @@ def event_id(number: int) -> int:
 
 
 def problem_number(text: str) -> int:
-    """Index in ``PROBLEMS`` of what an arming check says; words after those known are left out."""
+    """Index in ``PROBLEMS`` of an arming check's text; words after the known ones are left out."""
     for index, (known, _) in enumerate(PROBLEMS):
         if text.startswith(known):
             return index

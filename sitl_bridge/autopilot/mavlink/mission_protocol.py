@@ -95,7 +95,7 @@ class MissionStore:
         return tuple(items)
 
     def store(self, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
-        """Hand items to the commander, who says in words what is wrong with them."""
+        """Hand items to the commander, which sends a text if they are faulty."""
         commander = self.commander
         setter = {MISSION: commander.set_mission, FENCE: commander.set_fence, RALLY: commander.set_rally}[
             kind

@@ -35,10 +35,10 @@ Key = tuple[int, tuple[str, int]]
 """A link: local port, and the partner's address."""
 
 GREETING_DELAY = 2 * SECOND
-"""us of the partner's time before it is told who flies: MAVSDK hears no text before its user asks to."""
+"""us of the partner's time before the stack's name is sent: MAVSDK drops texts until its user subscribes."""
 
 REACHED_REPEATS = 10
-"""Times, a second apart, that MISSION_ITEM_REACHED is said again, as PX4 does."""
+"""Repetitions of MISSION_ITEM_REACHED, a second apart, as in PX4."""
 
 
 FAULT_PERIOD = 10 * SECOND
@@ -147,7 +147,7 @@ class Link:
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
     def _greeting(self, wall: int) -> list[Any]:
-        """Say who flies, a little after the partner has come."""
+        """Send the name of the stack, a little after the partner has connected."""
         if self._greet_at is None:
             self._greet_at = wall + GREETING_DELAY
         if self._greeted or wall < self._greet_at:
@@ -259,7 +259,7 @@ class Services:
             seq = commander.reached.popleft()
             for link in self.links.values():
                 link.reached(seq)
-        commander.mode_changes.clear()  # HEARTBEAT tells them
+        commander.mode_changes.clear()  # HEARTBEAT carries them
         if self.links:
             self.events.update(now)
         due: list[tuple[Key, list[Any]]] = []

@@ -14,7 +14,7 @@ from sitl_bridge.world.geography import projection_at
 
 INTERFACE = (1, 16, 0)
 """The PX4 release whose MAVLink interface the services follow.  MAVSDK and QGroundControl (which warns below
-1.4) read from it what they may ask for; which program flies is said in VENDOR_MARK and in words."""
+1.4) read from it what they may request; VENDOR_MARK and a status text name the program."""
 
 VENDOR_MARK = b"built"
 """Where PX4 has the beginning of its git hash; before it comes the version of this program."""

@@ -41,7 +41,7 @@ ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)
 
 
 def _seconds(item: MissionItem) -> float:
-    """How long an item says to stay; nothing where it says nothing."""
+    """Seconds for which an item holds the vehicle; 0 if it does not."""
     return item.param1 if item.param1 > 0.0 else 0.0
 
 
@@ -59,7 +59,7 @@ class MissionFlight:
         items: the mission.
         current: sequence number of the item that is flown or will be.
         finished: whether the last item is done.
-        reached: sequence numbers of items done, to be told.
+        reached: sequence numbers of completed items, to be sent.
         failed: it cannot be flown on.
         wants_return: an item asks for a return to launch.
         set_home: called with the parameters of an item that sets home.

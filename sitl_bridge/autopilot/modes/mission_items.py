@@ -109,7 +109,7 @@ class MissionItem:
         param1: of the command; also 2 to 4; nan where not set.
         x: deg latitude in a frame with a position, else param5.
         y: deg longitude, else param6.
-        z: m altitude as the frame says, else param7.
+        z: m altitude in the frame, else param7.
         mission_type: MAV_MISSION_TYPE.
     """
 

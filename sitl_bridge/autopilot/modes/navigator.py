@@ -37,7 +37,7 @@ class Navigator:
     Attributes:
         target: where to fly.
         home: deg, deg, m above mean sea level; set by the commander.
-        wish: the mode that is to follow by itself, for the commander to take.
+        wish: the mode that it requests from the commander; None if it requests none.
         rally: deg latitude, deg longitude, m above mean sea level.
         flight: the mission's flight.
     """

@@ -34,7 +34,7 @@ class Takeoff:
         self.state = DISARMED
 
     def update(self, armed: bool, landed: bool, wanted: bool, dt: float) -> None:
-        """Move on: ``wanted`` says that the setpoint asks to leave the ground."""
+        """Advance; ``wanted`` is whether the setpoint requests a take-off."""
         self._time = self._time + dt if armed else 0.0
         if not armed:
             self.state = DISARMED

@@ -1,4 +1,4 @@
-"""What keeps the vehicle from arming or from a mode, and the health that SYS_STATUS tells.
+"""What keeps the vehicle from arming or from a mode, and the health bits of SYS_STATUS.
 
 The words are PX4's (commander/HealthAndArmingChecks).
 """
@@ -110,7 +110,7 @@ def arming_problems(
     needs_home: bool,
     station_lost: bool,
 ) -> tuple[str, ...]:
-    """What keeps the vehicle from arming in ``mode``, in words; empty when nothing does.
+    """What keeps the vehicle from arming in ``mode``, in words; empty if it can arm.
 
     Args:
         mode: that it would be armed in.
@@ -119,9 +119,9 @@ def arming_problems(
         values: the parameters' values.
         battery: warning level and share 0..1 (nan where unknown).
         failures: injected.
-        fence: how the fence is broken; None where not.
+        fence: how the fence is violated; None if it is not.
         needs_home: whether the fence needs a home position.
-        station_lost: whether no ground station is heard.
+        station_lost: whether the ground station is lost.
     """
     problems = [words for bits, words in WORDS if mode.needs & missing & bits]
     if mode.needs & flight_modes.NO_ARMING:

@@ -1,6 +1,6 @@
-"""What is done when something is lost: PX4's failsafe state machine (commander/failsafe) for a multirotor.
+"""Failsafes: PX4's failsafe state machine (commander/failsafe) for a multirotor.
 
-Each trouble asks for an action; the gravest is taken, if its mode can run, or what comes after it.  Before a
+Each trouble requests an action; the most severe one is taken whose mode can run.  Before a
 return or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot may take over.
 """
 
@@ -70,9 +70,9 @@ class Troubles:
         missing: needs of modes (bits of modes.py) that are not met.
         manual_lost: no sticks for COM_RC_LOSS_T.
         station_lost: no ground station for COM_DL_LOSS_T.
-        fence: how the fence is broken, in words; None where not.
+        fence: how the fence is violated, in words; None if it is not.
         battery: PX4's warning level.
-        attitude: the attitude failure detector's word.
+        attitude: whether the failure detector reports an attitude failure.
         motor: a motor is known to have failed.
         flight_time: longer in the air than COM_FLT_TIME_MAX.
         mission_failed: the mission cannot be flown on.
@@ -91,7 +91,7 @@ class Troubles:
 
 @dataclass(slots=True)
 class Reaction:
-    """An action that a trouble asks for."""
+    """An action that a trouble requests."""
 
     action: int
     cause: str
@@ -102,7 +102,7 @@ class Reaction:
 
 
 def can_run(mode: Mode, missing: int) -> bool:
-    """Whether a mode has all it needs, sticks apart."""
+    """Whether the needs of a mode are met, without its need of sticks."""
     return not mode.needs & missing & UNNEEDED
 
 
@@ -114,8 +114,8 @@ class Failsafe:
         say: sends a status text.
 
     Attributes:
-        action: what is done now.
-        cause: why, in words.
+        action: the present action.
+        cause: its cause, in words.
         takeover: whether a pilot took over from a failsafe.
     """
 
@@ -253,7 +253,7 @@ class Failsafe:
         return Reaction(WARN, cause)
 
     def _fallback(self, intended: Mode, missing: int) -> tuple[int, str]:
-        """What to do when the intended mode cannot go on, and why."""
+        """Action and cause if the intended mode cannot continue."""
         action, cause = NONE, ""
         mode = intended
         if intended is flight_modes.OFFBOARD and missing & flight_modes.OFFBOARD_SIGNAL:
@@ -279,7 +279,7 @@ class Failsafe:
         return action, cause
 
     def _ask(self, name: str, wanted: Reaction) -> None:
-        """A trouble is there and asks for a reaction."""
+        """Request a reaction to a trouble."""
         if wanted.action == NONE:
             return
         present = self._reactions.get(name)
@@ -294,13 +294,13 @@ class Failsafe:
             else:
                 wanted.takeover = BY_MODE_SWITCH
         if wanted.action == WARN and self._armed and not name.endswith("battery"):
-            self._say(WARNING, f"Failsafe warning: {wanted.cause}")  # of the battery its own texts tell
+            self._say(WARNING, f"Failsafe warning: {wanted.cause}")  # the battery has texts of its own
         if wanted.action >= HOLD:
             self.takeover = False
         self._reactions[name] = wanted
 
     def _drop_unseen(self) -> None:
-        """Troubles that nothing speaks of any more are over."""
+        """End the troubles that were not reported in this update."""
         for name, reaction in list(self._reactions.items()):
             if not reaction.seen:
                 reaction.trouble = False
@@ -356,7 +356,7 @@ class Failsafe:
 
     @staticmethod
     def _is_on_its_way(intended: Mode, missing: int) -> bool:
-        """Whether it lands or returns already: to return would only begin it anew."""
+        """Whether it lands or returns already; a failsafe would only restart the return."""
         return intended in (flight_modes.AUTO_LAND, flight_modes.AUTO_RTL) and can_run(intended, missing)
 
     def _count_start_delay(self, delaying: bool, dt: float) -> None:

@@ -29,7 +29,7 @@ from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.world.geography import distance
 
 GATE_DISTANCE = 0.05
-"""m between a gate and its neighbours, below which no direction can be told (FeasibilityChecker.cpp)."""
+"""m between a gate and its neighbours, below which no direction can be computed (FeasibilityChecker.cpp)."""
 
 
 @dataclass(slots=True)

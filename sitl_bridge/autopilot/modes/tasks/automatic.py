@@ -38,7 +38,7 @@ class AutomaticTask:
 
     Args:
         values: the parameters' values.
-        state: what the estimator believes.
+        state: the vehicle's estimated state.
         land: the land detector.
         output: the setpoint, of which the last is taken over smoothly.
 
@@ -63,7 +63,7 @@ class AutomaticTask:
         self._resets = 0
 
     def begin(self) -> None:
-        """Take over from whatever flew before."""
+        """Continue from the setpoint of the previous mode."""
         state, output, trajectory = self._state, self._output, self.trajectory
         trajectory.start(state)
         self.heading.start(state.yaw)

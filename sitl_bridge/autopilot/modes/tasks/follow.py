@@ -16,7 +16,7 @@ from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
 STALE = 3.0
-"""s after which a target that is not heard of is taken to stand still (TargetEstimator.hpp)."""
+"""s without a report after which a target is assumed to stand still (TargetEstimator.hpp)."""
 
 MOVING = 1.0
 """m/s from which a target's velocity is its course (FlightTaskAutoFollowTarget.hpp)."""
@@ -48,9 +48,9 @@ class FollowTask:
 
     Args:
         values: the parameters' values.
-        state: what the estimator believes.
+        state: the vehicle's estimated state.
         output: the setpoint.
-        automatic: whose trajectory and heading it goes on with.
+        automatic: the task whose trajectory and heading are continued.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Circling: towards the circle, then along it, looking where it was told to."""
+"""Orbit mode: an approach to the circle, then the circle, with the commanded heading."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class OrbitTask:
 
     Args:
         values: the parameters' values.
-        state: what the estimator believes.
+        state: the vehicle's estimated state.
         output: the setpoint.
-        automatic: whose trajectory and heading it goes on with.
+        automatic: the task whose trajectory and heading are continued.
 
     Attributes:
-        circle: what is flown.
+        circle: the circle to fly.
         circling: whether the circle is reached.
     """
 

@@ -15,7 +15,7 @@ LOCK_SPEED = 0.5
 
 
 class Sticks:
-    """Where the sticks are: ``pitch`` forward, ``roll`` right, ``yaw`` clockwise -1..1, ``throttle`` 0..1.
+    """Stick positions: ``pitch`` forward, ``roll`` right, ``yaw`` clockwise -1..1, ``throttle`` 0..1.
 
     Attributes:
         time: us of the last sample; -1 never.
@@ -88,10 +88,10 @@ class StickTask:
 
     Args:
         values: the parameters' values.
-        state: what the estimator believes.
+        state: the vehicle's estimated state.
         land: the land detector.
         output: the setpoint.
-        sticks: where they are.
+        sticks: their positions.
 
     Attributes:
         wants_takeoff: whether the throttle asks to leave the ground.
@@ -117,7 +117,7 @@ class StickTask:
         self.wants_takeoff = False
 
     def begin(self) -> None:
-        """Take over from whatever flew before."""
+        """Start from the vehicle's present state."""
         self._trajectory.start(self._state)
         self._yaw = math.nan
         self._place_held = self._height_held = False
