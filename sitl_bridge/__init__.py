@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
+    from sitl_bridge.dynamics.custom_rotor import RotorLaw
     from sitl_bridge.dynamics.proximity import Proximity
     from sitl_bridge.errors import ConfigurationError, UserError
     from sitl_bridge.sensors.custom import CustomSensor, Truth
+    from sitl_bridge.world.custom_wind import WindField
 
 __all__ = [
     "Airframe",
@@ -30,11 +32,13 @@ __all__ = [
     "Message",
     "Proximity",
     "Recording",
+    "RotorLaw",
     "Simulation",
     "Truth",
     "TruthTable",
     "UserError",
     "Vehicle",
+    "WindField",
     "World",
     "Wrench",
     "fly",
@@ -53,11 +57,13 @@ _HOMES = {
     "Message": "api.fleet_commands",
     "Proximity": "dynamics.proximity",
     "Recording": "api.truth_table",
+    "RotorLaw": "dynamics.custom_rotor",
     "Simulation": "api.physics",
     "Truth": "sensors.custom",
     "TruthTable": "api.truth_table",
     "UserError": "errors",
     "Vehicle": "autopilot.control.user_controller",
+    "WindField": "world.custom_wind",
     "World": "api.world_choice",
     "Wrench": "autopilot.control.user_controller",
     "fly": "api.flights",

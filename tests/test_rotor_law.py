@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sitl_bridge as sb
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.dynamics.performance import performance
@@ -184,6 +185,26 @@ def test_a_record_of_another_process_is_refused() -> None:
     vehicle["rotor_law_address"] += 8
     with pytest.raises(ValueError, match="pack it anew"):
         Simulation(World(), [VehicleSetup(vehicle, airframe.sensor_records())])
+
+
+def test_the_blade_element_iris_flies_in_the_thermal_on_the_built_in_stack() -> None:
+    world = sb.World.load(AIRFRAMES.parent / "missions" / "worlds" / "thermal.yaml")
+    with sb.Fleet("iris_blade_element", world=world, seed=1) as fleet:
+        fleet.run(5.0)
+        fleet.arm()
+        fleet.takeoff(10.0)
+        fleet.run(20.0)
+        assert fleet.position[0] == pytest.approx([0.0, 0.0, -10.0], abs=1.0)
+        assert fleet.wind[0, 0] == 2.0
+        assert fleet.wind[0, 2] > 0.05  # it has drifted past: the air sinks behind it
+
+
+def test_a_class_is_taken_from_python_and_kept_in_changed_copies() -> None:
+    airframe = sb.Airframe.load("iris").with_rotor_law(Iris, thrust=5.0e-6).changed(mass=1.4)
+    assert airframe.mass == 1.4
+    assert rotor_loads(airframe.record, 0, 500.0, 0.0, 0.0, DENSITY)[0] == pytest.approx(1.25)
+    with pytest.raises(UserError, match="does not take its options"):
+        sb.Airframe.load("iris").with_rotor_law(Iris)
 
 
 def test_the_blade_element_example_holds_momentum_theory_and_an_iriss_hover() -> None:

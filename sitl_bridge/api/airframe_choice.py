@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from sitl_bridge.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.sensors.custom import CustomSensor, CustomSpecification
@@ -70,7 +71,25 @@ class Airframe(vehicle.Airframe):
         sensors = tuple(
             kept.get(s.name, s) if isinstance(s, CustomSpecification) else s for s in made.sensors
         )
-        return type(self).of(made.model_copy(update={"sensors": sensors}).loaded())
+        changes: dict[str, Any] = {"sensors": sensors}
+        if made.rotor_model == self.rotor_model:
+            changes["rotor_model"] = self.rotor_model  # a class that is in no file stays
+        return type(self).of(made.model_copy(update=changes).loaded())
+
+    def with_rotor_law(self, law: type[RotorLaw], **options: Any) -> Airframe:
+        """A copy whose rotors, of the same radius and inertia, follow a law of your own.
+
+        Args:
+            law: class derived from RotorLaw.
+            options: its fields.
+
+        Raises:
+            UserError: for fields that do not fit, or a law that fails or cannot be compiled.
+        """
+        model = CustomRotor.of(law, self.rotor_model.radius, self.rotor_model.inertia, **options)
+        made = type(self).of(self.model_copy(update={"rotor_model": model}))
+        made.vehicle()
+        return made
 
     def with_sensor(
         self, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: Any

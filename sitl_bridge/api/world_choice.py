@@ -10,17 +10,19 @@ from pydantic import ValidationError
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.world import world as core
+from sitl_bridge.world.custom_wind import Velocity, WindField
 from sitl_bridge.world.wind import WindSpecification, parse_wind
 
-WindChoice: TypeAlias = str | WindSpecification | None
+WindChoice: TypeAlias = str | WindSpecification | Velocity | WindField | type[WindField] | None
 
 
 class World:
     """Where vehicles fly.  Every simulation and fleet gets a copy of its own.
 
     Args:
-        wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from), or a
-            ``WindSpecification``; None for calm air.
+        wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from), a
+            ``WindSpecification``, or a wind of your own: ``lambda t, place: (4.0, 0.0, 0.0)`` or a class
+            derived from WindField, m/s NED at a time in s and a place in m NED; None for calm air.
         origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
             which lies on the ground; None for the home of PX4's simulators.
         figures: further fields of a world file, such as ``sea_level_temperature`` in K.
