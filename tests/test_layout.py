@@ -101,9 +101,7 @@ LONG_FILES: dict[str, int] = {
 """Files that exceed the limit, each with its greatest length."""
 LONG_FUNCTIONS: dict[str, int] = {
     "autopilot.estimation.measurement.read_frame": 75,
-    "autopilot.mavlink.metadata.event_catalogue": 61,
     "dynamics.contact.standing_pose": 66,
-    "dynamics.forces.derivative": 152,
     "dynamics.proximity._collide": 62,
     "dynamics.proximity.interact": 78,
     "dynamics.step._integrate": 65,

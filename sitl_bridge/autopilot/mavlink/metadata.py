@@ -97,11 +97,13 @@ def problem_number(text: str) -> int:
     return 0
 
 
+CHUNK = ("chunk_idx", "uint8_t")
+BITS, GROUPS = "px4::health_component_t", "px4::navigation_mode_group_t"
+"""Name and type of the first argument of a summary; types of others."""
+
+
 def event_catalogue() -> dict[str, Any]:
     """Definitions of all events (MAVLink's component events metadata, version 2)."""
-    summary = [("chunk_idx", "uint8_t")]
-    bits = "px4::health_component_t"
-    groups = "px4::navigation_mode_group_t"
     return {
         "version": 2,
         "components": {
@@ -120,36 +122,13 @@ def event_catalogue() -> dict[str, Any]:
                     "groups": {str(mode.nav_state): [mode.custom_mode] for mode in flight_modes.MODES}
                 },
                 "event_groups": {
-                    "arming_check": {
-                        "events": {
-                            str(ARMING_SUMMARY): _event(
-                                "commander_arming_check_summary",
-                                "Arming check summary event",
-                                [
-                                    *summary,
-                                    ("error", bits),
-                                    ("warning", bits),
-                                    ("can_arm", groups),
-                                    ("can_run", groups),
-                                ],
-                                kind="summary",
-                            ),
-                            **{
-                                str(FIRST_PROBLEM + index): _event(
-                                    f"check_{index}",
-                                    text,
-                                    [("modes", groups), ("health_component_index", "uint8_t")],
-                                )
-                                for index, (text, _) in enumerate(PROBLEMS)
-                            },
-                        }
-                    },
+                    "arming_check": {"events": _arming_events()},
                     "health": {
                         "events": {
                             str(HEALTH_SUMMARY): _event(
                                 "commander_health_summary",
                                 "Health report summary event",
-                                [*summary, ("is_present", bits), ("error", bits), ("warning", bits)],
+                                [CHUNK, ("is_present", BITS), ("error", BITS), ("warning", BITS)],
                                 kind="summary",
                             )
                         }
@@ -158,6 +137,22 @@ def event_catalogue() -> dict[str, Any]:
             }
         },
     }
+
+
+def _arming_events() -> dict[str, Any]:
+    summary = _event(
+        "commander_arming_check_summary",
+        "Arming check summary event",
+        [CHUNK, ("error", BITS), ("warning", BITS), ("can_arm", GROUPS), ("can_run", GROUPS)],
+        kind="summary",
+    )
+    problems = {
+        str(FIRST_PROBLEM + index): _event(
+            f"check_{index}", text, [("modes", GROUPS), ("health_component_index", "uint8_t")]
+        )
+        for index, (text, _) in enumerate(PROBLEMS)
+    }
+    return {str(ARMING_SUMMARY): summary, **problems}
 
 
 def _bitfield(bits: dict[int, tuple[str, str]], text: str) -> dict[str, Any]:
