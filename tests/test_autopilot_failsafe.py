@@ -186,6 +186,19 @@ def test_a_battery_does_not_recover_in_flight() -> None:
     assert point.commander.mode is flight_modes.AUTO_RTL
 
 
+def test_a_battery_level_that_it_armed_with_only_warns_and_a_worse_one_lands() -> None:
+    """PX4 v1.16 failsafe.cpp, checkStateAndMode: an action needs a warning worse than the one at arming."""
+    point = Point(COM_ARM_BAT_MIN=0.05).ready()
+    point.commander.battery(14.0, 1.0, 0.06, point.now)  # critical
+    point.run(0.2)
+    point.airborne()
+    point.run(10.0)
+    assert point.commander.mode is flight_modes.AUTO_LOITER
+    assert point.commander.failsafe is None
+    point.commander.battery(13.0, 10.0, 0.049, point.now)  # emergency
+    point.until(lambda: point.commander.mode is flight_modes.AUTO_LAND, 10.0)
+
+
 def test_the_battery_may_only_warn() -> None:
     point = Point(COM_LOW_BAT_ACT=0).airborne()
     point.commander.battery(13.0, 10.0, 0.04, point.now)
