@@ -190,8 +190,10 @@ def test_a_world_file_places_its_recorded_wind_beside_itself(tmp_path: Path) -> 
     path.write_text(
         "origin: {latitude: 1, longitude: 2, altitude: 3}\nwind:\n  steady: {speed: 3, direction: 90}\n"
         "  series: {file: wind.csv}\n"
+        "  gusts: [{start: 60, speed: 6, direction: 270, length: 50, passing_speed: 10, hold: 5}]\n"
     )
     world = load_world(path)
+    assert [gust.start for gust in world.wind.gusts] == [60.0]
     assert world.wind.series is not None
     assert world.wind.series.file == tmp_path / "wind.csv"
     assert world.origin.altitude == 3.0

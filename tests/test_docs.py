@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,10 +41,11 @@ def test_a_pages_files_pass_the_commands_that_it_gives(
 def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(page, tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": name}
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks(page):
         if block.language == "python":
-            exec(compile(block.text, block.title or name, "exec"), names)
+            exec(compile(block.text, block.title or name, "exec"), vars(module))
 
 
 @pytest.mark.parametrize(("name", "page"), [p for p in NAMED if shown_commands(p[1])])

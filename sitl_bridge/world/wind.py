@@ -116,6 +116,9 @@ class WindSpecification(BaseModel):
         """From Python a function, an object or a class stands for a wind of the user's own."""
         if isinstance(data, WindField) or callable(data):
             return {"custom": CustomWind.of(data)}
+        if isinstance(data, dict) and isinstance(data.get("gusts"), list):
+            # Behind a validator in Python a file's list is a Python list, which no strict tuple takes.
+            return data | {"gusts": tuple(data["gusts"])}
         return data
 
     def pack(self, now: int) -> NDArray[np.void]:
