@@ -36,7 +36,6 @@ from sitl_bridge.world.geography import Projection
 
 Array: TypeAlias = NDArray[np.float64]
 
-
 Place: TypeAlias = tuple[float, float, float]
 """deg latitude, deg longitude, m AMSL."""
 
