@@ -319,3 +319,31 @@ class AutomaticTask:
             if not self._state.valid & POSITION:
                 output.x = output.y = math.nan
                 output.vx = output.vy = output.ax = output.ay = 0.0
+
+
+class TrajectoryTask:
+    """A task that moves the trajectory and the heading of :class:`AutomaticTask` by a law of its own.
+
+    Args:
+        values: the parameters' values.
+        state: the vehicle's estimated state.
+        output: the setpoint.
+        automatic: the task whose trajectory and heading are continued.
+    """
+
+    def __init__(
+        self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
+    ) -> None:
+        self._values = values
+        self._state = state
+        self._output = output
+        self._automatic = automatic
+
+    def _put_out(self, yaw_rate: float = math.nan) -> None:
+        """Set the output to the trajectory's point, the heading and a yaw rate in rad/s."""
+        output, point = self._output, self._automatic.trajectory
+        output.clear(TRAJECTORY)
+        output.x, output.y, output.z = point.x, point.y, point.z
+        output.vx, output.vy, output.vz = point.vx, point.vy, point.vz
+        output.ax, output.ay, output.az = point.ax, point.ay, point.az
+        output.yaw, output.yaw_rate = self._automatic.heading.yaw, yaw_rate

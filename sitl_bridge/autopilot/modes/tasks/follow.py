@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
-from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
-from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
 
 STALE = 3.0
@@ -43,7 +42,7 @@ class Target:
     time: int
 
 
-class FollowTask:
+class FollowTask(TrajectoryTask):
     """Flies one vehicle beside a target.
 
     Args:
@@ -56,10 +55,7 @@ class FollowTask:
     def __init__(
         self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
     ) -> None:
-        self._values = values
-        self._state = state
-        self._output = output
-        self._automatic = automatic
+        super().__init__(values, state, output, automatic)
         self._target: Target | None = None
         self._course = 0.0
         self._angle = math.nan
@@ -108,12 +104,7 @@ class FollowTask:
                 heading.turn(math.atan2(aside, ahead), dt, rate, math.radians(values["MPC_YAWRAUTO_ACC"]))
         point.steer(ux, uy, dt, acceleration, jerk)
         point.climb(uz, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
-        output = self._output
-        output.clear(TRAJECTORY)
-        output.x, output.y, output.z = point.x, point.y, point.z
-        output.vx, output.vy, output.vz = point.vx, point.vy, point.vz
-        output.ax, output.ay, output.az = point.ax, point.ay, point.az
-        output.yaw = heading.yaw
+        self._put_out()
 
     def _extrapolated(self, target: Target, now: int) -> tuple[float, float, float]:
         seconds = min(max((now - target.time) * 1e-6, 0.0), STALE)

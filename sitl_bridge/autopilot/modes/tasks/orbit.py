@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
-from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
-from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
 
 CENTRE, INITIAL, UNCONTROLLED, TANGENT, STICKS, UNCHANGED = range(6)
@@ -52,7 +51,7 @@ class Circle:
         return Circle(self.x, self.y, self.z, self.radius, speed, self.look)
 
 
-class OrbitTask:
+class OrbitTask(TrajectoryTask):
     """Flies one vehicle around a centre.
 
     Args:
@@ -69,10 +68,7 @@ class OrbitTask:
     def __init__(
         self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
     ) -> None:
-        self._values = values
-        self._state = state
-        self._output = output
-        self._automatic = automatic
+        super().__init__(values, state, output, automatic)
         self.circle = Circle(0.0, 0.0, 0.0, LEAST_RADIUS, 1.0)
         self.circling = False
         self._angle = 0.0
@@ -97,13 +93,7 @@ class OrbitTask:
             self._go_round(dt)
         else:
             self._approach(dt, jerk)
-        yaw_rate = self._look(dt)
-        output = self._output
-        output.clear(TRAJECTORY)
-        output.x, output.y, output.z = point.x, point.y, point.z
-        output.vx, output.vy, output.vz = point.vx, point.vy, point.vz
-        output.ax, output.ay, output.az = point.ax, point.ay, point.az
-        output.yaw, output.yaw_rate = self._automatic.heading.yaw, yaw_rate
+        self._put_out(self._look(dt))
 
     def _approach(self, dt: float, jerk: float) -> None:
         circle, point, values = self.circle, self._automatic.trajectory, self._values
