@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -13,16 +15,19 @@ from sitl_bridge.world import world as core
 from sitl_bridge.world.custom_wind import Velocity, WindField
 from sitl_bridge.world.wind import WindSpecification, parse_wind
 
-WindChoice: TypeAlias = str | WindSpecification | Velocity | WindField | type[WindField] | None
+WindChoice: TypeAlias = (
+    str | tuple[float, float, float] | WindSpecification | Velocity | WindField | type[WindField] | None
+)
 
 
 class World:
     """Where vehicles fly.  Every simulation and fleet gets a copy of its own.
 
     Args:
-        wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from), a
-            ``WindSpecification``, or a wind of your own: ``lambda t, place: (4.0, 0.0, 0.0)`` or a class
-            derived from WindField, m/s NED at a time in s and a place in m NED; None for calm air.
+        wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from); the velocity
+            of the air in m/s NED, ``(4, 0, 0)``; a ``WindSpecification``; or a wind of your own:
+            ``lambda t, place: (4.0, 0.0, 0.0)`` or a class derived from WindField, m/s NED at a time in s and
+            a place in m NED; None for calm air.
         origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
             which lies on the ground; None for the home of PX4's simulators.
         figures: further fields of a world file, such as ``sea_level_temperature`` in K.
@@ -42,7 +47,7 @@ class World:
         if origin is not None:
             fields["origin"] = dict(zip(("latitude", "longitude", "altitude"), origin, strict=True))
         if wind is not None:
-            fields["wind"] = parse_wind(wind) if isinstance(wind, str) else wind
+            fields["wind"] = _wind(wind)
         try:
             self.specification = core.WorldSpecification.model_validate(fields)
         except ValidationError as error:
@@ -73,6 +78,19 @@ class World:
             UserError: when a recorded wind cannot be read.
         """
         return core.World(self.specification)
+
+
+def _wind(wind: WindChoice) -> Any:
+    if isinstance(wind, str):
+        return parse_wind(wind)
+    if isinstance(wind, Sequence):
+        try:
+            north, east, down = (float(part) for part in wind)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"wind: {wind!r} is no velocity of the air: three figures in m/s NED") from error
+        direction = math.degrees(math.atan2(-east, -north)) % 360.0
+        return {"steady": {"speed": math.hypot(north, east), "direction": direction, "upward": -down}}
+    return wind
 
 
 WorldChoice: TypeAlias = World | str | Path | None

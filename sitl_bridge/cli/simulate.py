@@ -17,7 +17,6 @@ from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.sensors.custom import not_sampled
 from sitl_bridge.vehicle.airframe import Airframe
 
 if TYPE_CHECKING:
@@ -100,10 +99,11 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
         if on == "full":
             flown = fly_built_in(
                 plan,
-                _airframes(scenario, airframe, on, console),
+                _airframes(scenario, airframe),
                 scenario.seed,
                 world=scenario.world,
                 proximity=scenario.proximity,
+                tables=directory.path,
             )
             result = flown.result
             console.print(
@@ -122,15 +122,18 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
     return result.succeeded
 
 
-def _airframes(scenario: LoadedScenario, name: str | None, on: On, console: Console) -> list[Airframe]:
-    """Of all vehicles, without users' own sensors, which are not sampled here."""
+def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
+    """Of all vehicles."""
     given = None if name is None else load_airframe(name)
-    found = [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
-    notices = dict.fromkeys(not_sampled(one.custom_sensors()) for one in found)
-    for notice in notices if on == "full" else ():
-        if notice:
-            console.print(f"note: {notice}", highlight=False)
-    return [one.without_custom_sensors() for one in found]
+    return [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
+
+
+def _without_custom_sensors(airframes: list[Airframe], on: On, console: Console) -> list[Airframe]:
+    """Airframes without custom sensors, which avoidance does not sample; a note says so."""
+    names = ", ".join(dict.fromkeys(sensor.name for one in airframes for sensor in one.custom_sensors()))
+    if on == "full" and names:
+        console.print(f"note: custom sensors are not sampled in avoidance: {names}", highlight=False)
+    return [one.without_custom_sensors() for one in airframes]
 
 
 def _avoidance(
@@ -162,7 +165,7 @@ def _avoidance(
     rows, good = [], True
     try:
         for scenario in loaded:
-            frame = _airframes(scenario, airframe, on, console)[0]
+            frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
             specification = _modelled(scenario, airframe, console)
             for name, make in makers.items():
                 flights = [

@@ -7,7 +7,7 @@ samples go to a table of the run, and the messages it makes of them to the fligh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -161,12 +161,6 @@ def _checked(messages: Any) -> tuple[Any, ...]:
             raise TypeError(f"messages returned {message!r}, which is no pymavlink message")
         message.pack(encoder)
     return tuple(messages)
-
-
-def not_sampled(sensors: Iterable[CustomSpecification]) -> str:
-    """A notice for runs that leave users' own sensors out; empty without any."""
-    names = ", ".join(dict.fromkeys(sensor.name for sensor in sensors))
-    return f"custom sensors are sampled by fly and serve only, not here: {names}" if names else ""
 
 
 class CustomSensorHost:

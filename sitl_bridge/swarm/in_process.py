@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -150,6 +151,7 @@ def fly_built_in(
     *,
     world: WorldSpecification | None = None,
     proximity: Proximity | None = None,
+    tables: Path | None = None,
 ) -> Flown:
     """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
@@ -159,10 +161,11 @@ def fly_built_in(
         seed: of all random streams.
         world: in which they fly.
         proximity: effects of vehicles on one another; the usual ones without.
+        tables: directory for the tables of custom sensors; None keeps none.
     """
     ground = plan.places * (1.0, 1.0, 0.0)
     members = [
-        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0))
+        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0), tables=tables)
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
     with Fleet(World(world), members, seed=seed, proximity=proximity or Proximity()) as fleet:
