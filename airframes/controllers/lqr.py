@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_continuous_are
 
-from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
+from sitl_bridge import Controller, Vehicle, Wrench
 
 # Bryson's rule: the greatest deviation of each state and input that is acceptable counts 1.
 POSITION, VELOCITY, TILT, YAW, RATE = 0.5, 1.0, 0.3, 0.5, 3.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.sensors.custom import CustomSensor, Sample, Truth
+from sitl_bridge import CustomSensor, Truth
 
 
 class WindSensor(CustomSensor):
@@ -20,7 +20,7 @@ class WindSensor(CustomSensor):
             raise ValueError("deviation is not negative")
         self.deviation = deviation
 
-    def sample(self, truth: Truth, random: np.random.Generator) -> Sample:
+    def sample(self, truth: Truth, random: np.random.Generator) -> dict[str, float]:
         """Rotate wind minus velocity into the body and add noise."""
         w, x, y, z = truth.attitude
         body_to_world = np.array(
