@@ -67,7 +67,7 @@ class OffboardTarget:
     ``attitude`` and ``angular_velocity`` go with ``thrust``; they come alone, without the first three.
 
     Attributes:
-        position: m NED.
+        position: m NED from the origin of the vehicle's own estimate, where it was switched on.
         velocity: m/s NED, or of the body's heading frame (x forward, y right, z down) with ``body_frame``.
         acceleration: m/s^2 NED, or as ``velocity``.
         yaw: rad.
