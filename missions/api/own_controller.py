@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 import sitl_bridge as sb
 
-WIND = (0.0, 4.0, 0.0)
-"""m/s NED, the velocity of the air."""
 GOALS = np.array([[6.0, 5.0 * i, -6.0] for i in range(4)])
 """(4, 3) m NED from the world's origin."""
+
+
+def wind(t: float, place: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Velocity of the air, m/s NED, at a time in s and a place in m NED: it grows with height."""
+    del t
+    return 0.0, min(4.0, -0.8 * place[2]), 0.0
 
 
 class PositionPid(sb.Controller):
@@ -58,7 +62,7 @@ def rotation(attitude: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def main() -> sb.TruthTable:
     """Fly, and return what was true."""
-    fleet = sb.Fleet(["iris"] * 4, spacing=5, world=sb.World(wind=WIND), controller=PositionPid, seed=1)
+    fleet = sb.Fleet(["iris"] * 4, spacing=5, world=sb.World(wind=wind), controller=PositionPid, seed=1)
     with fleet.record() as log:
         fleet.arm()
         fleet.takeoff(3.0)
