@@ -66,7 +66,8 @@ def load_airframe(name: str | Path) -> Airframe:
     changed: dict[str, Any] = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor) and rotor.file is not None:
-        changed["rotor_model"] = rotor.model_copy(update={"file": path.parent / rotor.file})
+        # In full: the built-in stack, a process in another directory, loads it as well.
+        changed["rotor_model"] = rotor.model_copy(update={"file": path.resolve().parent / rotor.file})
     return airframe.model_copy(update=changed).loaded()
 
 

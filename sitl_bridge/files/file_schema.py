@@ -51,6 +51,8 @@ def _based(schema: dict[str, Any]) -> dict[str, Any]:
             part.pop("required", None)
         else:
             part["required"] = ["kind"]
+            if "rate" in part["properties"]:
+                part["properties"]["remove"] = {"const": True, "description": "drop this sensor of the base"}
     needed = schema.pop("required", [])
     schema["properties"] = {
         "base": {"type": "string", "description": "airframe (name or file) whose sections this one changes"},
