@@ -67,7 +67,7 @@ def test_it_adds_to_what_else_blows_and_is_the_same_as_a_steady_wind() -> None:
     assert flown(lambda _t, _place: blowing) == flown(steady)
     both = simulation_in(
         WorldSpecification(
-            wind=WindSpecification.model_validate(lambda _t, _place: (1.0, 0.0, 0.0)).model_copy(
+            wind=WorldSpecification(wind=lambda _t, _place: (1.0, 0.0, 0.0)).wind.model_copy(
                 update={"steady": SteadyWind(speed=4.0, direction=180.0)}
             )
         ),

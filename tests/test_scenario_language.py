@@ -14,11 +14,12 @@ from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.file_schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.files.scenario import SWARM_AIRFRAME, load_scenario
+from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
 from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = [*sorted((ROOT / "missions").glob("*.yaml")), *sorted((ROOT / "airframes").glob("*.yaml"))]
+SHIPPED = sorted(p for d in ("missions", "missions/worlds", "airframes") for p in (ROOT / d).glob("*.yaml"))
 PAIR = """
 avoidance:
   duration: 12
@@ -236,3 +237,15 @@ def test_checks_facts_are_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(build(["check"]), ["check", str(file), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["vehicles"] == ["2 x iris_rtk"]
+
+
+def test_a_world_file_may_have_every_part_of_a_wind(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "wind:\n  steady: {speed: 5}\n  turbulence: light\n  series: {file: wind.csv}\n"
+        "  gusts: [{start: 60, speed: 6, length: 50, passing_speed: 10, hold: 5}]\n",
+    )
+    wind = load_world(file).wind
+    assert [gust.speed for gust in wind.gusts] == [6.0]
+    assert wind.series is not None
+    assert wind.series.file == tmp_path / "wind.csv"

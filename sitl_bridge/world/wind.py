@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
@@ -110,17 +111,6 @@ class WindSpecification(BaseModel):
     series: WindSeries | None = Field(None, description="recorded")
     custom: CustomWind | None = Field(None, description="of your own, a function of place and time")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_python(cls, data: Any) -> Any:
-        """From Python a function, an object or a class stands for a wind of the user's own."""
-        if isinstance(data, WindField) or callable(data):
-            return {"custom": CustomWind.of(data)}
-        if isinstance(data, dict) and isinstance(data.get("gusts"), list):
-            # Behind a validator in Python a file's list is a Python list, which no strict tuple takes.
-            return data | {"gusts": tuple(data["gusts"])}
-        return data
-
     def pack(self, now: int) -> NDArray[np.void]:
         """(1,) WIND whose gusts count their start from ``now`` (us)."""
         wind = np.zeros(1, WIND)
@@ -164,6 +154,27 @@ class WindSpecification(BaseModel):
         if not np.all(np.diff(rows[:, 0]) > 0.0):
             raise UserError(f"{path}: the times of a recorded wind must rise")
         return np.ascontiguousarray(rows)
+
+
+def _custom_of_python(data: Any) -> Any:
+    if isinstance(data, WindField) or callable(data):
+        return {"custom": CustomWind.of(data)}
+    return data
+
+
+class _OfPython:
+    """From Python a function, an object or a class stands for a wind of the user's own."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        # Before the model, a validator would end the JSON mode, in which lists stand for tuples.
+        return core_schema.json_or_python_schema(
+            schema, core_schema.no_info_before_validator_function(_custom_of_python, schema)
+        )
+
+
+Wind = Annotated[WindSpecification, _OfPython()]
+"""A wind as a world takes it."""
 
 
 def _data_lines(path: Path, lines: list[str]) -> list[str]:

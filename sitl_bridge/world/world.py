@@ -14,7 +14,7 @@ from sitl_bridge.world.custom_wind import WindFunction
 from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
 from sitl_bridge.world.records import ENVIRONMENT, START
-from sitl_bridge.world.wind import WindSpecification
+from sitl_bridge.world.wind import Wind, WindSpecification
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -38,7 +38,7 @@ class WorldSpecification(BaseModel):
     year: float = Field(2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field")
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
-    wind: WindSpecification = Field(WindSpecification(), description="all parts add up; calm without")
+    wind: Wind = Field(WindSpecification(), description="all parts add up; calm without")
 
 
 class World:
