@@ -1,4 +1,4 @@
-"""Measures what the README says about speed; run it through scripts/bench.
+"""Measures the figures of docs/performance.md; run it through scripts/bench.
 
 Everything is a ratio to a baseline of the same run, interleaved with it, and medians are told: machines are
 noisy and drift.  What needs PX4 is left out, and says so, where there is none.
