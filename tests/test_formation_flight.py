@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.offboard.setpoint import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
-from sitl_bridge.swarm.formation.formation import Conduct, Formation
+from sitl_bridge.swarm.formation.conduct import Conduct
+from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import (

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.formation.formation import Event, Formation
+from sitl_bridge.swarm.formation.conduct import Event
+from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.interface import Setpoints, States, fly

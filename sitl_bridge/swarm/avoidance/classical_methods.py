@@ -17,7 +17,7 @@ from sitl_bridge.swarm.avoidance.agent import Command, OwnState, to_vector
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle
-from sitl_bridge.swarm.avoidance.optimal_control_problem import follow_yaw, level_inputs
+from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw, level_inputs
 from sitl_bridge.swarm.avoidance.records import STATES, VEHICLE
 from sitl_bridge.swarm.avoidance.references import Reference
 from sitl_bridge.swarm.avoidance.separation import separation

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sitl_bridge.errors import FieldError, UserError, about
 from sitl_bridge.quantities import Degrees, Positive, Seconds
 from sitl_bridge.swarm.formation.choreography import Choreography
-from sitl_bridge.swarm.formation.formation import Conduct, Formation, LeaderLoss
+from sitl_bridge.swarm.formation.conduct import Conduct, LeaderLoss
+from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON
