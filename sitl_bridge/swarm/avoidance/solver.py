@@ -20,7 +20,7 @@ import daqp
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.avoidance import optimal_control_problem
+from sitl_bridge.swarm.avoidance import optimal_control_problem, plan_shift
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.records import INPUTS, STATES
 
@@ -160,7 +160,7 @@ class Solver:
         """
         s = self.settings
         self.distances = self._distances[: len(entities)]
-        optimal_control_problem.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
+        plan_shift.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
         optimal_control_problem.linearise(
             s, self.plan_x, self.plan_u, yaw, disturbance, state, covariance,
             self._by_state, self._by_input, self._deviation, self._spread,
@@ -206,7 +206,7 @@ class Solver:
 
     def coast(self, yaw: Floats, disturbance: Floats, share: float) -> Status:
         """Go on with the last plan where there is no state to plan from; arguments as ``linearise``."""
-        optimal_control_problem.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
+        plan_shift.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
         status = self._go_on(Status.SHIFTED, share)
         self.counts[status] += 1
         return status
