@@ -31,7 +31,7 @@ from sitl_bridge.swarm.avoidance.comparison import succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import Status
 from sitl_bridge.swarm.formation.patterns import closest_pair
-from sitl_bridge.swarm.in_process import BuiltInFlock
+from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import States, fly
 from sitl_bridge.world.world import World
 
@@ -58,8 +58,8 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
         Member(airframe, name=p.name, position=(g[0], g[1], 0.0)) for p, g in zip(plans, ground, strict=True)
     ]
     with Fleet(World(), members, seed=seed) as fleet:
-        flock = BuiltInFlock(fleet, ground)
-        flock.take_off(places, np.array([plan.heading for plan in plans]))
+        interface = BuiltInFleet(fleet, ground)
+        interface.take_off(places, np.array([plan.heading for plan in plans]))
         swarm = Swarm(scenario, fleet.time + 1_000_000, DEVIATION, seed)
         true = fleet.simulation.states["position"]
         least = [math.inf]
@@ -67,7 +67,7 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
         def watch(_states: States, _told: object) -> None:
             least[0] = min(least[0], closest_pair(true)[0])
 
-        fly(swarm, flock, swarm.start + round(1e6 * scenario.duration), TICK, watch)
+        fly(swarm, interface, swarm.start + round(1e6 * scenario.duration), TICK, watch)
         goals = np.array([goal_of(plan) for plan in plans])
         return swarm.flight(), least[0], float(np.linalg.norm(true - goals, axis=1).max())
 

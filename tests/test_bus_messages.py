@@ -18,7 +18,7 @@ import pytest
 from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
-from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, Desk
+from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
 from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
 from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
 from sitl_bridge.bus.run_source import FleetRun, Source
@@ -131,7 +131,7 @@ class Office:
         on_formation: OnFormation | None = None,
     ) -> None:
         self.execution = Execution(source, on_formation, now)
-        self.desk = Desk(topics, self.execution.take, lambda: source.status().time, now)
+        self.desk = CommandQueue(topics, self.execution.take, lambda: source.status().time, now)
 
     def turn(self) -> list[Reply]:
         replies = self.desk.settle(self.execution.turn())

@@ -27,7 +27,7 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.summary import Outcome, problems_of
-from sitl_bridge.run.autopilot_choice import FlownBy
+from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings
 
 REPOSITORY = Path(__file__).parent.parent
@@ -120,7 +120,7 @@ def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(tmp
     errors = ErrorLog(notes.append)
     aircraft = Aircraft(
         VehicleSettings(load_airframe("iris")),
-        FlownBy(None, ""),
+        AutopilotChoice(None, ""),
         0,
         tmp_path,
         notes.append,

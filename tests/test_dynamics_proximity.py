@@ -17,7 +17,7 @@ HEIGHT = -50.0
 BOTH = Proximity()
 
 
-def flock(
+def fleet(
     *places: tuple[float, float, float],
     proximity: Proximity | None = BOTH,
     names: tuple[str, ...] = (),
@@ -79,7 +79,7 @@ def energy(s: Simulation) -> float:
 def test_a_collision_conserves_momentum_and_leaves_the_energy_its_restitution_says(
     restitution: float,
 ) -> None:
-    s = flock((0.0, 0.0, 0.0), (1.5, 0.0, 0.0), proximity=Proximity(downwash=False, restitution=restitution))
+    s = fleet((0.0, 0.0, 0.0), (1.5, 0.0, 0.0), proximity=Proximity(downwash=False, restitution=restitution))
     s.world.environment["gravity"] = 0.0
     s.states["velocity"][0, 0] = 3.0
     before, energy_before = momenta(s)[0], energy(s)
@@ -93,7 +93,7 @@ def test_a_collision_conserves_momentum_and_leaves_the_energy_its_restitution_sa
 
 
 def test_a_blow_off_the_centre_turns_both_and_conserves_angular_momentum() -> None:
-    s = flock((0.0, 0.0, 0.1), (1.5, 0.35, 0.0), proximity=Proximity(downwash=False))
+    s = fleet((0.0, 0.0, 0.1), (1.5, 0.35, 0.0), proximity=Proximity(downwash=False))
     s.states["velocity"][0, 0] = 3.0
     s.world.environment["gravity"] = 0.0
     _, before = momenta(s)
@@ -110,10 +110,10 @@ def test_a_blow_off_the_centre_turns_both_and_conserves_angular_momentum() -> No
 
 def test_forces_are_equal_and_opposite_to_the_last_bit_and_independent_of_the_order() -> None:
     places = ((0.0, 0.0, 0.0), (0.3, 0.1, 0.05), (0.1, 0.45, -0.1), (-0.35, 0.2, 0.02))
-    s = flock(*places)
+    s = fleet(*places)
     s.states["rotor_thrust"][:, :4] = 3.7
     order = [2, 0, 3, 1]
-    t = flock(*(places[i] for i in order), names=tuple(str(i) for i in order))
+    t = fleet(*(places[i] for i in order), names=tuple(str(i) for i in order))
     t.states["rotor_thrust"][:, :4] = 3.7
     for one in (s, t):
         interact(one.arrays.neighbours, one.vehicles, one.states, one.world.environment[0], 0, 0.004)
@@ -125,7 +125,7 @@ def test_forces_are_equal_and_opposite_to_the_last_bit_and_independent_of_the_or
 
 
 def test_a_collision_is_told_with_time_place_parts_and_closing_speed() -> None:
-    s = flock((1.5, 0.0, 0.0), (0.0, 0.0, 0.0), proximity=Proximity(downwash=False))
+    s = fleet((1.5, 0.0, 0.0), (0.0, 0.0, 0.0), proximity=Proximity(downwash=False))
     s.states["velocity"][1, 0] = 4.0
     meet(s)
     told = s.collisions[0]
@@ -141,17 +141,17 @@ def test_a_collision_is_told_with_time_place_parts_and_closing_speed() -> None:
 
 def test_a_rotor_hit_fast_enough_breaks() -> None:
     for limit, broken in ((3.0, True), (6.0, False), (None, False)):
-        s = flock((0.0, 0.0, 0.0), (1.5, 0.0, 0.0), proximity=Proximity(breaking_speed=limit))
+        s = fleet((0.0, 0.0, 0.0), (1.5, 0.0, 0.0), proximity=Proximity(breaking_speed=limit))
         s.states["velocity"][0, 0] = 4.0
         meet(s)
         assert bool((s.states["rotor_health"] == 0.0).any()) is broken
 
 
 def test_vehicles_out_of_reach_fly_as_if_alone() -> None:
-    alone = flock((0.0, 0.0, 0.0), proximity=None)
+    alone = fleet((0.0, 0.0, 0.0), proximity=None)
     alone.controls[:, :4], alone.armed[:] = 0.7, 1
     meet(alone, without_air=False)
-    among = flock((0.0, 0.0, 0.0), (9.0, 0.0, 0.0), (0.0, 9.0, 0.0), (0.0, 0.0, 1.2 * WAKE_REACH))
+    among = fleet((0.0, 0.0, 0.0), (9.0, 0.0, 0.0), (0.0, 9.0, 0.0), (0.0, 0.0, 1.2 * WAKE_REACH))
     among.controls[:, :4], among.armed[:] = 0.7, 1
     meet(among, without_air=False)
     assert among.states[0].tobytes() == alone.states[0].tobytes()
@@ -160,7 +160,7 @@ def test_vehicles_out_of_reach_fly_as_if_alone() -> None:
 def test_one_vehicle_has_the_same_bytes_with_the_effects_switched_on() -> None:
     runs = []
     for proximity in (None, Proximity()):
-        s = flock((0.0, 0.0, 0.0), proximity=proximity)
+        s = fleet((0.0, 0.0, 0.0), proximity=proximity)
         s.controls[:, :4], s.armed[:] = 0.7, 1
         meet(s, without_air=False)
         runs.append(s.states.tobytes())
@@ -172,7 +172,7 @@ def test_one_vehicle_has_the_same_bytes_with_the_effects_switched_on() -> None:
 
 def hovering(*places: tuple[float, float, float]) -> Simulation:
     """Air that the others feel under a vehicle with the thrust of its weight."""
-    s = flock(*places, proximity=Proximity(collisions=False))
+    s = fleet(*places, proximity=Proximity(collisions=False))
     weight = float(s.vehicles[0]["mass"]) * float(s.world.environment[0]["gravity"])
     s.states["rotor_thrust"][0, :4] = weight / 4
     interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
@@ -210,7 +210,7 @@ def test_downwash_lowers_a_vehicle_below_and_not_one_above() -> None:
     assert np.all(s.states["neighbour_air"][2] == 0.0)
     sunk = []
     for proximity in (None, Proximity(collisions=False)):
-        t = flock((0.0, 0.0, 0.0), (0.0, 0.0, -2.0), proximity=proximity)
+        t = fleet((0.0, 0.0, 0.0), (0.0, 0.0, -2.0), proximity=proximity)
         t.controls[:, :4], t.armed[:] = 0.7, 1
         t.advance(100)
         sunk.append(float(t.states["velocity"][1, 2]))
@@ -218,7 +218,7 @@ def test_downwash_lowers_a_vehicle_below_and_not_one_above() -> None:
 
 
 def test_wind_carries_the_wake_away() -> None:
-    s = flock((0.0, 0.0, 0.0), (0.0, 0.0, -5.0), (2.0, 0.0, -5.0), proximity=Proximity(collisions=False))
+    s = fleet((0.0, 0.0, 0.0), (0.0, 0.0, -5.0), (2.0, 0.0, -5.0), proximity=Proximity(collisions=False))
     s.states["rotor_thrust"][0, :4] = 4.0
     s.states["wind"][:, 0] = 4.0
     interact(s.arrays.neighbours, s.vehicles, s.states, s.world.environment[0], 0, 0.004)
@@ -227,7 +227,7 @@ def test_wind_carries_the_wake_away() -> None:
 
 def test_a_pair_that_parts_in_one_step_collides_anew_when_it_meets_again() -> None:
     # The third keeps the search for pairs from the south from ever reaching the one that is far away.
-    s = flock((0.0, 0.0, 0.0), (0.0, 0.3, 0.0), (20.0, 50.0, 0.0))
+    s = fleet((0.0, 0.0, 0.0), (0.0, 0.3, 0.0), (20.0, 50.0, 0.0))
     s.advance(1)
     assert int(s.proximity[0]["count"]) == 1
     place = s.states[1]["position"].copy()

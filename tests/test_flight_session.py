@@ -27,7 +27,7 @@ from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
-from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import Origin, WorldSpecification
 
@@ -132,7 +132,7 @@ def test_a_signal_inside_an_unbroken_block_comes_after_it() -> None:
     done = []
 
     def interrupted() -> None:
-        with unbroken():
+        with uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
             done.append("the block went on")
 

@@ -32,7 +32,7 @@ from sitl_bridge.swarm.formation.roles import (
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
 from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
 from sitl_bridge.swarm.neighbour_graph import Topology, hops
-from sitl_bridge.swarm.point_mass import PointMass, PointMassFlock
+from sitl_bridge.swarm.point_mass import PointMass, PointMassFleet
 from sitl_bridge.swarm.radio import Radio
 
 Array = NDArray[np.float64]
@@ -53,7 +53,7 @@ def there() -> Trajectory:
 @dataclass
 class Flight:
     formation: Formation
-    flock: PointMassFlock
+    fleet: PointMassFleet
     hook: Hook | None = None
     times: list[float] = field(default_factory=list)
     errors: list[Array] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Flight:
     states: list[States] = field(default_factory=list)
 
     def fly(self, seconds: float) -> Flight:
-        fly(self.formation, self.flock, round(seconds * 1e6), TICK, self._watch)
+        fly(self.formation, self.fleet, round(seconds * 1e6), TICK, self._watch)
         return self
 
     def _watch(self, states: States, _told: Setpoints) -> None:
@@ -115,7 +115,7 @@ def flight(
         conduct=Conduct(**conduct),
     )
     places = choreography.start + path.at(0.0).position
-    return Flight(formation, PointMassFlock(places, model), hook)
+    return Flight(formation, PointMassFleet(places, model), hook)
 
 
 # ---------------------------------------------------------------- the nine of XTDrone
@@ -175,27 +175,27 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
 
 class Telling:
-    """A flock that keeps its own time, as vehicles behind a link do."""
+    """A fleet that keeps its own time, as vehicles behind a link do."""
 
-    def __init__(self, flock: PointMassFlock) -> None:
-        self.flock = flock
+    def __init__(self, fleet: PointMassFleet) -> None:
+        self.fleet = fleet
         self.begun = False
 
     async def next_states(self) -> States:
         if self.begun:
-            self.flock.advance(self.flock.time + TICK)
+            self.fleet.advance(self.fleet.time + TICK)
         self.begun = True
         await asyncio.sleep(0)
-        return self.flock.states()
+        return self.fleet.states()
 
     async def command(self, setpoints: Setpoints) -> None:
-        self.flock.command(setpoints)
+        self.fleet.command(setpoints)
 
 
 def test_vehicles_that_keep_their_own_time_fly_the_same_tracks() -> None:
     by_hand = flight(delay=0.1, loss=0.3).fly(12.0)
     by_itself = flight(delay=0.1, loss=0.3)
-    asyncio.run(fly_async(by_itself.formation, Telling(by_itself.flock), 12_000_000, by_itself._watch))
+    asyncio.run(fly_async(by_itself.formation, Telling(by_itself.fleet), 12_000_000, by_itself._watch))
     assert [s.position.tobytes() for s in by_itself.states] == [s.position.tobytes() for s in by_hand.states]
 
 
@@ -265,7 +265,7 @@ def test_followers_follow_a_leader_that_somebody_else_flies() -> None:
     def hook(self: Flight, states: States) -> None:
         # The leader's vehicle gets its orders from elsewhere: 1 m/s to the south-east after 15 s.
         if states.time > 15_000_000:
-            self.flock.velocity[0] = (-0.7, 0.7, 0.0)
+            self.fleet.velocity[0] = (-0.7, 0.7, 0.0)
 
     run.hook = hook
     run.fly(30.0)
@@ -279,7 +279,7 @@ def test_followers_follow_a_leader_that_somebody_else_flies() -> None:
 
 def gone(*vehicles: int, at: float, back: float = math.inf) -> Hook:
     def hook(self: Flight, states: States) -> None:
-        self.flock.alive[list(vehicles)] = not at <= states.time * 1e-6 < back
+        self.fleet.alive[list(vehicles)] = not at <= states.time * 1e-6 < back
 
     return hook
 
@@ -379,7 +379,7 @@ def test_nobody_leaves_before_it_was_seen() -> None:
 
 def test_one_that_comes_late_takes_its_slot() -> None:
     run = flight(hook=gone(4, at=0.0, back=12.0), patterns=("cube",))
-    run.flock.alive[4] = False
+    run.fleet.alive[4] = False
     run.fly(40.0)
     assert run.worst_error(30.0) < 0.1
     assert np.isfinite(np.stack([s.position for s in run.states])).all()
@@ -474,47 +474,47 @@ def test_silence_lets_the_centre_fly_on_and_then_brings_it_to_rest() -> None:
 def test_a_point_mass_follows_the_closed_form_of_its_loops() -> None:
     # v' = (u - v)/tau from rest to a velocity of 1 m/s: v = 1 - exp(-t/tau), x = t - tau (1 - exp(-t/tau)).
     model = PointMass(velocity_lag=0.5, max_acceleration=100.0, step=1_000)
-    flock = PointMassFlock(np.zeros((1, 3)), model)
+    fleet = PointMassFleet(np.zeros((1, 3)), model)
     told = Setpoints.none(1)
     told.velocity[0] = (1.0, 0.0, 0.0)
-    flock.command(told)
-    flock.advance(1_000_000)
-    assert flock.velocity[0, 0] == pytest.approx(1.0 - math.exp(-2.0), abs=1e-3)
-    assert flock.position[0, 0] == pytest.approx(1.0 - 0.5 * (1.0 - math.exp(-2.0)), abs=1e-3)
+    fleet.command(told)
+    fleet.advance(1_000_000)
+    assert fleet.velocity[0, 0] == pytest.approx(1.0 - math.exp(-2.0), abs=1e-3)
+    assert fleet.position[0, 0] == pytest.approx(1.0 - 0.5 * (1.0 - math.exp(-2.0)), abs=1e-3)
 
 
 def test_a_point_mass_keeps_to_its_speed_and_acceleration() -> None:
-    flock = PointMassFlock(np.zeros((1, 3)), PointMass(max_speed=3.0, max_acceleration=2.0))
+    fleet = PointMassFleet(np.zeros((1, 3)), PointMass(max_speed=3.0, max_acceleration=2.0))
     told = Setpoints.none(1)
     told.position[0] = (100.0, 100.0, 0.0)
-    flock.command(told)
-    last = flock.velocity.copy()
+    fleet.command(told)
+    last = fleet.velocity.copy()
     for k in range(1, 500):
-        flock.advance(k * 10_000)
-        assert np.linalg.norm(flock.velocity - last) <= 2.0 * 0.01 + 1e-12
-        last = flock.velocity.copy()
+        fleet.advance(k * 10_000)
+        assert np.linalg.norm(fleet.velocity - last) <= 2.0 * 0.01 + 1e-12
+        last = fleet.velocity.copy()
     assert np.linalg.norm(last) == pytest.approx(3.0, abs=0.01)
 
 
 def test_accelerations_alone_are_followed_as_they_are() -> None:
-    flock = PointMassFlock(np.zeros((1, 3)))
+    fleet = PointMassFleet(np.zeros((1, 3)))
     told = Setpoints.none(1)
     told.acceleration[0] = (0.0, 1.0, 0.0)
-    flock.command(told)
-    flock.advance(2_000_000)
-    assert flock.velocity[0].tolist() == pytest.approx([0.0, 2.0, 0.0])
-    assert flock.position[0].tolist() == pytest.approx([0.0, 2.0, 0.0])
+    fleet.command(told)
+    fleet.advance(2_000_000)
+    assert fleet.velocity[0].tolist() == pytest.approx([0.0, 2.0, 0.0])
+    assert fleet.position[0].tolist() == pytest.approx([0.0, 2.0, 0.0])
 
 
 def test_yaw_turns_the_short_way_at_its_rate() -> None:
-    flock = PointMassFlock(np.zeros((1, 3)), yaw=math.radians(170.0))
+    fleet = PointMassFleet(np.zeros((1, 3)), yaw=math.radians(170.0))
     told = Setpoints.none(1)
     told.yaw[0] = math.radians(-170.0)
-    flock.command(told)
-    flock.advance(100_000)
-    assert math.degrees(flock.yaw[0]) == pytest.approx(174.5)
-    flock.advance(2_000_000)
-    assert math.degrees(flock.yaw[0]) == pytest.approx(190.0)
+    fleet.command(told)
+    fleet.advance(100_000)
+    assert math.degrees(fleet.yaw[0]) == pytest.approx(174.5)
+    fleet.advance(2_000_000)
+    assert math.degrees(fleet.yaw[0]) == pytest.approx(190.0)
 
 
 # ---------------------------------------------------------------- towards MAVSDK

@@ -113,7 +113,7 @@ def test_one_lands_when_told_to_and_the_rest_fly_on_when_one_dies(tmp_path: Path
         assert (run.server.simulation.states["position"][:, 2] > -0.3).all(), "not on the ground"
     told = "\n".join(said)
     assert "vehicle 1 has fallen silent" in told
-    assert "vehicle 2 leaves the flock: land" in told
+    assert "vehicle 2 leaves the fleet: land" in told
     assert sum("landed and disarmed" in line for line in said) == 2
     late = result.time > 15.0
     assert np.isnan(result.error[late, 1:]).all()

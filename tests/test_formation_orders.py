@@ -29,7 +29,7 @@ from sitl_bridge.swarm.formation.formation_specification import (
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly
-from sitl_bridge.swarm.point_mass import PointMassFlock
+from sitl_bridge.swarm.point_mass import PointMassFleet
 
 Array = NDArray[np.float64]
 
@@ -59,13 +59,13 @@ class Flown:
 
     def __init__(self, plan: FormationPlan) -> None:
         self.plan, self.formation = plan, plan.formation()
-        self.flock = PointMassFlock(plan.places)
-        self.states: States = self.flock.states()
+        self.fleet = PointMassFleet(plan.places)
+        self.states: States = self.fleet.states()
         self.least = np.inf
         self.fly(5.0)
 
     def fly(self, seconds: float) -> None:
-        fly(self.formation, self.flock, self.states.time + round(seconds * 1e6), TICK, self._watch)
+        fly(self.formation, self.fleet, self.states.time + round(seconds * 1e6), TICK, self._watch)
 
     def _watch(self, states: States, _told: Setpoints) -> None:
         if not self.formation.started_at:
@@ -155,14 +155,14 @@ def test_an_order_says_one_thing(values: dict[str, object]) -> None:
 class Heard:
     """The other end of a line, on a thread with a loop of its own."""
 
-    def __init__(self, line: orders_pipe.OrderLine) -> None:
+    def __init__(self, line: orders_pipe.OrdersPipe) -> None:
         self.orders: list[tuple[str, Mapping[str, Any], int | None]] = []
         self._other = os.dup(line.other.fileno())
         self._thread = threading.Thread(target=lambda: asyncio.run(self._hear()))
         self._thread.start()
 
     async def _hear(self) -> None:
-        await orders_pipe.hear_orders(self._other, self._take)
+        await orders_pipe.receive_orders(self._other, self._take)
 
     def _take(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
         if kind == "land":
@@ -174,14 +174,14 @@ class Heard:
 
 
 @pytest.fixture
-def line() -> Iterator[orders_pipe.OrderLine]:
-    made = orders_pipe.OrderLine()
+def line() -> Iterator[orders_pipe.OrdersPipe]:
+    made = orders_pipe.OrdersPipe()
     yield made
     made.close()
     made.close()
 
 
-def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrderLine) -> None:
+def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrdersPipe) -> None:
     with pytest.raises(UserError, match="not started"):
         line.ask("land", {}, None)
     heard = Heard(line)
@@ -196,7 +196,7 @@ def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrderLi
 
 
 def test_an_order_that_is_taken_too_late_is_not_carried_out(
-    line: orders_pipe.OrderLine, monkeypatch: pytest.MonkeyPatch
+    line: orders_pipe.OrdersPipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orders_pipe, "PATIENCE", -1.0)
     heard = Heard(line)
@@ -209,7 +209,7 @@ def test_an_order_that_is_taken_too_late_is_not_carried_out(
 
 
 def test_orders_to_a_formation_that_ends_are_refused(
-    line: orders_pipe.OrderLine, wait_for: Callable[..., None]
+    line: orders_pipe.OrdersPipe, wait_for: Callable[..., None]
 ) -> None:
     line.begin()  # nobody has the other end
     answers: list[Future[None]] = []

@@ -24,7 +24,7 @@ from sitl_bridge.bus.run_source import FleetRun
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.swarm.in_process import BuiltInFlock
+from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import Setpoints
 from sitl_bridge.user_file import refuse_while_loading
 
@@ -100,7 +100,7 @@ class Fleet(FleetCommands):
             self._fleet = Core(world_of(world).build(), members, seed=checked_seed(seed), proximity=proximity)
             self._fleet.prepare()
         self._core = self._fleet.simulation
-        self._flock = BuiltInFlock(self._fleet, places)
+        self._interface = BuiltInFleet(self._fleet, places)
         self._targets = Setpoints.none(len(found))
         self._led = np.zeros(len(found), np.bool_)
         """Vehicles that follow ``_targets``."""
@@ -155,7 +155,7 @@ class Fleet(FleetCommands):
             each(self)
         count = min(most, self._fleet.steps_to_update)
         if self._led.any():
-            self._flock.command(self._targets, self._led)
+            self._interface.command(self._targets, self._led)
         if self._run is None:
             self._fleet.advance_steps(count)
         else:
@@ -176,12 +176,12 @@ class Fleet(FleetCommands):
     @property
     def estimated_position(self) -> Array:
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        return self._flock.states().position
+        return self._interface.states().position
 
     @property
     def estimated_velocity(self) -> Array:
         """(n, 3) m/s NED, by the vehicles' own estimates."""
-        return self._flock.states().velocity
+        return self._interface.states().velocity
 
     @property
     def estimated_attitude(self) -> Array:

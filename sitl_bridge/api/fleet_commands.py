@@ -22,7 +22,7 @@ from sitl_bridge.autopilot.commander_data import (
 from sitl_bridge.autopilot.modes.flight_modes import AUTO_TAKEOFF, FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import Fleet as Core
 from sitl_bridge.errors import UserError
-from sitl_bridge.swarm.in_process import BuiltInFlock
+from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import Setpoints
 
 Array: TypeAlias = NDArray[np.float64]
@@ -65,7 +65,7 @@ class FleetCommands(VehicleArrays):
 
     messages: list[Message]
     _fleet: Core
-    _flock: BuiltInFlock
+    _interface: BuiltInFleet
     _targets: Setpoints
     _led: NDArray[np.bool_]
 
@@ -210,7 +210,7 @@ class FleetCommands(VehicleArrays):
         at = np.array(chosen, np.int64)
         self._targets.put(at, rows)
         self._led[at] = True
-        self._flock.command(self._targets, self._led)
+        self._interface.command(self._targets, self._led)
         for i in chosen:
             if self._commander(i).intended is not OFFBOARD:
                 self._command(i, what, SET_MODE, float(FLAG_CUSTOM), float(OFFBOARD.main))

@@ -40,7 +40,7 @@ from sitl_bridge.bus.client_link import (
     Settings,
     Stop,
 )
-from sitl_bridge.bus.command_queue import Desk, Order
+from sitl_bridge.bus.command_queue import CommandQueue, Order
 from sitl_bridge.bus.messages import Event, Message, Reply, Status, VehicleHealth, WorldState
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.system.child_process import ChildProcess
@@ -84,7 +84,7 @@ class Client:
         self.address, self.port = settings.address, settings.port
         self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
-        self.desk = Desk(self.topics, self._hand_on, self._time)
+        self.desk = CommandQueue(self.topics, self._hand_on, self._time)
         self._outbox: deque[tuple[str, Message]] = deque(maxlen=WAITING_OUT)
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None

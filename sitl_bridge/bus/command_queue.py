@@ -99,7 +99,7 @@ class Result:
     withdrawn: bool = False
 
 
-class Desk:
+class CommandQueue:
     """Takes commands, remembers which were taken, and hands them on.
 
     Args:

@@ -18,7 +18,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.kernels.compiled import cache_directory
 from sitl_bridge.px4.px4_process import stale_processes
-from sitl_bridge.run.autopilot_choice import BUILTIN, who_flies
+from sitl_bridge.run.autopilot_choice import BUILTIN, choose_autopilot
 from sitl_bridge.system.port_holder import holder_of
 
 Grade = Literal["ok", "note", "missing"]
@@ -72,7 +72,7 @@ def _kernels() -> Finding:
 
 def _px4() -> Finding:
     try:
-        flown_by = who_flies()
+        flown_by = choose_autopilot()
     except UserError as error:
         return Finding("PX4", "missing", str(error))
     if flown_by.px4 is None:

@@ -27,7 +27,7 @@ Take: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
 """Carries out an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
 
 
-class OrderLine:
+class OrdersPipe:
     """The end of the program that runs the vehicles.
 
     Attributes:
@@ -122,11 +122,11 @@ class OrderLine:
             answer.set_exception(UserError(str(refused)))
 
 
-async def hear_orders(other: int, take: Take) -> None:
+async def receive_orders(other: int, take: Take) -> None:
     """Carry out orders until the line is hung up: the end of the program that flies the formation.
 
     Args:
-        other: file descriptor of ``OrderLine.other``.
+        other: file descriptor of ``OrdersPipe.other``.
         take: carries them out.
     """
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=other), limit=LONGEST)

@@ -23,12 +23,12 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
-from sitl_bridge.offboard.fleet_connection import connect_flock
+from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.fleet_member import Say
-from sitl_bridge.offboard.mavsdk_fleet import MavsdkFlock
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
-from sitl_bridge.offboard.swarm_script import Place, clear_to_land, flock_command_line, parse
+from sitl_bridge.offboard.swarm_script import Place, clear_to_land, parse, swarm_command_line
 from sitl_bridge.output_file import write_arrays, write_whole
 from sitl_bridge.report.attitude_identification import identified_model
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
@@ -83,7 +83,7 @@ async def fly_scenario(
 
     Args:
         scenario: is checked first.
-        urls: where each vehicle is heard, in the scenario's order; see ``connect_flock``.
+        urls: where each vehicle is heard, in the scenario's order; see ``connect_fleet``.
         deviation: m, of ``launch.lasting_deviation``.
         say: takes lines for the user.
         systems: MAVLink system id of each; needed where vehicles share a URL.
@@ -108,26 +108,26 @@ async def fly_scenario(
     with announced(say):
         rehearse(scenario, deviation)
     await time_gate().ready()
-    async with connect_flock(urls, say, systems=systems, rate=RATE, attitude_rate=RATE) as flock:
-        say(f"connected to {len(flock)} vehicles")
-        await flock.ready()
-        await flock.find_origins(places, origin, surveyed=surveyed)
+    async with connect_fleet(urls, say, systems=systems, rate=RATE, attitude_rate=RATE) as fleet:
+        say(f"connected to {len(fleet)} vehicles")
+        await fleet.ready()
+        await fleet.find_origins(places, origin, surveyed=surveyed)
         try:
-            await flock.take_off(places, np.array([plan.heading for plan in plans]))
-            flight = await _fly(flock, scenario, deviation, seed)
+            await fleet.take_off(places, np.array([plan.heading for plan in plans]))
+            flight = await _fly(fleet, scenario, deviation, seed)
             say(verdict(flight))
-            await _come_apart(flock, scenario, deviation, seed)
-            await flock.land()
+            await _come_apart(fleet, scenario, deviation, seed)
+            await fleet.land()
         except (asyncio.CancelledError, UserError, MavsdkError):
             say("vehicles in the air hold their position")
-            await asyncio.shield(flock.hold())
+            await asyncio.shield(fleet.hold())
             raise
     return flight
 
 
-async def _fly(flock: MavsdkFlock, scenario: AvoidanceSpecification, deviation: float, seed: int) -> Flight:
+async def _fly(fleet: MavsdkFleet, scenario: AvoidanceSpecification, deviation: float, seed: int) -> Flight:
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived."""
-    begun = round(1e6 * (flock.time + LEAD_IN))
+    begun = round(1e6 * (fleet.time + LEAD_IN))
     swarm = Swarm(scenario, begun, deviation, seed)
     told: set[tuple[str, Status]] = set()
 
@@ -139,14 +139,14 @@ async def _fly(flock: MavsdkFlock, scenario: AvoidanceSpecification, deviation: 
             for status in agent.solver.counts:
                 if status not in PLANNED and (agent.name, status) not in told:
                     told.add((agent.name, status))
-                    flock.say(f"[{states.time * 1e-6:9.2f} s] {agent.name}: plan {status.value}")
+                    fleet.say(f"[{states.time * 1e-6:9.2f} s] {agent.name}: plan {status.value}")
 
-    await flock.steer(swarm, end, watch)
+    await fleet.steer(swarm, end, watch)
     return swarm.flight()
 
 
 class End:
-    """When a flight is over: a function that returns us of the flock's clock.
+    """When a flight is over: a function that returns us of the fleet's clock.
 
     That is after the scenario's duration, once all vehicles that are alive have been at their goals for STAY;
     at the latest GRACE after the duration.
@@ -179,13 +179,13 @@ class End:
 
 
 async def _come_apart(
-    flock: MavsdkFlock, scenario: AvoidanceSpecification, deviation: float, seed: int
+    fleet: MavsdkFleet, scenario: AvoidanceSpecification, deviation: float, seed: int
 ) -> None:
     """Fly back to the first points where they do not stand clear of one another to land."""
-    states = flock.states()
+    states = fleet.states()
     if clear_to_land(states.position[states.alive]):
         return
-    flock.say("too close together to land here: back to the first points")
+    fleet.say("too close together to land here: back to the first points")
     back = tuple(
         RouteSpecification(
             name=plan.name,
@@ -198,7 +198,7 @@ async def _come_apart(
     )
     duration = max(plan.reference().duration for plan in back) + RETURN_TIME
     way = scenario.model_copy(update={"routes": back, "circle": None, "duration": duration})
-    await _fly(flock, way, deviation, seed)
+    await _fly(fleet, way, deviation, seed)
 
 
 def verdict(flight: Flight) -> str:
@@ -257,7 +257,7 @@ def _number(value: float) -> float | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Fly; exit codes as of mission scripts."""
-    parser = flock_command_line(
+    parser = swarm_command_line(
         "Fly an avoidance scenario on vehicles that are running, and land them.", "avoidance scenario"
     )
     parser.add_argument(

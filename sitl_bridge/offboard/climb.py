@@ -34,7 +34,7 @@ class Climb:
         return move_time(far, CLIMB_SPEED, CLIMB_ACCELERATION)
 
     def at(self, time: float) -> Setpoints:
-        """Setpoints at a time in s of the flock's clock."""
+        """Setpoints at a time in s of the fleet's clock."""
         part = 0.0 if time < self.start else min((time - self.start) / self.duration, 1.0)
         way, rate, bend = (float(x) for x in minimum_jerk(part))
         change = self.places - self.begin.position

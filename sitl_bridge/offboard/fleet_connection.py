@@ -1,4 +1,4 @@
-"""Vehicles behind MAVSDK as one flock: n of them in this process, over one MAVSDK, without a server each.
+"""Vehicles behind MAVSDK as one fleet: n of them in this process, over one MAVSDK, without a server each.
 
 How vehicles are found and how their own origins are brought to a common one is here, and their way into the
 air and back; what they fly there is a formation's.  Times are those of the vehicles' clocks.
@@ -18,7 +18,7 @@ from mavsdk.logging import log_subscribe
 from sitl_bridge.offboard.concurrent_work import together
 from sitl_bridge.offboard.connection import URL_FORMS, keep_mavsdk_quiet, watched
 from sitl_bridge.offboard.fleet_member import Member, Say
-from sitl_bridge.offboard.mavsdk_fleet import RATE, MavsdkFlock
+from sitl_bridge.offboard.mavsdk_fleet import RATE, MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
     MissionFailedError,
@@ -28,7 +28,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import (
 
 
 @contextlib.asynccontextmanager
-async def connect_flock(
+async def connect_fleet(
     urls: Sequence[str],
     say: Say,
     *,
@@ -36,8 +36,8 @@ async def connect_flock(
     limit: float = 60.0,
     attitude_rate: float = SETPOINT_RATE,
     rate: float = RATE,
-) -> AsyncIterator[MavsdkFlock]:
-    """Connect to n autopilots and yield them as a flock, watched.
+) -> AsyncIterator[MavsdkFleet]:
+    """Connect to n autopilots and yield them as a fleet, watched.
 
     Args:
         urls: MAVSDK connection URLs, one a vehicle in the formation's order; several vehicles may be heard
@@ -48,7 +48,7 @@ async def connect_flock(
         limit: s of wall time for all to be heard.
         attitude_rate: Hz of the vehicles' clock at which they tell their attitude; their positions come at
             ``rate``.
-        rate: Hz of the vehicles' clocks, of their reports and the flock's ticks.
+        rate: Hz of the vehicles' clocks, of their reports and the fleet's ticks.
 
     Raises:
         MissionFailedError: when a URL is wrong or its port taken, or a vehicle is not heard in time.
@@ -57,17 +57,17 @@ async def connect_flock(
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * len(urls) + 4, "mavsdk"))
     one = mavsdk.Mavsdk(mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION))
     try:
-        flock = MavsdkFlock(say, rate)
+        fleet = MavsdkFleet(say, rate)
         found = await _find_all(one, urls, systems, limit)
         async with contextlib.AsyncExitStack() as stack:
             for number, raw in enumerate(found):
-                member = Member(raw, raw.get_system_id(), urls[number], number, say, flock.hear)
+                member = Member(raw, raw.get_system_id(), urls[number], number, say, fleet.hear)
                 member.attitude_rate = attitude_rate
-                flock.members.append(member)
+                fleet.members.append(member)
                 member.listen()
                 await stack.enter_async_context(watched(member))
-            await together(member.quieten(rate) for member in flock.members)
-            yield flock
+            await together(member.quieten(rate) for member in fleet.members)
+            yield fleet
     finally:
         log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
         one.destroy()

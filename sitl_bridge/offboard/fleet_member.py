@@ -43,13 +43,13 @@ SET_MESSAGE_INTERVAL = 511
 
 
 class Member(Vehicle):
-    """A vehicle of a flock.
+    """A vehicle of a fleet.
 
     Attributes:
         number: its row.
-        shift: s to be added to its clock for the flock's.
+        shift: s to be added to its clock for the fleet's.
         origin: (3,) m NED of its local origin from the common one; nan before it was found.
-        left: what it was told when it was taken out of the flock; empty before.
+        left: what it was told when it was taken out of the fleet; empty before.
         stamp: s of its clock of ``local``, its position and velocity as one (6,) row.
         heard: s of the monotonic clock when that last came.
     """
@@ -122,7 +122,7 @@ class Member(Vehicle):
 
     @property
     def clock(self) -> float:
-        """s of the flock's clock of its last position."""
+        """s of the fleet's clock of its last position."""
         return self.stamp + self.shift
 
     @property

@@ -22,13 +22,13 @@ from pydantic import ValidationError
 from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_formation
-from sitl_bridge.mission_link.orders_pipe import hear_orders
-from sitl_bridge.offboard.fleet_connection import connect_flock
+from sitl_bridge.mission_link.orders_pipe import receive_orders
+from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.fleet_member import Say
-from sitl_bridge.offboard.mavsdk_fleet import MavsdkFlock, Place
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet, Place
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
-from sitl_bridge.offboard.swarm_script import clear_to_land, flock_command_line, parse
+from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line
 from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
@@ -60,13 +60,13 @@ async def fly_formation(
 
     Args:
         plan: of ``load_formation``.
-        urls: where each vehicle is heard, in the formation's order; see ``connect_flock``.
+        urls: where each vehicle is heard, in the formation's order; see ``connect_fleet``.
         say: takes lines for the user.
         systems: MAVLink system id of each; needed where vehicles share a URL.
         origin: the plan's origin, deg and m AMSL; None takes it from where the vehicles stand.
         surveyed: whether the vehicles stand exactly where the plan's start has them; else they know by their
             own receivers where they are.
-        orders: file descriptor of an ``OrderLine`` to take orders from on the way.
+        orders: file descriptor of an ``OrdersPipe`` to take orders from on the way.
 
     Returns:
         how they flew from the start on, by the vehicles' own estimates.
@@ -81,20 +81,20 @@ async def fly_formation(
     # A heading of their own matters only where somebody else flies the leader.
     rate = SETPOINT_RATE if plan.specification.leader.flown else SLOW_ATTITUDE
     async with contextlib.AsyncExitStack() as stack:
-        flock = await stack.enter_async_context(connect_flock(urls, say, systems=systems, attitude_rate=rate))
-        say(f"connected to {len(flock)} vehicles")
-        flight = _Flight(plan, flock)
+        fleet = await stack.enter_async_context(connect_fleet(urls, say, systems=systems, attitude_rate=rate))
+        say(f"connected to {len(fleet)} vehicles")
+        flight = _Flight(plan, fleet)
         if orders is not None:
             await stack.enter_async_context(_hearing(orders, flight))
-        await flock.ready()
-        await flock.find_origins(plan.places, origin, surveyed=surveyed)
+        await fleet.ready()
+        await fleet.find_origins(plan.places, origin, surveyed=surveyed)
         try:
-            await flock.take_off(plan.places, float(plan.path.yaw[0]))
+            await fleet.take_off(plan.places, float(plan.path.yaw[0]))
             result = await flight.fly()
-            await flock.land()
+            await fleet.land()
         except (asyncio.CancelledError, UserError, MavsdkError):
             say("vehicles in the air hold their position")
-            await asyncio.shield(flock.hold())
+            await asyncio.shield(fleet.hold())
             raise
     return result
 
@@ -102,8 +102,8 @@ async def fly_formation(
 class _Flight:
     """From the start to side by side, ready to land."""
 
-    def __init__(self, plan: FormationPlan, flock: MavsdkFlock) -> None:
-        self.plan, self.flock = plan, flock
+    def __init__(self, plan: FormationPlan, fleet: MavsdkFleet) -> None:
+        self.plan, self.fleet = plan, fleet
         self.formation = plan.formation()
         self.recording = Recording(self.formation)
         self._pending = sorted(
@@ -116,20 +116,20 @@ class _Flight:
         self._planned_end = 0
 
     async def fly(self) -> Result:
-        formation, flock = self.formation, self.flock
+        formation, fleet = self.formation, self.fleet
         notice = formation.conduct.notice
-        self._planned_end = round(flock.time * 1e6) + notice + round(1e6 * self.plan.duration)
-        await flock.steer(formation, self._end, self._watch)
+        self._planned_end = round(fleet.time * 1e6) + notice + round(1e6 * self.plan.duration)
+        await fleet.steer(formation, self._end, self._watch)
         self._phase = "lands"
         result = self.recording.result(self.plan)
-        flock.say(verdict(result))
+        fleet.say(verdict(result))
         await self._spread()
         for task in self._leaving:
             await task
         return result
 
     def _end(self) -> int:
-        """us of the flock's clock: of the show, of an ordered change, or at once where all are to land."""
+        """us of the fleet's clock: of the show, of an ordered change, or at once where all are to land."""
         if self._phase == "lands":
             return 0
         over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLED)
@@ -159,7 +159,7 @@ class _Flight:
                 require_free_way(vehicle, order.action, self._states)
                 self._abort(vehicle, order.action)
             case Land():
-                self.flock.say("all are ordered to land")
+                self.fleet.say("all are ordered to land")
                 self._phase = "lands"
             case _:
                 raise UserError(f"{kind} is not for a formation")
@@ -177,30 +177,30 @@ class _Flight:
         self.recording(states, told)
         for event in formation.events[self._told :]:
             who = "" if event.vehicle < 0 else f"vehicle {event.vehicle} "
-            self.flock.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
+            self.fleet.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
         self._told = len(formation.events)
 
     def _abort(self, vehicle: int, action: Action) -> None:
         self.formation.abort(vehicle, action)
-        order = self.flock.abort(vehicle, action)
+        order = self.fleet.abort(vehicle, action)
         self._leaving.append(asyncio.get_running_loop().create_task(order))
 
     async def _spread(self) -> None:
         """Fly side by side where they do not land clear of one another."""
-        states = self.flock.states()
+        states = self.fleet.states()
         members = self.formation.members & states.alive
         if not self.formation.leaders or clear_to_land(states.position[members]):
             return
         side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
         move = self.formation.redirect("grid", lambda *_: side_by_side)
         over = self.formation.started_at + move.over + round(1e6 * SETTLED)
-        await fly_async(self.formation, self.flock, over)
+        await fly_async(self.formation, self.fleet, over)
 
 
 @contextlib.asynccontextmanager
 async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
     """Let a flight take orders meanwhile."""
-    task = asyncio.create_task(hear_orders(orders, flight.take))
+    task = asyncio.create_task(receive_orders(orders, flight.take))
     try:
         yield
     finally:
@@ -214,7 +214,7 @@ async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
 def main(arguments: list[str] | None = None) -> int:
     """Fly; exit codes as of mission scripts."""
     description = "Fly the formation of a scenario file on vehicles that are running, and land them."
-    parser = flock_command_line(description, "scenario file with a formation: section")
+    parser = swarm_command_line(description, "scenario file with a formation: section")
     parser.add_argument("--seed", type=int, help="of the radio's losses (else the file's)")
     parser.add_argument("--orders", type=int, metavar="FD", help=argparse.SUPPRESS)
     options = parse(parser, arguments)

@@ -40,10 +40,10 @@ Place: TypeAlias = tuple[float, float, float]
 """deg latitude, deg longitude, m AMSL."""
 
 RATE = SETPOINT_RATE
-"""Hz of the flock's clock at which vehicles report, and of its ticks, where nothing else is asked for."""
+"""Hz of the fleet's clock at which vehicles report, and of its ticks, where nothing else is asked for."""
 
 GONE_AFTER, GONE_AFTER_WALL = 1.0, 0.5
-"""s of the flock's clock, and of the wall's, without news of a vehicle after which it counts as gone.  The
+"""s of the fleet's clock, and of the wall's, without news of a vehicle after which it counts as gone.  The
 second keeps a busy computer from being taken for a lost vehicle where the first passes in a blink."""
 
 LONGEST_EXTRAPOLATION = 0.3
@@ -73,10 +73,10 @@ ARRIVED = 0.5
 """m from its place at which a vehicle counts as there."""
 
 
-class MavsdkFlock:
-    """Vehicles behind MAVSDK; use :func:`connect_flock` to get one.
+class MavsdkFleet:
+    """Vehicles behind MAVSDK; use :func:`connect_fleet` to get one.
 
-    The flock's clock is that of the vehicle that is furthest ahead, so that it goes on when any is lost, and
+    The fleet's clock is that of the vehicle that is furthest ahead, so that it goes on when any is lost, and
     positions are carried to it with the velocity that came with them.  Times are simulated ones where the
     vehicles are.
 
@@ -89,11 +89,11 @@ class MavsdkFlock:
 
     Args:
         say: takes lines for the user.
-        rate: Hz of the flock's clock, of reports and ticks.
+        rate: Hz of the fleet's clock, of reports and ticks.
 
     Attributes:
         members: connected, in the order of the formation.
-        time: s of the flock's clock.
+        time: s of the fleet's clock.
         period: s of it that are to pass between two ticks.
         interval: s of it between ticks, the mean over some twenty; longer than the period where the computer
             does not keep up with the vehicles, or they report more seldom.
@@ -113,7 +113,7 @@ class MavsdkFlock:
         self._news = asyncio.Event()
         self._gate = time_gate()
         self._pace = 0.0
-        self._pace_begun = (-math.inf, math.nan)  # s of the wall, s of the flock's clock
+        self._pace_begun = (-math.inf, math.nan)  # s of the wall, s of the fleet's clock
         self._moment = time.monotonic()  # when the clock was last heard
         self._watchful = False
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
@@ -144,7 +144,7 @@ class MavsdkFlock:
             self._pace_begun = (self._moment, self.time)
 
     def now(self) -> float:
-        """S of the flock's clock by now: the last that was heard, and what has passed since at its pace."""
+        """S of the fleet's clock by now: the last that was heard, and what has passed since at its pace."""
         since = self._pace * (time.monotonic() - self._moment)
         now = self.time + min(max(since, 0.0), LONGEST_EXTRAPOLATION)
         waited_for = self._gate.open and math.isfinite(self._ticked)
@@ -255,7 +255,7 @@ class MavsdkFlock:
         self._gate.allow(self, None)
 
     async def steer(self, steered: Steered, until: int | Callable[[], int], watch: Watch) -> None:
-        """Fly by what ``steered`` tells until us of the flock's clock, see ``fly_async``; then say how well
+        """Fly by what ``steered`` tells until us of the fleet's clock, see ``fly_async``; then say how well
         this computer kept up with the vehicles."""
         begun, start, self.longest = time.monotonic(), self.time, 0.0
         await fly_async(steered, self, until, watch)
@@ -348,7 +348,7 @@ class MavsdkFlock:
         Args:
             places: from the common origin.
             yaw: rad, to which they turn meanwhile; one for all or (n,).
-            limit: s of the flock's clock.
+            limit: s of the fleet's clock.
 
         Raises:
             MissionFailedError: where one cannot arm, leaves the mode or does not get there.
@@ -416,7 +416,7 @@ class MavsdkFlock:
             await self.command(climb.at(states.time * 1e-6))
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time of the flock's clock pass.
+        """Let time of the fleet's clock pass.
 
         Raises:
             MissionFailedError: when no vehicle is heard of any more.
@@ -427,7 +427,7 @@ class MavsdkFlock:
     # ---------------------------------------------------------------- out, and down
 
     async def abort(self, vehicle: int, action: Action) -> None:
-        """Take one out of the flock: the autopilot itself holds, lands or returns to its launch.
+        """Take one out of the fleet: the autopilot itself holds, lands or returns to its launch.
 
         One that is not heard of is left to its failsafes.
 
@@ -448,7 +448,7 @@ class MavsdkFlock:
             await orders[action]()
         except MavsdkError as refusal:
             member.fail(f"vehicle {vehicle} refuses to {action}: {reason(refusal)}")
-        self._tell(f"vehicle {vehicle} leaves the flock: {action}")
+        self._tell(f"vehicle {vehicle} leaves the fleet: {action}")
 
     async def land(self) -> None:
         """Land all that fly here where they are; wait until they and those told before are down and disarmed.

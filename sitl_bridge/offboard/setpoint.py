@@ -1,7 +1,7 @@
 """A formation's setpoints as MAVSDK's offboard plug-in takes them, one vehicle at a time.
 
-For an AsyncFlock of PX4s: states come from each vehicle's telemetry plus where its origin lies from the
-common one, and these go out with each tick of the vehicles' clock.
+States come from each vehicle's telemetry and the place of its local origin in the common frame; setpoints are
+sent once a tick of the vehicles' clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def offboard_target(setpoints: Setpoints, vehicle: int, origin: Array) -> Target
     """What to hand to MAVSDK for one vehicle.
 
     Args:
-        setpoints: of the flock, from the common origin.
+        setpoints: of the fleet, from the common origin.
         vehicle: its row.
         origin: (3,) m NED of the vehicle's own local origin from the common one.
 

@@ -22,8 +22,8 @@ def instance_url(instance: int) -> str:
     return f"udpin://127.0.0.1:{offboard_port(instance)}"
 
 
-def flock_command_line(description: str, file: str) -> argparse.ArgumentParser:
-    """Parser with the options that all missions of flocks have; see :func:`parse`.
+def swarm_command_line(description: str, file: str) -> argparse.ArgumentParser:
+    """Parser with the options that all missions of fleets have; see :func:`parse`.
 
     Args:
         description: of the mission.

@@ -15,7 +15,7 @@ BUILTIN = "the built-in flight stack"
 
 
 @dataclass(frozen=True)
-class FlownBy:
+class AutopilotChoice:
     """Who flies and why.
 
     Attributes:
@@ -44,7 +44,7 @@ class FlownBy:
         return "" if self.px4 is None else warning(self.px4.version)
 
 
-def who_flies(choice: Choice = "auto", px4: Path | None = None) -> FlownBy:
+def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> AutopilotChoice:
     """Decide who flies.
 
     Args:
@@ -57,11 +57,11 @@ def who_flies(choice: Choice = "auto", px4: Path | None = None) -> FlownBy:
     if choice == "builtin":
         if px4 is not None:
             raise UserError("--px4 names a PX4, and --autopilot builtin asks for none; leave one of them out")
-        return FlownBy(None, "asked for with --autopilot builtin")
+        return AutopilotChoice(None, "asked for with --autopilot builtin")
     named = px4 is not None or bool(os.environ.get("PX4_DIR"))
     try:
-        return FlownBy(find_px4(px4), "found")
+        return AutopilotChoice(find_px4(px4), "found")
     except UserError as error:
         if choice == "px4" or named:
             raise
-        return FlownBy(None, str(error))
+        return AutopilotChoice(None, str(error))

@@ -18,7 +18,7 @@ from sitl_bridge.run.mission_process import MissionProcess
 from sitl_bridge.run.vehicle_run import Aircraft
 
 if TYPE_CHECKING:
-    from sitl_bridge.mission_link.orders_pipe import OrderLine
+    from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
 TICK = 0.05
 """s of wall time between looks at a mission that prepares itself."""
@@ -60,7 +60,7 @@ class FleetMissions:
         self._errors = errors
         self.common: MissionProcess | None = None
         self._pause_flag = directory.resolve() / "paused"
-        self.orders: OrderLine | None = None
+        self.orders: OrdersPipe | None = None
 
     def prepare(self) -> None:
         """Start a mission that has to load and compile, and wait until it has: no vehicle's time passes then.

@@ -12,7 +12,7 @@ from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.run.autopilot_choice import FlownBy
+from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.vehicle_run import VehicleSettings
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
@@ -73,7 +73,7 @@ class FleetSettings:
     separation: float = 0.0
     expose: bool = False
 
-    def check(self) -> tuple[tuple[FlownBy, Plan | None], ...]:
+    def check(self) -> tuple[tuple[AutopilotChoice, Plan | None], ...]:
         """Look for everything that would go wrong later.
 
         Returns:
@@ -89,7 +89,7 @@ class FleetSettings:
             faults.append(f"--seed: {self.seed} is negative")
         if not self.time_limit > 0:
             faults.append(f"--time-limit: {self.time_limit:g} s is not above 0")
-        found: list[tuple[FlownBy, Plan | None]] = []
+        found: list[tuple[AutopilotChoice, Plan | None]] = []
         for vehicle in self.vehicles:
             flown_by, plan, wrong = vehicle.check(self.world, self.px4)
             faults += [fault for fault in wrong if fault not in faults]

@@ -23,7 +23,7 @@ from sitl_bridge.mission_link.time_gate import VARIABLE, MissionGate
 from sitl_bridge.offboard.mission_script import INTERRUPTED
 from sitl_bridge.system import launch
 from sitl_bridge.system.interpreter import check_interpreter
-from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.world.world import Origin
 
 MISSION_STOP = 4.0
@@ -101,7 +101,7 @@ class MissionProcess:
         self.gate = gate
         inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
         told = {} if gate is None else {VARIABLE: str(gate.mission_end)}
-        with unbroken():
+        with uninterrupted():
             self._process = subprocess.Popen(
                 # A mission starts what it likes; its keeper ends with this program, and ends all of that.
                 launch.command("keep", [str(python or sys.executable), "-u", *command]),

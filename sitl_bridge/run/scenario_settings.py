@@ -9,7 +9,7 @@ from pathlib import Path
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
-from sitl_bridge.run.autopilot_choice import who_flies
+from sitl_bridge.run.autopilot_choice import choose_autopilot
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.vehicle_run import VehicleSettings, controller_faults
@@ -186,7 +186,7 @@ def _swarm_command(
         command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
     command += ["--seed", str(scenario.seed)]
     if kind == "avoidance":
-        builtin = all(who_flies(vehicle.autopilot, choices.px4).px4 is None for vehicle in vehicles)
+        builtin = all(choose_autopilot(vehicle.autopilot, choices.px4).px4 is None for vehicle in vehicles)
         command += ["--stack", "builtin" if builtin else "px4"]
     elif choices.bus is not None:
         command += ["--orders", ORDERS]

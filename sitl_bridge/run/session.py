@@ -26,19 +26,19 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run import scheduled_events
-from sitl_bridge.run.autopilot_choice import FlownBy
+from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, custom_hosts, require_free_udp
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.system.uninterrupted import unbroken
+from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.event_specification import StackEvent, concerned
 from sitl_bridge.world.world import World
 
 if TYPE_CHECKING:
-    from sitl_bridge.mission_link.orders_pipe import OrderLine
+    from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
 STANDSTILL = 60.0
 """s of wall time without a step after which the run is given up: far above the link's own patience, and above
@@ -81,7 +81,7 @@ class FleetSession:
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.missions: FleetMissions | None = None
-        self._orders: OrderLine | None = None
+        self._orders: OrdersPipe | None = None
         self._begun = time.monotonic()
         self._stopped = False
         self._final: FleetProgress | None = None
@@ -150,10 +150,10 @@ class FleetSession:
 
         place = self.directory.path
         if self.fleet.mission is not None and ORDERS in self.fleet.mission:
-            from sitl_bridge.mission_link.orders_pipe import OrderLine
+            from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
             assert self.missions is not None
-            self._orders = self.missions.orders = OrderLine()
+            self._orders = self.missions.orders = OrdersPipe()
             self._stack.callback(self._orders.close)
         bus = Bus(
             self.server,
@@ -167,7 +167,7 @@ class FleetSession:
         self._stack.callback(bus.close)
         bus.start()
 
-    def _aircraft(self, number: int, vehicle: VehicleSettings, flown_by: FlownBy) -> Aircraft:
+    def _aircraft(self, number: int, vehicle: VehicleSettings, flown_by: AutopilotChoice) -> Aircraft:
         alone = len(self.fleet.vehicles) == 1
         directory = self.directory.autopilot if alone else self.directory.path / f"vehicle-{vehicle.name}"
         directory.mkdir()
@@ -274,7 +274,7 @@ class FleetSession:
         """Stop everything, missions first, PX4 while its clock still runs; safe to call twice."""
         if self._stopped:
             return
-        with unbroken():
+        with uninterrupted():
             self._stopped = True
             try:
                 if self.missions is not None:

@@ -19,7 +19,7 @@ from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.autopilot_choice import FlownBy
+from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import FleetSession
@@ -95,7 +95,7 @@ class FlightSettings:
             expose=self.expose,
         )
 
-    def check(self) -> tuple[FlownBy, Plan | None]:
+    def check(self) -> tuple[AutopilotChoice, Plan | None]:
         """Look for everything that would go wrong later.
 
         Returns:

@@ -30,7 +30,7 @@ from sitl_bridge.px4.vehicle_status import Message
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
-from sitl_bridge.run.autopilot_choice import FlownBy, who_flies
+from sitl_bridge.run.autopilot_choice import AutopilotChoice, choose_autopilot
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
@@ -87,7 +87,7 @@ class VehicleSettings:
 
     def check(
         self, world: WorldSpecification, px4: Path | None
-    ) -> tuple[FlownBy | None, Plan | None, list[str]]:
+    ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
         """Look for everything that would go wrong later.
 
         Returns:
@@ -97,14 +97,14 @@ class VehicleSettings:
         if not 0 <= self.instance <= LAST_INSTANCE:
             faults.append(f"--instance: {self.instance} is not within 0..{LAST_INSTANCE}")
         plan: Plan | None = None
-        flown_by: FlownBy | None = None
+        flown_by: AutopilotChoice | None = None
         try:
             if self.mission is not None:
                 plan = check_mission(self.mission, self.arguments, world.origin, self.python)
         except UserError as error:
             faults += faults_of(error)
         try:
-            flown_by = who_flies(self.autopilot, px4)
+            flown_by = choose_autopilot(self.autopilot, px4)
         except UserError as error:
             faults += faults_of(error)
         if self.controller is None:
@@ -158,7 +158,7 @@ class Aircraft:
     def __init__(
         self,
         settings: VehicleSettings,
-        flown_by: FlownBy,
+        flown_by: AutopilotChoice,
         number: int,
         directory: Path,
         say: Callable[[str], None],

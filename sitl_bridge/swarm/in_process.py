@@ -36,8 +36,8 @@ TICK = 50_000
 """us between setpoints; the fleet's commanders take them up at their own."""
 
 
-class BuiltInFlock:
-    """A fleet as a flock.
+class BuiltInFleet:
+    """A fleet as a fleet.
 
     Args:
         fleet: of vehicles that stand on the ground.
@@ -169,8 +169,8 @@ def fly_built_in(
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
     with Fleet(World(world), members, seed=seed, proximity=proximity or Proximity()) as fleet:
-        flock = BuiltInFlock(fleet, ground)
-        flock.take_off(plan.places, float(plan.path.yaw[0]))
+        interface = BuiltInFleet(fleet, ground)
+        interface.take_off(plan.places, float(plan.path.yaw[0]))
         formation = plan.formation()
         recording = Recording(formation)
         separation, true = [], []
@@ -184,7 +184,7 @@ def fly_built_in(
             separation.append(closest_pair(position)[0])
 
         until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
-        fly(formation, flock, until, TICK, watch)
+        fly(formation, interface, until, TICK, watch)
         result = recording.result(plan)
         return Flown(
             result,

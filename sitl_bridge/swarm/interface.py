@@ -1,7 +1,7 @@
 """The one surface between formations and vehicles: states in, setpoints out, as arrays over the fleet.
 
-The quick simulator, a fleet in this process and PX4 behind MAVSDK each have a flock of a few lines; the
-formation code is the same behind all of them and keeps the flock's time, never the wall's.
+The quick simulator, a fleet in this process and PX4 behind MAVSDK each have an interface of a few lines; the
+formation code is the same behind all of them and keeps the fleet's time, never the wall's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class States:
     """What the vehicles know of themselves at one moment.
 
     Attributes:
-        time: us of the flock's own time.
+        time: us of the fleet's own time.
         position: (n, 3) m NED, of all vehicles from one common origin.
         velocity: (n, 3) m/s NED.
         yaw: (n,) rad from north.
         alive: (n,) False for a vehicle that is gone, stalled, or not heard of.
-        tilt: (n, 2) rad roll and pitch; None from a flock that does not know them.
+        tilt: (n, 2) rad roll and pitch; None from a fleet that does not know them.
     """
 
     time: int
@@ -73,14 +73,14 @@ class Setpoints:
 
 
 class Steered(Protocol):
-    """What steers a flock: a formation, or whatever else makes setpoints of states."""
+    """What steers a fleet: a formation, or whatever else makes setpoints of states."""
 
     def tick(self, states: States) -> Setpoints:
         """Setpoints of this moment."""
         ...
 
 
-class Flock(Protocol):
+class FleetInterface(Protocol):
     """Vehicles whose time this program advances: the quick simulator, a fleet in this process."""
 
     def states(self) -> States:
@@ -92,11 +92,11 @@ class Flock(Protocol):
         ...
 
     def advance(self, time: int) -> None:
-        """Let the flock's time pass until ``time`` us."""
+        """Let the fleet's time pass until ``time`` us."""
         ...
 
 
-class AsyncFlock(Protocol):
+class AsyncFleetInterface(Protocol):
     """Vehicles whose time passes by itself: PX4 behind MAVSDK, real ones."""
 
     async def next_states(self) -> States:
@@ -112,31 +112,31 @@ Watch: TypeAlias = Callable[[States, Setpoints], None]
 """Called every tick with what came in and what went out."""
 
 
-def fly(steered: Steered, flock: Flock, until: int, period: int, watch: Watch | None = None) -> None:
-    """Fly a flock to ``until`` us of its time, with a tick every ``period`` us."""
+def fly(steered: Steered, fleet: FleetInterface, until: int, period: int, watch: Watch | None = None) -> None:
+    """Fly a fleet to ``until`` us of its time, with a tick every ``period`` us."""
     while True:
-        states = flock.states()
+        states = fleet.states()
         setpoints = steered.tick(states)
         if watch is not None:
             watch(states, setpoints)
         if states.time >= until:
             return
-        flock.command(setpoints)
-        flock.advance(min(states.time + period, until))
+        fleet.command(setpoints)
+        fleet.advance(min(states.time + period, until))
 
 
 async def fly_async(
-    steered: Steered, flock: AsyncFlock, until: int | Callable[[], int], watch: Watch | None = None
+    steered: Steered, fleet: AsyncFleetInterface, until: int | Callable[[], int], watch: Watch | None = None
 ) -> None:
-    """Fly a flock that keeps its own time to ``until`` us of it, a tick with each of its own.
+    """Fly a fleet that keeps its own time to ``until`` us of it, a tick with each of its own.
 
     An end that may change on the way is asked for every tick.
     """
     while True:
-        states = await flock.next_states()
+        states = await fleet.next_states()
         setpoints = steered.tick(states)
         if watch is not None:
             watch(states, setpoints)
         if states.time >= (until() if callable(until) else until):
             return
-        await flock.command(setpoints)
+        await fleet.command(setpoints)

@@ -103,8 +103,8 @@ def _advance(
                 yaw[i] += min(max(turn, -p[4] * dt), p[4] * dt)
 
 
-class PointMassFlock:
-    """A flock of point masses, all alike.
+class PointMassFleet:
+    """A fleet of point masses, all alike.
 
     Args:
         position: (n, 3) m NED where they begin, at rest.

@@ -14,7 +14,7 @@ from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.interface import Setpoints, States, fly
-from sitl_bridge.swarm.point_mass import PointMassFlock
+from sitl_bridge.swarm.point_mass import PointMassFleet
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ SLOT_ERROR = 0.5
 
 
 class Recording:
-    """Keeps what a formation did, ten rows a second; works for any flock, as the ``watch`` of ``fly``."""
+    """Keeps what a formation did, ten rows a second; works for any fleet, as the ``watch`` of ``fly``."""
 
     def __init__(self, formation: Formation) -> None:
         self.formation = formation
@@ -91,7 +91,7 @@ class Result:
         error: (k, n) m from the slot, as the leader's place has it; nan for who is not in formation.
         separation: (k,) m between the nearest two.
         nearest: the two that came nearest.
-        start: us of the flock's clock.
+        start: us of the fleet's clock.
         events: what happened.
         slot: (k, n, 3) m NED, where each had its slot, as the leader's place has it.
         leader: (k,) who led, -1 nobody.
@@ -193,7 +193,7 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     """
     formation = plan.formation()
     quick = plan.specification.quick
-    flock = PointMassFlock(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
+    fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
     recording = Recording(formation)
     pending = sorted(plan.specification.events, key=lambda e: e.at)
     until = formation.conduct.notice + round(1e6 * plan.duration)
@@ -207,10 +207,10 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
                 formation.abort(event.abort, event.action)
             else:
                 back = None if event.stall is None else states.time + round(1e6 * event.seconds)
-                flock.stop(event.vehicle, back)
+                fleet.stop(event.vehicle, back)
         recording(states, told)
         if progress is not None and states.time % ROW == 0:
             progress((states.time - formation.started_at) * 1e-6)
 
-    fly(formation, flock, until, round(1e6 / quick.rate), watch)
+    fly(formation, fleet, until, round(1e6 / quick.rate), watch)
     return recording.result(plan)

@@ -12,7 +12,7 @@ from sitl_bridge.system.signals import SIGNALS
 
 
 @contextlib.contextmanager
-def unbroken() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C, SIGTERM and SIGHUP back until the end of the block.
 
     Between the start of a process and the note that it must be stopped, and while things are being stopped,

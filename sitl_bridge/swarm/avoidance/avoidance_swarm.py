@@ -1,6 +1,6 @@
 """The controllers of an avoidance scenario, each with its own vehicle's estimate and the others' broadcasts.
 
-The flock brings time and estimates and carries the setpoints; which flight stack flies is not known here.
+The fleet brings time and estimates and carries the setpoints; which flight stack flies is not known here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Swarm:
 
     Args:
         scenario: checked.
-        start: us of the flock's clock at which the references start.
+        start: us of the fleet's clock at which the references start.
         deviation: m, of ``launch.lasting_deviation``.
         seed: of the radio's losses.
 
@@ -179,7 +179,7 @@ def commanded_acceleration(command: Command, yaw: float) -> Vector:
 
 def _tilt(states: States) -> Floats:
     if states.tilt is None:
-        raise ValueError("the flock must know roll and pitch of its vehicles")
+        raise ValueError("the fleet must know roll and pitch of its vehicles")
     return states.tilt
 
 

@@ -1,7 +1,7 @@
 """A formation in flight: every tick, what each vehicle heard, who leads, and what each is told.
 
 Every vehicle decides by what it knows itself: its own state, the plan it was given, and the beacons it heard.
-Only a gone vehicle is known to all at once, as the neighbours' radios would tell them.  Time is the flock's.
+Only a gone vehicle is known to all at once, as the neighbours' radios would tell them.  Time is the fleet's.
 """
 
 from __future__ import annotations

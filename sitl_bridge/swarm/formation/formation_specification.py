@@ -263,7 +263,7 @@ class FormationSpecification(FormationSettings):
 
 @dataclass(frozen=True)
 class FormationPlan:
-    """A formation ready to be flown by any flock, checked.
+    """A formation ready to be flown by any fleet, checked.
 
     Attributes:
         specification: what it was made of.
