@@ -151,9 +151,12 @@ def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) 
     with pytest.raises(ConfigurationError, match=r"line 3: .*gone.plan: no such mission file"):
         scenario_settings(file, Choices())
     (tmp_path / "gone.plan").write_bytes((MISSIONS / "square.plan").read_bytes())
+    with pytest.raises(ConfigurationError, match=r"line 2: vehicles\[0\]\.controller: there is no 'lie'"):
+        scenario_settings(file, Choices())
+    file.write_text(file.read_text().replace("controller: lie", "controller: lee"))
     with pytest.raises(ConfigurationError) as caught:
         scenario_settings(file, Choices(instance=253, speed=-1.0)).check()
-    for words in ("there is no 'lie'", "255 is not within", "--speed"):
+    for words in ("255 is not within", "--speed"):
         assert words in str(caught.value)
 
 
