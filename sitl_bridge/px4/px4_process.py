@@ -44,7 +44,7 @@ UDP_PORTS = {
 }
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
 _FLOCK = "hhqqi4x"
-"""struct fleet of Linux: l_type, l_whence, l_start, l_len, l_pid."""
+"""struct flock of Linux: l_type, l_whence, l_start, l_len, l_pid."""
 
 
 def lock_file(instance: int) -> Path:
