@@ -67,7 +67,8 @@ def test_the_next_in_line_leads_when_the_leaders_flight_stack_is_killed(tmp_path
     file.write_text(THREE.replace("formation:\n", "formation:\n  leader_loss: {policy: next}\n"))
     plan = load_formation(file)
     said: list[str] = []
-    with grounded(plan, INSTANCES, built_in, tmp_path / "stacks") as run:
+    # A vehicle is gone after half a second of wall time, too: ten of simulated time at full speed.
+    with grounded(plan, INSTANCES, built_in, tmp_path / "stacks", speed=3.0) as run:
 
         def hear(line: str) -> None:
             said.append(line)

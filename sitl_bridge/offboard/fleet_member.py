@@ -22,6 +22,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import (
     within,
 )
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.world.geography import Projection
 
 Array: TypeAlias = NDArray[np.float64]
 Say: TypeAlias = Callable[[str], None]
@@ -129,3 +130,20 @@ class Member(Vehicle):
     def flying_here(self) -> bool:
         """Whether it flies by this program's setpoints, as far as it says itself."""
         return self.armed and self.mode == FlightMode.OFFBOARD and not self.left
+
+
+Place: TypeAlias = tuple[float, float, float]
+"""deg latitude, deg longitude, m AMSL."""
+
+
+def from_place(origin: Place, places: Array) -> Array:
+    """(n, 3) m NED of places (n, 3) in deg and m from an origin."""
+    projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
+    return np.array([[*projection.local(p[0], p[1]), projection.down(p[2])] for p in places.tolist()])
+
+
+def to_place(origin: Place, away: Array) -> Place:
+    """The place that is (3,) m NED away from an origin."""
+    projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
+    latitude, longitude = projection.point(float(away[0]), float(away[1]))
+    return latitude, longitude, projection.altitude(float(away[2]))

@@ -24,8 +24,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.mission_link.orders_pipe import receive_orders
 from sitl_bridge.offboard.fleet_connection import connect_fleet
-from sitl_bridge.offboard.fleet_member import Say
-from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet, Place
+from sitl_bridge.offboard.fleet_member import Place, Say
+from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line

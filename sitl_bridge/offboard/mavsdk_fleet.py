@@ -19,7 +19,15 @@ from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.climb import Climb, later
 from sitl_bridge.offboard.concurrent_work import ended_by, named, together, until
-from sitl_bridge.offboard.fleet_member import MEAN_OVER, SHARED_CLOCK, Member, Say
+from sitl_bridge.offboard.fleet_member import (
+    MEAN_OVER,
+    SHARED_CLOCK,
+    Member,
+    Place,
+    Say,
+    from_place,
+    to_place,
+)
 from sitl_bridge.offboard.log_stamp import stamp
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
@@ -32,12 +40,9 @@ from sitl_bridge.offboard.mavsdk_vehicle import (
 from sitl_bridge.offboard.setpoint import offboard_target
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.interface import Mask, Setpoints, States, Steered, Watch, fly_async
-from sitl_bridge.world.geography import Projection
 
 Array: TypeAlias = NDArray[np.float64]
 
-Place: TypeAlias = tuple[float, float, float]
-"""deg latitude, deg longitude, m AMSL."""
 
 RATE = SETPOINT_RATE
 """Hz of the fleet's clock at which vehicles report, and of its ticks, where nothing else is asked for."""
@@ -219,6 +224,11 @@ class MavsdkFleet:
                 self._tell(f"vehicle {i} {why}")
         return alive
 
+    def _is_one_late(self) -> bool:
+        """Whether a vehicle that counts as alive has not reported for half of GONE_AFTER."""
+        late = (self.time - member.clock > 0.5 * GONE_AFTER for member in self.members)
+        return any(one and alive for one, alive in zip(late, self._alive.tolist(), strict=False))
+
     def _silent(self, member: Member) -> bool:
         wall = time.monotonic() - member.heard
         return self.time - member.clock > GONE_AFTER and wall > GONE_AFTER_WALL
@@ -246,6 +256,8 @@ class MavsdkFleet:
                 member.targets.set_position_velocity_ned(*target)
             else:
                 member.targets.set_position_velocity_acceleration_ned(*target)
+        if self._gate.open and self._is_one_late():
+            await asyncio.sleep(self.period)  # in real time, so that its silence is soon long by either clock
         self._allowed = made + AHEAD * self.period
         self._gate.allow(self, round(1e6 * self._allowed))
 
@@ -311,10 +323,10 @@ class MavsdkFleet:
         first = np.array([fix[0] for fix in fixes])
         local = np.array([fix[1] for fix in fixes])
         middle: Place = tuple(first.mean(axis=0).tolist()) if common is None else common
-        found = _from_place(middle, first)
+        found = from_place(middle, first)
         if common is None:
             away = (found - stands).mean(axis=0)
-            middle = _to_place(middle, away)
+            middle = to_place(middle, away)
             found = found - away
         self._check_places(found - stands)
         for i, member in enumerate(self.members):
@@ -485,15 +497,3 @@ class MavsdkFleet:
 
     def _tell(self, text: str) -> None:
         self.say(f"{stamp(self.time)} {text}")
-
-
-def _from_place(origin: Place, places: Array) -> Array:
-    """(n, 3) m NED of places (n, 3) in deg and m from an origin."""
-    projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
-    return np.array([[*projection.local(p[0], p[1]), projection.down(p[2])] for p in places.tolist()])
-
-
-def _to_place(origin: Place, away: Array) -> Place:
-    projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
-    latitude, longitude = projection.point(float(away[0]), float(away[1]))
-    return latitude, longitude, projection.altitude(float(away[2]))
