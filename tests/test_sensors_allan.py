@@ -119,9 +119,10 @@ def imu_figures() -> list[tuple[str, str, dict[str, Any]]]:
     """Distinct inertial figures of the airframes that come with the package, read from the files."""
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for path in AIRFRAMES:
-        for sensor in yaml.safe_load(path.read_text(encoding="utf-8"))["sensors"]:
+        # An airframe with a base gives only the sensors and figures that differ.
+        for sensor in yaml.safe_load(path.read_text(encoding="utf-8")).get("sensors", ()):
             if sensor["kind"] == "imu":
-                for quantity in ("accelerometer", "gyroscope"):
+                for quantity in sorted({"accelerometer", "gyroscope"} & sensor.keys()):
                     found.setdefault(str(sensor[quantity]), (path.stem, quantity, sensor[quantity]))
     return list(found.values())
 
