@@ -108,7 +108,7 @@ LONG_FUNCTIONS: dict[str, int] = {
     "swarm.avoidance.optimal_control_problem.weigh": 97,
     "swarm.avoidance.prediction_model.predict": 82,
 }
-"""Functions likewise."""
+"""Functions likewise: compiled loops over a horizon, contact points or pairs, which share many values."""
 
 
 def module_name(path: Path) -> str:
