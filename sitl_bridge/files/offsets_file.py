@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.files.csv_table import read_rows
 from sitl_bridge.files.yaml_file import load
-from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -50,12 +48,7 @@ def load_offsets(path: Path, count: int) -> Array:
 
 
 def _csv_offsets(path: Path) -> tuple[list[Any], list[int]]:
-    text = read_text(path, MAX_TABLE_BYTES)
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""))
-        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    table = read_rows(path)
     if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
         raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])
     return [row for row, _ in table[1:]], [line for _, line in table[1:]]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 
 import numpy as np
 
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.files.csv_table import read_rows
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
 COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
@@ -24,12 +22,7 @@ def read_csv(path: Path) -> Trajectory:
     Raises:
         ConfigurationError: with the line of every fault.
     """
-    text = read_text(path, MAX_TABLE_BYTES)
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""))
-        table = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    table = read_rows(path)
     header = [cell.strip() for cell in table[0][0]] if table else []
     begin = 1 if header[:1] == ["idx"] else 0
     if tuple(header[begin : begin + len(COLUMNS)]) != COLUMNS:
