@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
+from sitl_bridge.swarm.avoidance.agent import Command, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
-from sitl_bridge.swarm.avoidance.closed_loop import Flight
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, make_agents
 from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
@@ -63,19 +63,8 @@ class Swarm:
         self.scenario, self.start, self._seed = scenario, start, seed
         self._lasting = 2.0 * deviation
         self.statuses: Counter[Status] = Counter()
-        plans, graph, obstacles = scenario.plans(), scenario.graph(), scenario.bodies()
-        self.agents = [
-            Agent(
-                plan.name,
-                plan.reference(),
-                scenario.controller,
-                avoids=graph[plan.name],
-                obstacles=obstacles,
-                start=start,
-            )
-            for plan in plans
-        ]
-        self._network = BroadcastNetwork(scenario.radio, len(plans), 0, seed)
+        self.agents = make_agents(scenario, start)
+        self._network = BroadcastNetwork(scenario.radio, len(self.agents), 0, seed)
         self._rows: list[tuple[int, Floats, Floats, Floats]] = []
 
     def tick(self, states: States) -> Setpoints:

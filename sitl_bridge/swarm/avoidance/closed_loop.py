@@ -180,8 +180,8 @@ class Flight:
         return np.asarray(squares.sum(axis=0) * (self.time[1] - self.time[0]), dtype=np.float64)
 
 
-def make_agents(scenario: AvoidanceSpecification) -> list[Pilot]:
-    """The predictive controllers of a scenario's vehicles."""
+def make_agents(scenario: AvoidanceSpecification, start: int = START) -> list[Agent]:
+    """The predictive controllers of a scenario's vehicles, whose references start at ``start`` us."""
     graph, obstacles = scenario.graph(), scenario.bodies()
     return [
         Agent(
@@ -190,7 +190,7 @@ def make_agents(scenario: AvoidanceSpecification) -> list[Pilot]:
             scenario.controller,
             avoids=graph[plan.name],
             obstacles=obstacles,
-            start=START,
+            start=start,
         )
         for plan in scenario.plans()
     ]
