@@ -218,7 +218,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
 
 
 def test_no_command_is_executed_twice(
-    lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
+    tmp_path: Path, lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
 ) -> None:
     bus, client = start_bus()
     client.send("sitl/run/command/pause", request_id="pause")
@@ -237,7 +237,7 @@ def test_no_command_is_executed_twice(
     client.send("sitl/run/command/step", request_id="kept", count=5, retain=True)
     wait_for(lambda: client.answer("kept"), "the answer to the retained one")
     address = BusAddress.parse(f"mqtt://127.0.0.1:{bus.port}?run=run")
-    with Bus(lockstep, address, run="run", directory=Path("unused")) as second:
+    with Bus(lockstep, address, run="run", directory=tmp_path) as second:
         wait_for(second.connected.is_set, "a second bus")
         wait_for(lambda: second.counts.retained >= 1, "the retained command")
         client.send("sitl/run/command/resume", request_id="resume")
@@ -400,6 +400,7 @@ def test_a_command_and_the_farewell_with_password_and_tls(
     indirect=["tls_broker"],
 )
 def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
+    tmp_path: Path,
     lockstep: LockstepServer,
     wait_for: Wait,
     tls_broker: TlsBroker,
@@ -411,7 +412,7 @@ def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     before = set(threading.enumerate())
     trusted = f"&ca={tls_broker.certificate}" if ca else ""
     address = BusAddress.parse(f"mqtts://{USER}@127.0.0.1:{tls_broker.port}?run=run{trusted}", password)
-    with Bus(lockstep, address, run="run", directory=Path("unused"), notify=notes.append) as bus:
+    with Bus(lockstep, address, run="run", directory=tmp_path, notify=notes.append) as bus:
         wait_for(lambda: any(what in line for line in notes), "the refusal")
         steps = lockstep.status().steps
         wait_for(lambda: lockstep.status().steps > steps + 500, "500 steps")
