@@ -25,6 +25,7 @@ from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.records import START, WIND_STATE
+from sitl_bridge.world.scene import place_moving_shapes
 from sitl_bridge.world.wind import wind_velocity
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
     sensors, sensor_states = fleet.sensors, fleet.sensor_states
     proximity = fleet.neighbours.proximity[0]
     seconds = step * 1e-6
+    place_moving_shapes(environment.scene, (time - START) * 1e-6)
     if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
         interact(fleet.neighbours, vehicles, states, environment, time, seconds)
     for i in range(vehicles.shape[0]):

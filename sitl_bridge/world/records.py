@@ -10,6 +10,69 @@ inertial sample for the interval before it (VehicleIMU.cpp); an estimator that i
 over it (imu_down_sampler.cpp), and with a large one puts out nothing for many seconds."""
 MAX_GUSTS = 8
 
+# Kinds of shapes.
+BOX = 1
+SPHERE = 2
+CYLINDER = 3
+PLANE = 4
+MESH = 5
+HEIGHT_MAP = 6
+VOXELS = 7
+
+SHAPE = np.dtype(
+    [
+        ("kind", "i8"),
+        ("object", "i8"),  # index of the scene's object that it belongs to
+        ("position", "f8", 3),  # m NED, of the shape's origin
+        ("rotation", "f8", (3, 3)),  # shape axes to NED, row-wise
+        ("velocity", "f8", 3),  # m/s NED
+        # Half lengths of a box; radius of a sphere; radius (0, 1) and half length (2, along z) of a cylinder.
+        # A plane is the solid half-space on the side of its z axis.
+        ("half_size", "f8", 3),
+        ("low", "f8", 3),  # m NED, corner of the box that holds it, at its present place
+        ("high", "f8", 3),
+        ("friction", "f8"),  # factor on the vehicle's coefficient
+        ("color", "f8", 3),  # red, green, blue, 0 to 1
+        # A mesh: triangles and tree nodes of its own, in shape axes.  Solid: closed, with an inside.
+        ("triangles", "i8"),  # address of (triangle_count,) TRIANGLE
+        ("triangle_count", "i8"),
+        ("nodes", "i8"),  # address of (node_count,) NODE
+        ("node_count", "i8"),
+        ("solid", "i8"),
+        # A height map: heights (rows, columns) above the shape's origin, at rows * spacing along x and
+        # columns * spacing along y.  Voxels: a bit each, z fastest, (rows, columns, layers) from the origin.
+        ("cells", "i8"),  # address of (rows * columns,) float32, or of ((bits + 63) // 64,) uint64
+        ("rows", "i8"),
+        ("columns", "i8"),
+        ("layers", "i8"),
+        ("spacing", "f8"),  # m
+        # A path: moving shapes stand last in the list.
+        ("path", "i8"),  # address of (path_count, 4) float64, s and m NED; 0 for none
+        ("path_count", "i8"),
+        ("path_period", "f8"),  # s after which it begins again; 0: the last point holds
+    ],
+    align=True,
+)
+TRIANGLE = np.dtype([("corner", "f4", 3), ("edge", "f4", (2, 3)), ("color", "f4", 3)])
+"""Corner, and the edges from it to the second and third corner, in m; counter-clockwise from outside.  Colour
+0 to 1."""
+NODE = np.dtype([("low", "f4", 3), ("first", "i4"), ("high", "f4", 3), ("count", "i4")])
+"""Node of a bounding tree.  A leaf holds ``count`` items from ``first`` on; with count 0, ``first`` and
+``first + 1`` are its children."""
+SCENE = np.dtype(
+    [
+        ("shape_count", "i8"),
+        ("bounded_count", "i8"),  # the first of them, which the tree holds: neither planes nor moving ones
+        ("moving_first", "i8"),  # index of the first that moves
+        ("shapes", "i8"),  # address of (shape_count,) SHAPE
+        ("nodes", "i8"),  # address of (node_count,) NODE
+        ("node_count", "i8"),
+        ("groundless", "i8"),  # 1: the plane down = 0 is no solid ground; terrain takes its place
+    ],
+    align=True,
+)
+"""The scene of a world; ``scene.py`` keeps alive what it points to."""
+
 ENVIRONMENT = np.dtype(
     [
         ("latitude", "f8"),  # rad, WGS-84, of the NED origin
@@ -21,6 +84,7 @@ ENVIRONMENT = np.dtype(
         ("magnetic_field", "f8", 3),  # T, NED at the origin
         ("origin_ecef", "f8", 3),  # m
         ("ned_to_ecef", "f8", (3, 3)),
+        ("scene", SCENE),  # what stands in the world
     ],
     align=True,
 )

@@ -14,6 +14,8 @@ from sitl_bridge.world.custom_wind import WindFunction
 from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
 from sitl_bridge.world.records import ENVIRONMENT, START
+from sitl_bridge.world.scene import Scene
+from sitl_bridge.world.scene_specification import SceneSpecification
 from sitl_bridge.world.wind import Wind, WindSpecification
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -39,6 +41,9 @@ class WorldSpecification(BaseModel):
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
     wind: Wind = Field(WindSpecification(), description="all parts add up; calm without")
+    scene: SceneSpecification = Field(
+        SceneSpecification(), description="what stands in it; level ground alone"
+    )
 
 
 class World:
@@ -48,13 +53,15 @@ class World:
         environment: (1,) ENVIRONMENT.
         wind: (1,) WIND, written in place by ``set_wind``.
         wind_series: (k, 4) recorded wind.
+        scene: what stands in it.
 
     Args:
         specification: what it is like.
         start: us of simulated time at which the run begins; gusts and series count from there.
 
     Raises:
-        UserError: when a recorded wind cannot be read, or a wind of the user's own cannot be loaded.
+        UserError: when a recorded wind cannot be read, a wind of the user's own cannot be loaded, or a
+            file of the scene was not read.
     """
 
     def __init__(self, specification: WorldSpecification | None = None, *, start: int = START) -> None:
@@ -72,6 +79,8 @@ class World:
         )
         record["origin_ecef"] = ecef(latitude, longitude, origin.altitude)
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
+        self.scene = Scene(self.specification.scene)
+        record["scene"] = self.scene.record[0]
         self.wind = self.specification.wind.pack(start)
         self.wind_series = np.zeros((0, 4))
         self._wind_functions: list[WindFunction] = []

@@ -1,0 +1,50 @@
+"""Geometry that files hold: triangles, heights and occupied cells, as plain arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TriangleMesh(NamedTuple):
+    """Triangles in an object's axes (x, y, z as NED when it is not rotated).
+
+    Attributes:
+        vertices: (v, 3) m.
+        faces: (f, 3) indices, counter-clockwise from outside.
+        colors: (f, 3) red, green, blue, 0 to 1; None: that of the object.
+        solid: closed, so that it has an inside.
+    """
+
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int64]
+    colors: NDArray[np.float32] | None
+    solid: bool
+
+
+class HeightGrid(NamedTuple):
+    """Terrain on a square grid; between heights it is two triangles a cell.
+
+    Attributes:
+        heights: (rows, columns) m above the object's origin, rows along x (north), columns along y (east).
+        spacing: m between them.
+    """
+
+    heights: NDArray[np.float32]
+    spacing: float
+
+
+class VoxelGrid(NamedTuple):
+    """Occupied cells of a dense grid.
+
+    Attributes:
+        occupied: (rows, columns, layers) bool along the object's x, y and z.
+        corner: (3,) m, the least corner of cell (0, 0, 0) in the object's axes.
+        size: m, edge of a cell.
+    """
+
+    occupied: NDArray[np.bool_]
+    corner: NDArray[np.float64]
+    size: float

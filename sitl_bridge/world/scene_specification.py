@@ -1,0 +1,132 @@
+"""What stands in a world, as a file describes it: solids, meshes, terrain, octree maps, things that move."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, PrivateAttr
+
+from sitl_bridge.quantities import STRICT, Degrees, NonNegative, Number, Positive, Seconds, Vector
+from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Color = tuple[Share, Share, Share]
+
+
+class PathSpecification(BaseModel):
+    """Where an object moves: straight from point to point at constant speed."""
+
+    model_config = STRICT
+
+    points: tuple[Vector, ...] = Field(min_length=2, max_length=1000, description="m NED, at least two")
+    speed: Positive = Field(description="m/s")
+    start: Seconds = Field(0.0, description="s of simulated time at which it leaves the first point")
+    end: Literal["stop", "return", "loop"] = Field(
+        "return", description="after the last point: stop, go back point by point, or on to the first"
+    )
+
+    def timetable(self) -> tuple[NDArray[np.float64], float]:
+        """Times and places (k, 4), s and m NED, and the period in s; 0 where it stops."""
+        points = [np.asarray(point) for point in self.points]
+        if self.end == "return":
+            points += points[-2::-1]
+        elif self.end == "loop":
+            points.append(points[0])
+        times = [0.0]
+        for before, after in pairwise(points):
+            times.append(times[-1] + float(np.linalg.norm(after - before)) / self.speed)
+        table = np.column_stack([np.array(times) + self.start, np.array(points)])
+        return table, 0.0 if self.end == "stop" else times[-1]
+
+
+class SceneObject(BaseModel):
+    """What all objects share."""
+
+    model_config = STRICT
+
+    name: str = Field("", max_length=100, description="in messages and recordings")
+    position: Vector = Field((0.0, 0.0, 0.0), description="m NED, of the object's origin")
+    rotation: tuple[Degrees, Degrees, Degrees] = Field(
+        (0.0, 0.0, 0.0), description="deg; roll, pitch, yaw from NED to the object's axes"
+    )
+    color: Color = Field((0.7, 0.7, 0.7), description="red, green, blue, each 0 to 1")
+    friction: NonNegative = Field(1.0, description="factor on the friction of a vehicle's contact points")
+    path: PathSpecification | None = Field(None, description="of a moving object; replaces its position")
+
+
+class BoxObject(SceneObject):
+    """A box about its origin."""
+
+    kind: Literal["box"]
+    size: tuple[Positive, Positive, Positive] = Field(description="m along its x, y and z axes")
+
+
+class SphereObject(SceneObject):
+    """A sphere about its origin."""
+
+    kind: Literal["sphere"]
+    radius: Positive = Field(description="m")
+
+
+class CylinderObject(SceneObject):
+    """A cylinder about its origin, along its z axis."""
+
+    kind: Literal["cylinder"]
+    radius: Positive = Field(description="m")
+    length: Positive = Field(description="m")
+
+
+class PlaneObject(SceneObject):
+    """An endless plane through its origin; all that lies on the side of its z axis (down) is solid."""
+
+    kind: Literal["plane"]
+
+
+class MeshObject(SceneObject):
+    """A mesh from a file."""
+
+    kind: Literal["mesh"]
+    file: Path = Field(description="glTF, OBJ, STL, PLY or DAE, relative to the world's file")
+    scale: Positive | tuple[Positive, Positive, Positive] = Field(1.0, description="of its coordinates")
+    axes: Literal["z_up", "y_up", "ned"] = Field(
+        "z_up", description="of the file: x east/y north/z up, glTF's y up, or north/east/down"
+    )
+    _mesh: TriangleMesh | None = PrivateAttr(None)
+
+
+class HeightMapObject(SceneObject):
+    """Terrain from a grid of heights above its origin, which is the grid's south-west corner."""
+
+    kind: Literal["height_map"]
+    file: Path = Field(description="PNG (grey), NPZ (array 'height' in m) or GeoTIFF, relative to the file")
+    spacing: Positive | None = Field(None, description="m between heights; not for a GeoTIFF")
+    height: Number | None = Field(None, description="m of the brightest pixel of a PNG; black is 0")
+    _grid: HeightGrid | None = PrivateAttr(None)
+
+
+class OctreeObject(SceneObject):
+    """An octree map of OctoMap; its occupied cells are solid."""
+
+    kind: Literal["octree"]
+    file: Path = Field(description=".bt or .ot, x forward/east, z up, relative to the world's file")
+    axes: Literal["z_up", "ned"] = Field("z_up", description="of the file")
+    _voxels: VoxelGrid | None = PrivateAttr(None)
+
+
+AnyObject = Annotated[
+    BoxObject | SphereObject | CylinderObject | PlaneObject | MeshObject | HeightMapObject | OctreeObject,
+    Field(discriminator="kind"),
+]
+
+
+class SceneSpecification(BaseModel):
+    """What stands in a world."""
+
+    model_config = STRICT
+
+    ground: bool = Field(True, description="the plane down = 0 is solid; false where terrain takes its place")
+    objects: tuple[AnyObject, ...] = Field((), max_length=5000)
