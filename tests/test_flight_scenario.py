@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge import scheduled_events
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.run import scheduled_events
 from sitl_bridge.run.scenario_settings import Choices, scenario_settings
 from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
@@ -138,7 +138,7 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
             kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)
         ),
     )
-    found = scheduled_events.actions(events, s, [iris, iris], said.append, lambda _i: None)
+    found = scheduled_events.actions(events, s, [iris, iris], said.append)
     assert [at for at, _ in found] == [1.0, 3.0, 2.0]
     found[0][1]()
     assert s.states["rotor_health"][1, 1] == 0.25
@@ -163,7 +163,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     hub = state["position"] + np.array(loaded.rotors[0].position)
     event = event_specification.PayloadEvent(kind="payload_drop", at=0.0)
     assert event.problem(loaded) == ""
-    scheduled_events.actions((event,), s, [loaded], lambda _line: None, lambda _i: None)[0][1]()
+    scheduled_events.actions((event,), s, [loaded], lambda _line: None)[0][1]()
     assert s.vehicles[0]["mass"] == pytest.approx(iris.mass)
     assert np.allclose(s.vehicles[0]["inertia"], iris.inertia.matrix())
     # It stands nearly level: the hub, as any point of the body, stays where it is.
@@ -174,6 +174,6 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
 
 def test_gusts_become_part_of_the_wind() -> None:
     gust = event_specification.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
-    wind = scheduled_events.with_gusts(WorldSpecification().wind, (gust,))
+    wind = scheduled_events.with_gusts(WorldSpecification(), (gust,)).wind
     assert len(wind.gusts) == 1
     assert wind.gusts[0].start == 12.0

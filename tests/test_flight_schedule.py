@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge import scheduled_events
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.run import scheduled_events
 from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle import event_specification
 from sitl_bridge.vehicle.airframe import Airframe, Payload
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World
+from sitl_bridge.world.world import World, WorldSpecification
 
 GRAVITY = 9.8066
 EARTH_RADIUS = 6_371_000.0
@@ -39,7 +39,7 @@ def flying(airframe: Airframe, control: float = HOVER) -> Simulation:
 def act(simulation: Simulation, airframe: Airframe, *events: Any) -> None:
     """Fly until the events are over: each action at its time, between two steps."""
     start = simulation.time
-    actions = scheduled_events.actions(events, simulation, [airframe], lambda _line: None, lambda _i: None)
+    actions = scheduled_events.actions(events, simulation, [airframe], lambda _line: None)
     for seconds, action in sorted(actions, key=lambda a: a[0]):
         simulation.advance((start + round(1e6 * seconds) - simulation.time) // simulation.step)
         action()
@@ -90,10 +90,7 @@ def test_spoofing_walks_the_fix_away_and_not_the_vehicle(iris: Airframe) -> None
         kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0
     )
     begin, end = (
-        action
-        for _, action in scheduled_events.actions(
-            (event,), fooled, [iris], lambda _line: None, lambda _i: None
-        )
+        action for _, action in scheduled_events.actions((event,), fooled, [iris], lambda _line: None)
     )
     for s in (honest, fooled):
         seconds(s, 1.0)
@@ -179,7 +176,7 @@ def test_a_gust_blows_at_its_time(iris: Airframe) -> None:
     gust = event_specification.GustEvent(
         kind="gust", at=2.0, speed=10.0, direction=180.0, length=1.0, passing_speed=10.0, hold=1.0
     )
-    wind = scheduled_events.with_gusts(WindSpecification(), (gust,))
+    wind = scheduled_events.with_gusts(WorldSpecification(), (gust,)).wind
     simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
     simulation.world.set_wind(wind, simulation.time)
     simulation.states["position"][0] = (0.0, 0.0, -500.0)

@@ -94,7 +94,7 @@ def test_the_next_in_line_leads_when_the_leaders_flight_stack_is_killed(tmp_path
 @pytest.mark.slow
 def test_one_lands_when_told_to_and_the_rest_fly_on_when_one_dies(tmp_path: Path) -> None:
     file = tmp_path / "three.yaml"
-    file.write_text(THREE + "  events: [{at: 5, abort: 2, action: land}]\n  duration: 25\n")
+    file.write_text(THREE + "  duration: 25\nevents: [{at: 5, kind: leave_formation, vehicles: [2]}]\n")
     plan = load_formation(file)
     said: list[str] = []
     with grounded(plan, INSTANCES, built_in, tmp_path / "stacks", speed=4.0) as run:

@@ -152,19 +152,39 @@ def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -
         fly_quick(load_formation(wrong))
 
 
-def test_events_of_the_file_befall_the_vehicles(tmp_path: Path) -> None:
-    events = (
-        "  heading: 0\n"
-        "  events: [{at: 5, lose: 0}, {at: 7, abort: 2, action: hold}, {at: 3, stall: 3, seconds: 2}]"
-    )
-    result = fly_quick(load_formation(scenario(tmp_path, ("  heading: 0", events))))
+EVENTS = """seed: 3
+events:
+  - {at: 5, kind: vehicle_lost, vehicles: [0]}
+  - {at: 7, kind: leave_formation, vehicles: [2], action: hold}
+  - {at: 3, kind: vehicle_stalled, vehicles: ["3"], lasts: 2}
+"""
+
+
+def test_a_formation_flies_on_when_vehicles_leave_it_or_fall_silent(tmp_path: Path) -> None:
+    result = fly_quick(load_formation(scenario(tmp_path, ("seed: 3\n", EVENTS))))
     told = [text.split(": ", 1)[1] for text in result.summary()["events"]]  # type: ignore[union-attr]
     assert "vehicle 0: is gone" in told
     assert "vehicle 1: leads now" in told
     assert "vehicle 2: aborts: hold" in told
     assert told.index("vehicle 3: is gone") < told.index("vehicle 3: is back")
-    with pytest.raises(UserError, match="there is no vehicle 4; they are numbered 0 to 3"):
-        load_formation(scenario(tmp_path, ("  heading: 0", "  heading: 0\n  events: [{at: 1, lose: 4}]")))
+    other = ("vehicles: [0]", "vehicles: [4]")
+    with pytest.raises(ConfigurationError, match=r"line 4: events\[0\]: there is no vehicle 4; there are 4"):
+        load_formation(scenario(tmp_path, ("seed: 3\n", EVENTS.replace(*other))))
+
+
+def test_events_in_the_section_of_old_are_refused_with_what_to_write(tmp_path: Path) -> None:
+    old = (
+        "  heading: 0\n"
+        "  events: [{at: 5, lose: 0}, {at: 7, abort: 2, action: hold}, {at: 3, stall: 3, seconds: 2}]"
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        load_formation(scenario(tmp_path, ("  heading: 0", old)))
+    assert caught.value.faults == (
+        "line 10: formation.events: stands at the top level today; write events: ["
+        "{at: 5, kind: vehicle_lost, vehicles: [0]}, "
+        "{at: 7, kind: leave_formation, vehicles: [2], action: hold}, "
+        "{at: 3, kind: vehicle_stalled, vehicles: [3], lasts: 2}]",
+    )
 
 
 def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:

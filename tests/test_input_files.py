@@ -141,9 +141,9 @@ def test_a_circle_of_any_size_is_refused_with_its_place(tmp_path: Path, radius: 
     [
         ("pattern: pyramid}", "pattern: pyramids}", "formation.patterns[1]: no pattern is called 'pyramids'"),
         (
-            "  count: 9\n",
-            "  count: 9\n  events: [{at: 3, lose: 9}]\n",
-            "formation.events[0]: there is no vehicle 9",
+            "seed: 1\n",
+            "seed: 1\nevents: [{at: 3, kind: vehicle_lost, vehicles: [9]}]\n",
+            "events[0]: there is no vehicle 9",
         ),
         ("height: [2, 40]", "height: [13, 40]", "vehicle 0: height"),
         ("  count: 9\n", "  count: 9\n  duration: 86400\n", None),

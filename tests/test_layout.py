@@ -30,6 +30,7 @@ ROOMS = (
     ("sensors",),
     ("vehicle",),
     ("simulation",),
+    ("scheduled_events",),
     ("record",),
     ("mavlink",),
     ("hil",),
@@ -70,7 +71,7 @@ AUTOPILOT = (
 )
 """Likewise within autopilot/: estimation and control, modes, safety, commander, MAVLink, the process."""
 
-CORE = ("world", "dynamics", "sensors", "vehicle", "simulation")
+CORE = ("world", "dynamics", "sensors", "vehicle", "simulation", "scheduled_events")
 NOT_IN_CORE = {
     "socket", "select", "selectors", "ssl", "asyncio", "threading", "multiprocessing", "subprocess", "queue",
     "concurrent", "yaml", "pymavlink", "mavsdk", "aiomqtt", "amqtt",

@@ -17,6 +17,7 @@ from sitl_bridge.files.scenario import SWARM_AIRFRAME, load_scenario
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
 from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.world.world import WorldSpecification
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted(p for d in ("missions", "missions/worlds", "airframes") for p in (ROOT / d).glob("*.yaml"))
@@ -180,6 +181,39 @@ def test_a_file_in_the_language_of_old_is_refused_with_what_to_write(tmp_path: P
         ConfigurationError, match=r"line 2: formation.graph: .*radio: \{graph: chain, delay: 0.2"
     ):
         load_scenario(write(tmp_path, graph))
+
+
+def test_the_world_of_a_scenario_is_a_section_or_a_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "worlds").mkdir()
+    world = tmp_path / "worlds" / "windy.yaml"
+    world.write_text("year: 2026\nwind: {steady: {speed: 3, direction: 270}, series: {file: wind.csv}}\n")
+    file = write(tmp_path, f"world: worlds/windy.yaml\n{PAIR}")
+    found = load_scenario(file).world
+    assert found == load_world(world)
+    assert found.wind.series is not None
+    assert found.wind.series.file == tmp_path / "worlds" / "wind.csv"
+    assert load_scenario(file, world=WorldSpecification(year=2025.5)).world.year == 2025.5
+    world.write_text("year: 2026\nwind:\n  steady: {sped: 3}\n  turbulence: lite\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_scenario(file)
+    lines = str(caught.value).splitlines()
+    assert f"{world}: line 3: wind.steady.sped: unknown field; did you mean `speed`?" in lines
+    assert any(line.startswith(f"{world}: line 4: wind.turbulence: ") for line in lines)
+    assert all(line.startswith(f"{world}: line ") for line in lines)
+    world.unlink()
+    with pytest.raises(ConfigurationError, match=r"line 1: world: there is no file .*windy.yaml; give"):
+        load_scenario(file)
+    for text, told in (
+        ("world: 3\n", "line 1: world: "),
+        (
+            "world: {wind: {steady: {sped: 3}}}\n",
+            "line 1: world.wind.steady.sped: unknown field; did you mean",
+        ),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            load_scenario(write(tmp_path, text + PAIR))
+        assert any(fault.startswith(told) for fault in caught.value.faults)
+        assert all(fault.startswith("line 1: world") for fault in caught.value.faults)
 
 
 # --------------------------------------------------------------------------- check

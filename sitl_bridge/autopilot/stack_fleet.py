@@ -25,6 +25,7 @@ from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOAD
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
+from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import BATTERY
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet, fleet_of
@@ -177,6 +178,7 @@ class Fleet:
 
     Attributes:
         custom: the users' own sensors, sampled between steps.
+        timeline: actions between steps; the fleet runs those that are due.
 
     Raises:
         UserError: for an airframe that a simulation or its stack cannot take, and for a sensor or controller
@@ -219,6 +221,7 @@ class Fleet:
             for i, m in enumerate(members)
         )
         self.custom = tuple(self._custom_sensors(members, seed))
+        self.timeline = Timeline(s.time)
         self._steps = max(1, round(TICK / step))
         self._phase = 0
         """Steps since the last update of the commanders."""
@@ -280,7 +283,9 @@ class Fleet:
                 self._update_commanders()
 
     def _advance_steps(self, count: int) -> int:
-        """Take up to ``count`` steps, to the next at which a user's own code is due; returns how many."""
+        """Take up to ``count`` steps, to the next action or user's own code that is due; returns how many."""
+        self.timeline.run_due(self.time)
+        count = min(count, self.timeline.steps_to_next(self.time, self.simulation.step) or count)
         if self._own:
             count = 1
         elif self.custom:

@@ -150,11 +150,11 @@ def scenario_facts(path: Path) -> Facts:
         ConfigurationError: with every fault of the file, and of those it names.
     """
     from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
-    from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+    from sitl_bridge.run.event_support import event_notes
+    from sitl_bridge.run.scenario_settings import Choices, settings_of
 
-    settings = scenario_settings(path, Choices(autopilot="builtin"))
-    settings.check()
     scenario = load_scenario(path)
+    settings_of(scenario, path, Choices(autopilot="builtin")).check()
     airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
     if scenario.formation is not None:
         patterns = [move.name for move in scenario.formation.choreography.moves[1:]]
@@ -170,9 +170,9 @@ def scenario_facts(path: Path) -> Facts:
         "seed": scenario.seed,
         "vehicles": [f"{count} x {name}" for name, count in airframes.items()],
         **flown,
-        "events": [f"{event.at:g} s: {event.kind}" for event in settings.events],
+        "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
-        "warnings": [],
+        "warnings": [f"fly refuses {note}" for note in event_notes(scenario, "fly")],
     }
 
 

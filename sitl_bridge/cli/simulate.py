@@ -22,6 +22,7 @@ from sitl_bridge.vehicle.airframe import Airframe
 if TYPE_CHECKING:
     from sitl_bridge.files.scenario import LoadedScenario
     from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
+    from sitl_bridge.swarm.avoidance.closed_loop import Plant
 
 On = Literal["quick", "full"]
 
@@ -47,9 +48,12 @@ def simulate(
 ) -> None:
     """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
 
+    Scheduled events happen as in fly; an event that has no effect here is refused.
+
     Exit code 0 only when all went as the scenario demands.
     """
     from sitl_bridge.files.scenario import load_scenario
+    from sitl_bridge.run.event_support import player, refuse_events, refuse_events_of
 
     for file in scenarios:
         if not file.is_file():
@@ -62,6 +66,9 @@ def simulate(
             )
         if scenario.formation is not None and len(loaded) > 1:
             raise UserError(f"{scenario.document.source}: is a formation, and those are simulated one by one")
+        refuse_events(scenario, player(scenario, on))
+        if airframe is not None:
+            refuse_events_of(scenario, load_airframe(airframe))
     console = Console()
     names = ", ".join(str(file) for file in scenarios)
     console.print(f"flying {names}; with a new version, the first flight compiles")
@@ -78,9 +85,7 @@ def simulate(
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
     """Sections of a scenario that are not simulated here."""
     made = scenario.specification
-    if made.events:
-        yield f"{scenario.document.source}: events are not simulated here; fly flies them"
-    if on == "quick" and scenario.formation is not None and "wind" in made.world.model_fields_set:
+    if on == "quick" and scenario.formation is not None and "wind" in scenario.world.model_fields_set:
         yield f"{scenario.document.source}: point masses feel no wind; add --on full"
     if "proximity" in made.model_fields_set and (on == "quick" or scenario.avoidance is not None):
         yield f"{scenario.document.source}: proximity is not simulated here; fly does"
@@ -104,6 +109,9 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
                 world=scenario.world,
                 proximity=scenario.proximity,
                 tables=directory.path,
+                events=scenario.events,
+                names=[vehicle.name for vehicle in scenario.vehicles],
+                say=console.print,
             )
             result = flown.result
             console.print(
@@ -147,19 +155,11 @@ def _avoidance(
 ) -> bool:
     from sitl_bridge.report.plot_avoidance import save_figures
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
-    from sitl_bridge.swarm.avoidance.closed_loop import Plant, fly
+    from sitl_bridge.swarm.avoidance.closed_loop import fly
     from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
-    from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}
-
-    def plant(specification: AvoidanceSpecification, frame: Airframe, seed: int) -> Plant | None:
-        if on == "quick":
-            return None
-        plans = specification.plans()
-        starts, headings = [plan.start() for plan in plans], [plan.heading for plan in plans]
-        return DynamicsPlant(frame, starts, headings, specification.world, seed=seed)
 
     directory = RunDirectory(runs, loaded[0].name)
     rows, good = [], True
@@ -174,7 +174,7 @@ def _avoidance(
                         seed=seed,
                         method=name,
                         pilots=make,
-                        plant=plant(specification, frame, seed),
+                        plant=None if on == "quick" else _full_dynamics(scenario, frame, seed, console),
                     )
                     for seed in range(scenario.seed, scenario.seed + seeds)
                 ]
@@ -190,6 +190,24 @@ def _avoidance(
     console.print(text, soft_wrap=True, highlight=False)
     console.print(f"figures, table and summary in {directory.path}")
     return good
+
+
+def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, console: Console) -> Plant:
+    """The vehicles of an avoidance scenario on full dynamics, with the scenario's events."""
+    from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
+
+    assert scenario.avoidance is not None
+    plans = scenario.avoidance.plans()
+    return DynamicsPlant(
+        airframe,
+        [plan.start() for plan in plans],
+        [plan.heading for plan in plans],
+        scenario.world,
+        seed=seed,
+        events=scenario.events,
+        names=[vehicle.name for vehicle in scenario.vehicles],
+        say=console.print,
+    )
 
 
 def _modelled(scenario: LoadedScenario, airframe: str | None, console: Console) -> AvoidanceSpecification:

@@ -12,6 +12,12 @@ from sitl_bridge.files.yaml_file import Document, Fault
 _AVOIDANCE = ("duration", "circle", "obstacles", "priority", "controller", "tolerance", "noise")
 OLD_FIELDS = {*_AVOIDANCE, "wind", "link", "flight"} - {"controller"}
 """At the top level of a file; an airframe has a controller, too."""
+_FORMATION_EVENTS = {
+    "lose": ("vehicle_lost", "", ""),
+    "stall": ("vehicle_stalled", "seconds", "lasts"),
+    "abort": ("leave_formation", "action", "action"),
+}
+"""Kind of today, and a field's name then and now."""
 _ROUTE = ("route", "table", "speed", "acceleration", "depart")
 
 
@@ -44,6 +50,24 @@ def _found(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         if isinstance(graph, dict) and "kind" in graph:
             graph = {"graph": graph["kind"], **{k: v for k, v in graph.items() if k != "kind"}}
         yield ("formation", "graph"), f"is the radio today; write at the top level radio: {_flow(graph)}"
+    events = formation.get("events") if isinstance(formation, dict) else None
+    if events is not None:
+        yield (
+            ("formation", "events"),
+            f"stands at the top level today; write events: [{_events(events)}]",
+        )
+
+
+def _events(events: Any) -> str:
+    """Events of a formation in today's words."""
+    written = []
+    for event in events if isinstance(events, list) else []:
+        given = event if isinstance(event, dict) else {}
+        old = next((name for name in _FORMATION_EVENTS if name in given), "abort")
+        kind, own, now = _FORMATION_EVENTS[old]
+        fields = {"at": given.get("at", 0), "kind": kind, "vehicles": [given.get(old, 0)]}
+        written.append(_flow(fields | ({now: given[own]} if own in given else {})))
+    return ", ".join(written) or "{at: 30, kind: leave_formation, vehicles: [2], action: land}"
 
 
 def _unit(name: str, data: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import ConfigurationError, FieldError, UserError, faults_of
@@ -21,10 +21,10 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.formation_file import FormationSection
 from sitl_bridge.files.old_scenario import old_faults
-from sitl_bridge.files.world_file import with_files_beside
+from sitl_bridge.files.world_file import load_world, wind_with_files_beside, with_files_beside
 from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.input_file import is_file
+from sitl_bridge.input_file import exists, is_file
 from sitl_bridge.quantities import Positive, Seed
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSettings,
@@ -32,10 +32,20 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     all_routes,
     flight_faults,
 )
+from sitl_bridge.swarm.formation.formation_events import (
+    FORMATION_KINDS,
+    AnyFormationEvent,
+    FormationEvent,
+)
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan, plan_formation
 from sitl_bridge.swarm.radio import RadioSpecification
 from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.event_specification import EventSpecification, event_faults
+from sitl_bridge.vehicle.event_specification import (
+    AnyEvent,
+    EventSpecification,
+    WindEvent,
+    event_faults,
+)
 from sitl_bridge.vehicle.vehicle_specification import LAST_INSTANCE, VehicleSpecification
 from sitl_bridge.world.world import WorldSpecification
 
@@ -63,6 +73,13 @@ class ProximitySpecification(BaseModel):
     )
 
 
+World = Annotated[
+    Annotated[WorldSpecification, Tag("section")] | Annotated[Path, Tag("file")],
+    Discriminator(lambda value: "file" if isinstance(value, str | Path) else "section"),
+]
+ScenarioEvent = Annotated[AnyEvent | AnyFormationEvent, Field(discriminator="kind")]
+
+
 class Scenario(BaseModel):
     """A flight of one or several vehicles: which, in which world, what happens to them, and their mission.
 
@@ -76,7 +93,7 @@ class Scenario(BaseModel):
         None, pattern=r"^[A-Za-z0-9_\-]{1,60}$", description="of the run directory; the file's name without"
     )
     seed: Seed = Field(0, description="of all random numbers")
-    world: WorldSpecification = Field(WorldSpecification(), description="place, air and wind")
+    world: World = Field(WorldSpecification(), description="place, air and wind; or the name of a world file")
     proximity: ProximitySpecification = Field(
         ProximitySpecification(), description="effects of vehicles on one another"
     )
@@ -88,9 +105,7 @@ class Scenario(BaseModel):
         max_length=LAST_INSTANCE + 1,
         description=f"in order; without, as many {SWARM_AIRFRAME} as the formation or avoidance needs",
     )
-    events: tuple[EventSpecification, ...] = Field(
-        (), max_length=1000, description="scheduled faults and changes"
-    )
+    events: tuple[ScenarioEvent, ...] = Field((), max_length=1000, description="scheduled faults and changes")
     mission: Path | None = Field(None, description="MAVSDK script that flies all vehicles")
     arguments: tuple[str, ...] = Field((), description="of the script")
     python: str | None = Field(
@@ -126,6 +141,8 @@ class Scenario(BaseModel):
             found.append((("radio",), "is used by a formation or avoidance only; leave it out"))
         if flown == ["avoidance"] and isinstance(vehicles, list):
             found += _avoidance_vehicle_faults(vehicles)
+        if flown != ["formation"]:
+            found += _formation_event_faults(data.get("events"))
         return found
 
 
@@ -137,6 +154,13 @@ def _avoidance_vehicle_faults(vehicles: list[Any]) -> Iterator[tuple[FieldPath, 
                     ("vehicles", i, name),
                     "follows from the route in avoidance, below whose first point it stands; leave it out",
                 )
+
+
+def _formation_event_faults(events: Any) -> Iterator[tuple[FieldPath, str]]:
+    for i, event in enumerate(events if isinstance(events, list) else []):
+        kind = event.get("kind") if isinstance(event, dict) else None
+        if kind in FORMATION_KINDS:
+            yield ("events", i), f"{kind} is an event of a formation, and there is none here; leave it out"
 
 
 @dataclass(frozen=True)
@@ -173,7 +197,8 @@ class LoadedScenario:
         world: with the files it names placed.
         seed: of the run.
         vehicles: all of them, in order.
-        formation: planned and checked; None without.
+        events: of vehicles, flight stacks and the world, with the files they name placed.
+        formation: planned and checked, with its events; None without.
         avoidance: checked; None without.
     """
 
@@ -183,6 +208,7 @@ class LoadedScenario:
     world: WorldSpecification
     seed: int
     vehicles: tuple[ScenarioVehicle, ...]
+    events: tuple[EventSpecification, ...]
     formation: FormationPlan | None
     avoidance: AvoidanceSpecification | None
 
@@ -215,7 +241,7 @@ def load_scenario(
     made = validate(Scenario, document)
     name = made.name or file.stem
     used_seed = made.seed if seed is None else seed
-    place = world or with_files_beside(made.world, file.parent)
+    place = world or _world(made.world, file, document)
     formation, avoidance = None, None
     starts: list[_Start] | None = None
     groups = _groups(made, document)
@@ -229,13 +255,39 @@ def load_scenario(
         avoidance = _avoidance(made, name, place, document)
         starts = [(plan.name, (*plan.start()[:2], 0.0), plan.heading) for plan in avoidance.plans()]
     vehicles = _vehicles(groups, starts, file, document)
-    faults = event_faults(
-        made.events, [vehicle.name for vehicle in vehicles], [vehicle.airframe for vehicle in vehicles]
-    )
+    names = [vehicle.name for vehicle in vehicles]
+    events = tuple(_event_beside(event, file.parent) for event in made.events)
+    faults = event_faults(events, names, [vehicle.airframe for vehicle in vehicles])
     if faults:
         lines = [fault_line(document, ("events", i), reason) for i, reason in faults]
         raise ConfigurationError(document.source, lines)
-    return LoadedScenario(document, made, name, place, used_seed, vehicles, formation, avoidance)
+    if formation is not None:
+        own = [event for event in events if isinstance(event, FormationEvent)]
+        formation = formation.with_events(own, names)
+    others = tuple(event for event in events if not isinstance(event, FormationEvent))
+    return LoadedScenario(document, made, name, place, used_seed, vehicles, others, formation, avoidance)
+
+
+def _world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:
+    """The world of a scenario, a section or a file beside it.
+
+    Raises:
+        ConfigurationError: with every fault of the world's file.
+    """
+    if isinstance(world, WorldSpecification):
+        return with_files_beside(world, file.parent)
+    beside = file.parent / world
+    if not exists(beside):
+        message = f"there is no file {beside}; give the name of a world file, or the sections of one"
+        raise ConfigurationError(document.source, [fault_line(document, ("world",), message)])
+    return load_world(beside)
+
+
+def _event_beside(event: ScenarioEvent, directory: Path) -> ScenarioEvent:
+    """The same event with the files that its wind names taken relative to a directory."""
+    if not isinstance(event, WindEvent):
+        return event
+    return event.model_copy(update={"wind": wind_with_files_beside(event.wind, directory)})
 
 
 def load_formation(file: Path, *, seed: int | None = None) -> FormationPlan:

@@ -30,6 +30,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedErro
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line
 from sitl_bridge.report.formation_result import write_result
+from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
@@ -56,7 +57,7 @@ async def fly_formation(
 ) -> Result:
     """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
 
-    Events that lose or stall vehicles are of those who run the vehicles; those that abort one are done here.
+    Of the formation's events, only those are carried out in which vehicles leave it.
 
     Args:
         plan: of ``load_formation``.
@@ -74,6 +75,12 @@ async def fly_formation(
     Raises:
         MissionFailedError: when they cannot fly it, with the vehicle and the reason.
     """
+    for event in plan.specification.events:
+        if not isinstance(event, LeaveEvent):
+            raise MissionFailedError(
+                f"{event.kind} at {event.at:g} s: the formation cannot silence a vehicle in flight; "
+                "fail its flight stack instead"
+            )
     if len(urls) != plan.choreography.count:
         raise MissionFailedError(
             f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
@@ -106,11 +113,9 @@ class _Flight:
         self.plan, self.fleet = plan, fleet
         self.formation = plan.formation()
         self.recording = Recording(self.formation)
-        self._pending = sorted(
-            (event for event in plan.specification.events if event.abort is not None), key=lambda e: e.at
-        )
+        self._events = EventQueue(plan.specification.events)
         self._leaving: list[asyncio.Task[None]] = []
-        self._told = 0
+        self._printed = 0
         self._states: States | None = None
         self._phase = "has not started yet"
         self._planned_end = 0
@@ -170,15 +175,14 @@ class _Flight:
         if not formation.started_at:
             formation.start()
             self._phase = ""
-        while self._pending and states.time >= formation.started_at + 1e6 * self._pending[0].at:
-            due = self._pending.pop(0)
-            if formation.present[due.vehicle]:
-                self._abort(due.vehicle, due.action)
+        for vehicle, event in self._events.take_due((states.time - formation.started_at) / 1e6):
+            if isinstance(event, LeaveEvent) and formation.present[vehicle]:
+                self._abort(vehicle, event.action)
         self.recording(states, told)
-        for event in formation.events[self._told :]:
-            who = "" if event.vehicle < 0 else f"vehicle {event.vehicle} "
-            self.fleet.say(f"[{event.time * 1e-6:9.2f} s] {who}{event.text}")
-        self._told = len(formation.events)
+        for note in formation.events[self._printed :]:
+            who = "" if note.vehicle < 0 else f"vehicle {note.vehicle} "
+            self.fleet.say(f"[{note.time * 1e-6:9.2f} s] {who}{note.text}")
+        self._printed = len(formation.events)
 
     def _abort(self, vehicle: int, action: Action) -> None:
         self.formation.abort(vehicle, action)

@@ -10,6 +10,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
 from sitl_bridge.run.autopilot_choice import choose_autopilot
+from sitl_bridge.run.event_support import refuse_events
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.vehicle_run import VehicleSettings, controller_faults
@@ -53,6 +54,16 @@ def scenario_settings(file: Path, choices: Choices) -> FleetSettings:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
     scenario = load_scenario(file, seed=choices.seed, world=choices.world)
+    refuse_events(scenario, "fly")
+    return settings_of(scenario, file, choices)
+
+
+def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> FleetSettings:
+    """The settings of a scenario's flight, without those of its events that a flight does not carry out.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line, or of the files it names.
+    """
     made = scenario.specification
     vehicles = _vehicles(scenario, file, choices)
     swarm = scenario.formation is not None or scenario.avoidance is not None
@@ -80,7 +91,7 @@ def scenario_settings(file: Path, choices: Choices) -> FleetSettings:
         time_limit=next((x for x in limits if x is not None), math.inf),
         on_stall=made.on_stall,
         proximity=scenario.proximity,
-        events=made.events,
+        events=scenario.events,
         bus=choices.bus,
         expose=choices.expose,
         separation=separation,

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from sitl_bridge import scheduled_events
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import UserError
@@ -25,12 +26,12 @@ from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run import scheduled_events
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
+from sitl_bridge.run.stack_signals import fail_stack
 from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, custom_hosts, require_free_udp
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import uninterrupted
@@ -111,11 +112,7 @@ class FleetSession:
             require_free_udp(vehicle.offboard_port, "on which the mission hears the vehicle")
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)
-        self.world = World(
-            fleet.world.model_copy(
-                update={"wind": scheduled_events.with_gusts(fleet.world.wind, fleet.events)}
-            )
-        )
+        self.world = World(scheduled_events.with_gusts(fleet.world, fleet.events))
         self.aircraft = tuple(
             self._aircraft(number, vehicle, flown_by)
             for number, (vehicle, (flown_by, _)) in enumerate(zip(fleet.vehicles, self.crews, strict=True))
@@ -204,13 +201,13 @@ class FleetSession:
         self.server.prepare()
         airframes = [vehicle.airframe for vehicle in fleet.vehicles]
         for seconds, action in scheduled_events.actions(
-            fleet.events, self.simulation, airframes, self.say, self._process
+            fleet.events, self.simulation, airframes, self.say, self._fail_stack
         ):
             self.server.at(seconds, action)
 
-    def _process(self, vehicle: int) -> int | None:
+    def _fail_stack(self, event: StackEvent, vehicle: int) -> None:
         stack = self.aircraft[vehicle].flight_stack
-        return stack.pid if stack is not None and stack.poll() is None else None
+        fail_stack(event, stack.pid if stack is not None and stack.poll() is None else None)
 
     def _open_monitors(self) -> None:
         """One thread listens to all vehicles: it wakes as often for many as for one."""

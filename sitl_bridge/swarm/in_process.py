@@ -1,7 +1,7 @@
 """A formation on the built-in flight stack: full dynamics and sensors, all vehicles in this process.
 
-The vehicles' own estimates go in, as they would from PX4, and setpoints go out as offboard targets; what is
-true of them stays in the simulation.
+The formation takes the vehicles' own estimates, as it would from PX4, and sends setpoints as offboard
+targets.  The truth stays in the simulation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from sitl_bridge.autopilot.stack_fleet import Fleet, Member
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
+from sitl_bridge.swarm.formation.formation_events import EventQueue
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 from sitl_bridge.swarm.interface import Setpoints, States, fly
-from sitl_bridge.swarm.quick_simulation import Recording, Result
+from sitl_bridge.swarm.quick_simulation import Recording, Result, play_due
 from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.vehicle.event_specification import ScheduledEvent
 from sitl_bridge.world.world import World, WorldSpecification
 
 Array: TypeAlias = NDArray[np.float64]
@@ -34,10 +37,12 @@ ARRIVED = 0.5
 """m from its place at which a vehicle counts as there."""
 TICK = 50_000
 """us between setpoints; the fleet's commanders take them up at their own."""
+OFFBOARD_MODE = (float(FLAG_CUSTOM), float(OFFBOARD.main), *[0.0] * 5)
+"""Parameters of MAV_CMD_DO_SET_MODE."""
 
 
 class BuiltInFleet:
-    """A fleet as a fleet.
+    """Vehicles of the built-in flight stack behind the interface of a formation.
 
     Args:
         fleet: of vehicles that stand on the ground.
@@ -47,9 +52,31 @@ class BuiltInFleet:
     def __init__(self, fleet: Fleet, origins: Array) -> None:
         self.fleet, self.origins = fleet, np.asarray(origins, dtype=np.float64)
         self.alive = np.ones(len(fleet), dtype=np.bool_)
+        self._back: dict[int, int] = {}
+
+    def stop(self, vehicle: int, back: int | None = None) -> None:
+        """Neither report a vehicle nor send it setpoints until ``back`` us, or for good.
+
+        Its flight stack then acts on the loss of offboard setpoints.
+        """
+        self.alive[vehicle] = False
+        if back is not None:
+            self._back[vehicle] = back
+
+    def _restore(self) -> None:
+        """Take vehicles back whose time has come, in offboard mode at the point where they are."""
+        for vehicle in [v for v, back in self._back.items() if self.fleet.time >= back]:
+            del self._back[vehicle]
+            self.alive[vehicle] = True
+            here = self.fleet.stacks.estimates["position"] + self.origins
+            zero = np.zeros_like(here)
+            stay = Setpoints(here, zero, zero, np.full(len(here), np.nan))
+            self.command(stay, np.arange(len(here)) == vehicle)
+            self._order(vehicle, mavlink.MAV_CMD_DO_SET_MODE, OFFBOARD_MODE)
 
     def states(self) -> States:
         """By the vehicles' own estimates."""
+        self._restore()
         found = self.fleet.stacks.estimates
         w, x, y, z = found["attitude"].T
         roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
@@ -98,16 +125,20 @@ class BuiltInFleet:
         zero = np.zeros_like(places)
         told = Setpoints(places, zero, zero, np.full(len(places), yaw))
         self.command(told)
-        for i, commander in enumerate(commanders):
-            mode = [float(FLAG_CUSTOM), float(OFFBOARD.main), *[0.0] * 5]
-            for command, params in (
-                (mavlink.MAV_CMD_DO_SET_MODE, mode),
-                (mavlink.MAV_CMD_COMPONENT_ARM_DISARM, [1.0, *[0.0] * 6]),
-            ):
-                result = commander.command(command, params, self.fleet.time)
-                if result != mavlink.MAV_RESULT_ACCEPTED:
-                    raise UserError(f"vehicle {i} refuses command {command} with result {result}")
+        for i in range(len(commanders)):
+            self._order(i, mavlink.MAV_CMD_DO_SET_MODE, OFFBOARD_MODE)
+            self._order(i, mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0, *[0.0] * 6))
         self._until(lambda: self._far(places) < ARRIVED, told, end, "be at their places")
+
+    def _order(self, vehicle: int, command: int, params: Sequence[float]) -> None:
+        """Send a vehicle a command.
+
+        Raises:
+            UserError: if it is not accepted.
+        """
+        result = self.fleet.pilots[vehicle].commander.command(command, list(params), self.fleet.time)
+        if result != mavlink.MAV_RESULT_ACCEPTED:
+            raise UserError(f"vehicle {vehicle} refuses command {command} with result {result}")
 
     def _far(self, places: Array) -> float:
         return float(np.linalg.norm(self.states().position - places, axis=1).max())
@@ -152,32 +183,43 @@ def fly_built_in(
     world: WorldSpecification | None = None,
     proximity: Proximity | None = None,
     tables: Path | None = None,
+    events: Sequence[ScheduledEvent] = (),
+    names: Sequence[str] = (),
+    say: Callable[[str], None] = print,
 ) -> Flown:
     """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
     Args:
-        plan: of ``load_formation`` or ``plan_formation``; its events are the quick simulator's own.
+        plan: of ``load_formation`` or ``plan_formation``, with the formation's events.
         airframes: one a vehicle.
         seed: of all random streams.
         world: in which they fly.
         proximity: effects of vehicles on one another; the usual ones without.
         tables: directory for the tables of custom sensors; None keeps none.
+        events: scheduled faults and changes, from the start on the ground; none of flight stacks' processes.
+        names: of the vehicles, by which events name them; numbers without.
+        say: takes a line for each of them.
     """
+    place = World(with_gusts(world or WorldSpecification(), events))
     ground = plan.places * (1.0, 1.0, 0.0)
     members = [
         Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0), tables=tables)
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
-    with Fleet(World(world), members, seed=seed, proximity=proximity or Proximity()) as fleet:
+    with Fleet(place, members, seed=seed, proximity=proximity or Proximity()) as fleet:
+        timed = actions(events, fleet.simulation, airframes, say, names=names or None)
+        fleet.timeline = Timeline(fleet.time, timed)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))
         formation = plan.formation()
+        queue = EventQueue(plan.specification.events)
         recording = Recording(formation)
         separation, true = [], []
 
         def watch(states: States, told: Setpoints) -> None:
             if not formation.started_at:
                 formation.start()
+            play_due(queue, formation, states.time, interface.stop)
             position = fleet.simulation.states["position"]
             if recording(states, told):
                 true.append(position.copy())

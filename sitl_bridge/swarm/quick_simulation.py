@@ -1,4 +1,4 @@
-"""Flies a formation on the quick simulator and says how well it went."""
+"""A formation's flight on the quick simulator, and how well it went."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.swarm.formation.conduct import Event
 from sitl_bridge.swarm.formation.formation import Formation
+from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.interface import Setpoints, States, fly
@@ -184,30 +185,43 @@ def _who(event: Event) -> str:
     return "" if event.vehicle < 0 else f"vehicle {event.vehicle}: "
 
 
+def play_due(
+    events: EventQueue, formation: Formation, now: int, stop: Callable[[int, int | None], None]
+) -> None:
+    """Carry out the events that are due at ``now`` (us) in a simulation.
+
+    Args:
+        events: to come.
+        formation: whose vehicles leave.
+        now: us of the fleet's clock.
+        stop: lets a vehicle send nothing and take no setpoints until a time in us, None for good.
+    """
+    for vehicle, event in events.take_due((now - formation.started_at) / 1e6):
+        if isinstance(event, LeaveEvent):
+            if formation.present[vehicle]:
+                formation.abort(vehicle, event.action)
+        else:
+            stop(vehicle, now + round(1e6 * event.lasts) if isinstance(event, StallEvent) else None)
+
+
 def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = None) -> Result:
-    """Fly a formation on point masses, from its places in the air, events and all.
+    """Fly a formation with its events on point masses, which begin in their places in the air.
 
     Args:
         plan: of ``load_formation`` or ``plan_formation``.
-        progress: told the time in s since the start, ten times a second.
+        progress: called with the time in s since the start, ten times a second.
     """
     formation = plan.formation()
     quick = plan.specification.quick
     fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
     recording = Recording(formation)
-    pending = sorted(plan.specification.events, key=lambda e: e.at)
+    events = EventQueue(plan.specification.events)
     until = formation.conduct.notice + round(1e6 * plan.duration)
 
     def watch(states: States, told: Setpoints) -> None:
         if not formation.started_at:
             formation.start()
-        while pending and states.time >= formation.started_at + 1e6 * pending[0].at:
-            event = pending.pop(0)
-            if event.abort is not None:
-                formation.abort(event.abort, event.action)
-            else:
-                back = None if event.stall is None else states.time + round(1e6 * event.seconds)
-                fleet.stop(event.vehicle, back)
+        play_due(events, formation, states.time, fleet.stop)
         recording(states, told)
         if progress is not None and states.time % ROW == 0:
             progress((states.time - formation.started_at) * 1e-6)

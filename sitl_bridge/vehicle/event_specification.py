@@ -1,7 +1,7 @@
 """Scheduled faults and changes of a flight, as data: motors, sensors, payloads, wind, flight stacks.
 
-What each does to a simulation is in run/scheduled_events.py.  What a formation is asked to do stands in its
-own section.
+Their effects on a simulation are in scheduled_events.py.  Events of a formation, such as a vehicle that
+leaves it, are in swarm/formation/formation_events.py; a scenario file has one list of all.
 """
 
 from __future__ import annotations
@@ -138,8 +138,16 @@ class WindEvent(ScheduledEvent):
     kind: Literal["wind_change"] = Field(description="of event")
     wind: WindSpecification = Field(description="that blows from then on")
 
+    def problem(self, _airframe: Airframe) -> str:
+        """Why its recorded wind cannot blow; empty where it can."""
+        try:
+            self.wind.load_series()
+        except UserError as error:
+            return str(error)
+        return ""
 
-EventSpecification = Annotated[
+
+AnyEvent = (
     MotorEvent
     | SensorEvent
     | JammingEvent
@@ -147,9 +155,9 @@ EventSpecification = Annotated[
     | PayloadEvent
     | StackEvent
     | GustEvent
-    | WindEvent,
-    Field(discriminator="kind"),
-]
+    | WindEvent
+)
+EventSpecification = Annotated[AnyEvent, Field(discriminator="kind")]
 
 
 def concerned(event: ScheduledEvent, names: Sequence[str]) -> list[int]:
@@ -178,10 +186,11 @@ def event_faults(
     found = []
     for i, event in enumerate(events):
         try:
-            for vehicle in concerned(event, names):
+            for vehicle in concerned(event, names) if isinstance(event, VehicleEvent) else [0]:
                 problem = event.problem(airframes[vehicle])
                 if problem:
-                    found.append((i, f"vehicle {names[vehicle]}: {problem}"))
+                    who = f"vehicle {names[vehicle]}: " if isinstance(event, VehicleEvent) else ""
+                    found.append((i, f"{who}{problem}"))
         except UserError as error:
             found.append((i, str(error)))
     return found

@@ -6,7 +6,7 @@ No flight stack in between: the controllers know the true attitude, and commands
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +18,14 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WRENCH
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.errors import UserError
+from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.world.world import World, WorldSpecification
 
 if TYPE_CHECKING:
     from sitl_bridge.vehicle.airframe import Airframe
+    from sitl_bridge.vehicle.event_specification import ScheduledEvent
 
 Floats = NDArray[np.float64]
 STEP = 2000
@@ -69,6 +71,9 @@ class DynamicsPlant:
         world: in which they fly.
         seed: of turbulence.
         mass_error: share by which the commands' idea of the mass is wrong.
+        events: scheduled faults and changes, none of sensors or flight stacks, which are not simulated here.
+        names: of the vehicles, by which events name them; numbers without.
+        say: takes a line for each event.
 
     Raises:
         UserError: for an airframe that cannot hover.
@@ -82,8 +87,12 @@ class DynamicsPlant:
         world: WorldSpecification | None = None,
         mass_error: float = 0.0,
         seed: int = 0,
+        *,
+        events: Sequence[ScheduledEvent] = (),
+        names: Sequence[str] = (),
+        say: Callable[[str], None] = print,
     ) -> None:
-        place = World(world)
+        place = World(with_gusts(world or WorldSpecification(), events))
         n = len(starts)
         setups = [
             VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], name=str(i)) for i in range(n)
@@ -98,6 +107,8 @@ class DynamicsPlant:
             states[i]["attitude"] = quaternion(0.0, 0.0, yaws[i])
             states[i]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
         self.simulation.armed[:] = 1
+        timed = actions(events, self.simulation, [airframe] * n, say, names=names or None)
+        self._timeline = Timeline(self.simulation.time, timed)
         self._controllers = np.array([controller_record(airframe, place)] * n)
         self._allocations = np.array([allocation_record(airframe, place)] * n)
         self._estimates, self._setpoints = np.zeros(n, ESTIMATE), np.zeros(n, SETPOINT)
@@ -122,6 +133,7 @@ class DynamicsPlant:
         for _ in range(round(seconds * 1e6 / STEP)):
             for field in ("attitude", "angular_velocity", "velocity", "position"):
                 estimates[field] = states[field]
+            self._timeline.run_due(self.simulation.time)
             for i in range(len(commands)):
                 control(
                     self._controllers[i], estimates[i], self._setpoints[i], STEP * 1e-6, self._wrenches[i]

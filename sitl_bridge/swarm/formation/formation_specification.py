@@ -7,7 +7,8 @@ holds data only: whatever a scenario file names in other files, the reader of fi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from sitl_bridge.quantities import Degrees, Positive, Seconds
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.conduct import Conduct, LeaderLoss
 from sitl_bridge.swarm.formation.formation import Formation
-from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.formation_events import AnyFormationEvent, FormationEventSpecification
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
@@ -27,6 +28,7 @@ from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, th
 from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.vehicle.event_specification import concerned
 
 Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
@@ -176,30 +178,6 @@ class LimitsSpecification(BaseModel):
     moves: MoveLimits = Field(MoveLimits(), description="from pattern to pattern")
 
 
-class FormationEvent(BaseModel):
-    """A vehicle fails or leaves the formation: one of lose, stall and abort."""
-
-    model_config = _STRICT
-
-    at: Seconds = Field(description="s since the formation's start")
-    lose: int | None = Field(None, ge=0, description="vehicle that is gone for good")
-    stall: int | None = Field(None, ge=0, description="vehicle that stands still for ``seconds``")
-    abort: int | None = Field(None, ge=0, description="vehicle that leaves the formation")
-    seconds: Seconds = Field(5.0, description="s of a stall")
-    action: Action = Field("land", description="of a vehicle that leaves the formation")
-
-    @model_validator(mode="after")
-    def _one_event(self) -> FormationEvent:
-        if sum(who is not None for who in (self.lose, self.stall, self.abort)) != 1:
-            raise ValueError("takes one of lose, stall and abort")
-        return self
-
-    @property
-    def vehicle(self) -> int:
-        """Whom it concerns."""
-        return next(who for who in (self.lose, self.stall, self.abort) if who is not None)
-
-
 class RolesSpecification(BaseModel):
     """Roles of a user's own, in place of the scheme's."""
 
@@ -244,9 +222,6 @@ class FormationSettings(BaseModel):
         LeaderLossSpecification(), description="what happens without a leader"
     )
     limits: LimitsSpecification = Field(LimitsSpecification(), description="of the plan")
-    events: tuple[FormationEvent, ...] = Field(
-        (), max_length=1000, description="vehicles that fail or leave; fly does those that leave"
-    )
     duration: Seconds | None = Field(None, description="s; until the path and the moves are over without")
     quick: QuickSpecification = Field(QuickSpecification(), description="point masses of simulate")
 
@@ -259,6 +234,9 @@ class FormationSpecification(FormationSettings):
     leader: PathSpecification
     patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
     roles: RolesSpecification | None = None
+    events: tuple[FormationEventSpecification, ...] = Field(
+        (), max_length=1000, description="of vehicles by number"
+    )
 
 
 @dataclass(frozen=True)
@@ -284,6 +262,11 @@ class FormationPlan:
     limits: Limits
     seed: int
     duration: float
+
+    def with_events(self, events: Iterable[AnyFormationEvent], names: Sequence[str]) -> FormationPlan:
+        """The same plan with other events, whose vehicles are given by number or by ``names``."""
+        numbered = [event.model_copy(update={"vehicles": tuple(concerned(event, names))}) for event in events]
+        return replace(self, specification=self.specification.model_copy(update={"events": tuple(numbered)}))
 
     @property
     def places(self) -> Array:
@@ -377,11 +360,12 @@ def plan_formation(
         UserError: for patterns or paths that do not suit.
     """
     for i, event in enumerate(made.events):
-        if event.vehicle >= made.count:
-            last = made.count - 1
-            raise FieldError(
-                ("events", i), f"there is no vehicle {event.vehicle}; they are numbered 0 to {last}"
-            )
+        for vehicle in event.vehicles:
+            if not isinstance(vehicle, int) or not 0 <= vehicle < made.count:
+                last = made.count - 1
+                raise FieldError(
+                    ("events", i), f"there is no vehicle {vehicle!r}; they are numbered 0 to {last}"
+                )
     with about("leader"):
         path = leader_path(made.leader)
     heading = None if made.heading == "leader" else math.radians(made.heading)

@@ -1,11 +1,12 @@
-"""What scheduled faults and changes do to a flight, between two steps of its simulation."""
+"""Effects of scheduled faults and changes on a simulation, between two of its steps.
+
+The lockstep server of a flight, and simulations within one process, run the same actions at the same times.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
@@ -27,9 +28,30 @@ from sitl_bridge.vehicle.event_specification import (
     WindEvent,
     concerned,
 )
-from sitl_bridge.world.wind import WindSpecification
+from sitl_bridge.world.world import WorldSpecification
 
 Action = Callable[[], None]
+StackAction = Callable[[StackEvent, int], None]
+"""Carries out an event of a vehicle's flight stack."""
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Where events happen.
+
+    Attributes:
+        simulation: of the vehicles.
+        airframes: of the vehicles.
+        names: of the vehicles, by which events name them.
+        say: takes a line for each event.
+        on_stack: carries out events of flight stacks.
+    """
+
+    simulation: Simulation
+    airframes: Sequence[Airframe]
+    names: Sequence[str]
+    say: Callable[[str], None]
+    on_stack: StackAction | None
 
 
 def actions(
@@ -37,9 +59,11 @@ def actions(
     simulation: Simulation,
     airframes: Sequence[Airframe],
     say: Callable[[str], None],
-    process: Callable[[int], int | None],
+    on_stack: StackAction | None = None,
+    *,
+    names: Sequence[str] | None = None,
 ) -> list[tuple[float, Action]]:
-    """What to run when: s since the start, and an action for between two steps.
+    """Actions of events: s since the start, and what to run between two steps.
 
     Gusts are not among them: they are part of the wind from the start.
 
@@ -48,16 +72,40 @@ def actions(
         simulation: in which they happen.
         airframes: of its vehicles.
         say: takes a line for each.
-        process: process id of a vehicle's flight stack, None where there is none.
+        on_stack: carries out events of flight stacks; None where these have no processes of their own.
+        names: of the vehicles, by which events name them; the simulation's without.
     """
+    stage = _Stage(simulation, airframes, simulation.names if names is None else names, say, on_stack)
     made: list[tuple[float, Action]] = []
     for event in events:
         if isinstance(event, GustEvent):
             continue
-        made.append((event.at, _beginning(event, simulation, airframes, say, process)))
+        made.append((event.at, _beginning(event, stage)))
         if isinstance(event, PassingEvent) and event.lasts is not None:
-            made.append((event.at + event.lasts, _ending(event, simulation, say)))
+            made.append((event.at + event.lasts, _ending(event, stage)))
     return made
+
+
+class Timeline:
+    """Actions at simulated times, for a loop that advances a simulation within this process.
+
+    Args:
+        start: us at which the actions' times begin.
+        actions: s since then, and what to run.
+    """
+
+    def __init__(self, start: int, actions: Iterable[tuple[float, Action]] = ()) -> None:
+        timed = [(start + round(1e6 * seconds), action) for seconds, action in actions]
+        self._pending = sorted(timed, key=lambda pair: pair[0])
+
+    def run_due(self, now: int) -> None:
+        """Run the actions that are due at ``now`` (us), in order; before the step that begins then."""
+        while self._pending and self._pending[0][0] <= now:
+            self._pending.pop(0)[1]()
+
+    def steps_to_next(self, now: int, step: int) -> int | None:
+        """Steps of ``step`` us from ``now`` to the next action; None without one."""
+        return max(1, -((now - self._pending[0][0]) // step)) if self._pending else None
 
 
 @singledispatch
@@ -116,25 +164,22 @@ def _(event: SpoofingEvent, simulation: Simulation, vehicle: int) -> None:
     end_spoofing(simulation.sensors[vehicle], simulation.sensor_states[vehicle])
 
 
-def _beginning(
-    event: ScheduledEvent,
-    simulation: Simulation,
-    airframes: Sequence[Airframe],
-    say: Callable[[str], None],
-    process: Callable[[int], int | None],
-) -> Action:
-    who = concerned(event, simulation.names)
+def _beginning(event: ScheduledEvent, stage: _Stage) -> Action:
+    simulation = stage.simulation
+    vehicles = concerned(event, stage.names)
 
     def happen() -> None:
-        say(f"at {event.at:g} s: {_words(event, simulation)}")
+        stage.say(f"at {event.at:g} s: {_words(event, stage.names)}")
         if isinstance(event, WindEvent):
             simulation.world.set_wind(event.wind, simulation.time)
             return
-        for vehicle in who:
+        for vehicle in vehicles:
             if isinstance(event, StackEvent):
-                _signal(event, process(vehicle))
+                if stage.on_stack is None:
+                    raise TypeError(f"{event.kind}: flight stacks have no processes here")
+                stage.on_stack(event, vehicle)
             elif isinstance(event, PayloadEvent):
-                _drop_payload(simulation, vehicle, airframes[vehicle])
+                _drop_payload(simulation, vehicle, stage.airframes[vehicle])
             else:
                 begin(event, simulation, vehicle)
 
@@ -148,47 +193,31 @@ def _drop_payload(simulation: Simulation, vehicle: int, loaded: Airframe) -> Non
     simulation.change_vehicle(vehicle, empty.vehicle(), empty.sensor_records(), moved)
 
 
-def _ending(event: PassingEvent, simulation: Simulation, say: Callable[[str], None]) -> Action:
+def _ending(event: PassingEvent, stage: _Stage) -> Action:
     def pass_over() -> None:
-        say(f"over: {_words(event, simulation)}")
-        for vehicle in concerned(event, simulation.names):
-            end(event, simulation, vehicle)
+        stage.say(f"over: {_words(event, stage.names)}")
+        for vehicle in concerned(event, stage.names):
+            end(event, stage.simulation, vehicle)
 
     return pass_over
 
 
-def _words(event: ScheduledEvent, simulation: Simulation) -> str:
-    told = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
+def _words(event: ScheduledEvent, names: Sequence[str]) -> str:
+    figures = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
     if isinstance(event, StackEvent) and event.kind == "stack_killed":
-        told.clear()
+        figures.clear()
     kind = str(getattr(event, "kind", "")).replace("_", " ")
-    figures = ", ".join(f"{name} {value}" for name, value in told.items())
+    values = ", ".join(f"{name} {value}" for name, value in figures.items())
     if not isinstance(event, VehicleEvent):
-        return f"{kind} ({figures})"
-    who = ", ".join(simulation.names[i] for i in concerned(event, simulation.names))
-    return f"{kind}{f' ({figures})' if figures else ''}: vehicle {who}"
+        return f"{kind} ({values})"
+    vehicles = ", ".join(names[i] for i in concerned(event, names))
+    return f"{kind}{f' ({values})' if values else ''}: vehicle {vehicles}"
 
 
-def _signal(event: StackEvent, process: int | None) -> None:
-    if process is None:
-        return
-    if event.kind == "stack_killed":
-        os.kill(process, signal.SIGKILL)
-        return
-    os.kill(process, signal.SIGSTOP)
-    timer = threading.Timer(event.seconds, _continue, (process,))
-    timer.daemon = True
-    timer.start()
-
-
-def _continue(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGCONT)
-    except ProcessLookupError:
-        return
-
-
-def with_gusts(wind: WindSpecification, events: Iterable[ScheduledEvent]) -> WindSpecification:
-    """A wind with the gusts among the events."""
+def with_gusts(world: WorldSpecification, events: Iterable[ScheduledEvent]) -> WorldSpecification:
+    """A world with the gusts among the events in its wind."""
     gusts = tuple(event.gust() for event in events if isinstance(event, GustEvent))
-    return wind.model_copy(update={"gusts": wind.gusts + gusts}) if gusts else wind
+    if not gusts:
+        return world
+    wind = world.wind.model_copy(update={"gusts": world.wind.gusts + gusts})
+    return world.model_copy(update={"wind": wind})
