@@ -91,9 +91,7 @@ KNOWN_ARROWS: set[str] = set()
 KNOWN_CYCLES: set[tuple[str, ...]] = {
     ("kernels.compiled", "kernels.compiler"),
 }
-KNOWN_KNOWLEDGE: set[str] = {
-    "sensors.custom: pymavlink",
-}
+KNOWN_KNOWLEDGE: set[str] = set()
 """Imports and file access in rooms that should do without."""
 LONG_FILES: dict[str, int] = {}
 """Files that exceed the limit, each with its greatest length."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -233,14 +234,21 @@ def test_a_sensor_that_measures_no_figures_is_stopped_by_name(
 
 @pytest.mark.parametrize("name", ["Mute", "Lone", "Beyond"])
 def test_a_return_value_that_is_no_message_names_file_and_class(
-    equipped: Callable[[str], Path], name: str
+    equipped: Callable[[str], Path], free_port: Callable[[], int], wait_for: Callable[..., None], name: str
 ) -> None:
     airframe = load_airframe(
         equipped(f"  - {{kind: custom, file: sensors/speaker.py, class: {name}, rate: 10}}\n")
     )
+    told = rf"speaker.py: {name}_0 failed: "
+    with Fleet(World(), [Member(airframe)]) as fleet, pytest.raises(UserError, match=told):
+        fleet.advance_steps(30)
     host = CustomSensorHost(airframe.custom_sensors()[0])
-    with pytest.raises(UserError, match=rf"speaker.py: {name}_0 failed: "):
-        host.run(np.zeros(1, STATE)[0], host.due)
+    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+    with server, Peer(server.ports[0]) as peer:
+        wait_for(lambda: len(peer.times) > 60, "0.2 s")
+        assert server.failure is None
+    (line,) = server.errors.lines
+    assert re.search(told, line)
 
 
 @pytest.mark.parametrize(

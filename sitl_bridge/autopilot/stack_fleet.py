@@ -23,6 +23,7 @@ from sitl_bridge.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.scheduled_events import Timeline
@@ -312,9 +313,9 @@ class Fleet:
                 continue
             for message in host.run(self.simulation.states[host.vehicle], now):
                 link = self._frames.links[host.vehicle]
-                self._encoder.seq = int(link["sequence"]) & 0xFF
+                frame = pack(message, self._encoder, int(link["sequence"]), host.label)
                 link["sequence"] += 1
-                self._hand_over(host.vehicle, np.frombuffer(message.pack(self._encoder), np.uint8))
+                self._hand_over(host.vehicle, np.frombuffer(frame, np.uint8))
 
     def _hand_over(self, i: int, frame: NDArray[np.uint8]) -> None:
         """Let a vehicle's stack read a frame."""

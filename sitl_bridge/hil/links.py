@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
@@ -26,6 +27,7 @@ from sitl_bridge.hil.link_state import (
 from sitl_bridge.hil.link_status import LinkStatus
 from sitl_bridge.hil.loop import ARMED, SEND_BUFFER, LinkArrays
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
+from sitl_bridge.mavlink.user_messages import pack
 
 FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
@@ -217,13 +219,18 @@ class Links:
     def _say(self, vehicle: int, message: str) -> None:
         self._notify(f"port {self.ports[vehicle]}: {message}")
 
-    def put(self, vehicle: int, message: mavlink.MAVLink_message) -> None:
-        """Send a message before the frames of the next step; without room it is lost, as on a full port."""
+    def put(self, vehicle: int, message: Any, sensor: str) -> None:
+        """Send a sensor's message before the frames of the next step.
+
+        Without room it is lost, as on a full port.
+
+        Raises:
+            UserError: naming the sensor, for a message that cannot be packed.
+        """
         link = self._records[vehicle]
+        packed = pack(message, self._encoder, int(link["sequence"]), sensor)
         if link["fd"] < 0:
             return
-        self._encoder.seq = int(link["sequence"]) & 0xFF
-        packed = message.pack(self._encoder)
         end = int(link["out_end"]) + len(packed)
         if end <= SEND_BUFFER - MAX_STEP_BYTES:
             self.arrays.outs[vehicle, end - len(packed) : end] = np.frombuffer(packed, np.uint8)

@@ -361,7 +361,7 @@ class LockstepServer:
             name = self.simulation.names[host.vehicle]
             with self.errors.guard(f"sampling of {host.specification.name} of vehicle {name}"):
                 for message in host.run(self.simulation.states[host.vehicle], now):
-                    self._links.put(host.vehicle, message)
+                    self._links.put(host.vehicle, message, host.label)
 
     def _measure_rate(self) -> None:
         """Measure the real-time factor over about a second."""

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
-from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.random_streams import stream
@@ -147,20 +146,15 @@ def _figures(sample: Any) -> Sample:
     return {str(name): float(value) for name, value in sample.items()}
 
 
-def _checked(messages: Any) -> tuple[Any, ...]:
-    """What a user's ``messages`` returned, each of which can be packed.
+def _several(messages: Any) -> Sequence[Any]:
+    """What a user's ``messages`` returned, whose items are checked where they are packed.
 
     Raises:
-        TypeError: for anything but pymavlink messages.
+        TypeError: for anything but a list or another sequence.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise TypeError(f"messages returned {messages!r} instead of a list of pymavlink messages")
-    encoder = mavlink.MAVLink(None)
-    for message in messages:
-        if not callable(getattr(message, "pack", None)):
-            raise TypeError(f"messages returned {message!r}, which is no pymavlink message")
-        message.pack(encoder)
-    return tuple(messages)
+    return messages
 
 
 class CustomSensorHost:
@@ -196,14 +190,15 @@ class CustomSensorHost:
         self._start = start
         words = stream(seed, name, "custom", specification.name)
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(w) for w in words])))
-        self._where = f"{specification.file}: {specification.name}"
+        self.label = f"{specification.file}: {specification.name}"
+        """File and name, for messages."""
         self.latest: Sample | None = None
         """The last sample; None before the first."""
         self._columns: tuple[str, ...] = ()
         self._table = LineLog(table) if table is not None else None
 
     def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
-        """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack.
+        """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack, unchecked.
 
         Raises:
             UserError: when the sensor fails or changes the names of its figures, and once when its table can
@@ -228,11 +223,9 @@ class CustomSensorHost:
         )
         try:
             sample = _figures(self.sensor.sample(truth, self._random))
-            messages = _checked(self.sensor.messages(sample, time))
+            messages = _several(self.sensor.messages(sample, time))
         except Exception as error:
-            raise UserError(
-                f"{self.specification.file}: {self.specification.name} failed: {error!r}"
-            ) from error
+            raise UserError(f"{self.label} failed: {error!r}") from error
         self.latest = sample
         self._write(sample, time)
         return messages
@@ -242,9 +235,7 @@ class CustomSensorHost:
             self._columns = tuple(sample)
             self._write_line(("time", *self._columns))
         if tuple(sample) != self._columns:
-            raise UserError(
-                f"{self.specification.file}: {self.specification.name} changed its figures' names"
-            )
+            raise UserError(f"{self.label} changed its figures' names")
         self._write_line((str(time), *(repr(value) for value in sample.values())))
 
     def _write_line(self, cells: Sequence[str]) -> None:
