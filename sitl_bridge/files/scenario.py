@@ -275,7 +275,7 @@ def _world(world: WorldSpecification | Path, file: Path, document: Document) -> 
         ConfigurationError: with every fault of the world's file.
     """
     if isinstance(world, WorldSpecification):
-        return with_files_beside(world, file.parent)
+        return with_files_beside(world, document, "world")
     beside = file.parent / world
     if not exists(beside):
         message = f"there is no file {beside}; give the name of a world file, or the sections of one"

@@ -90,21 +90,31 @@ class MeshObject(SceneObject):
     """A mesh from a file."""
 
     kind: Literal["mesh"]
-    file: Path = Field(description="glTF, OBJ, STL, PLY or DAE, relative to the world's file")
-    scale: Positive | tuple[Positive, Positive, Positive] = Field(1.0, description="of its coordinates")
-    axes: Literal["z_up", "y_up", "ned"] = Field(
-        "z_up", description="of the file: x east/y north/z up, glTF's y up, or north/east/down"
+    file: Path = Field(description="GLB, glTF, OBJ, STL, PLY or DAE, relative to the world's file")
+    scale: Positive | tuple[Positive, Positive, Positive] = Field(
+        1.0, description="of the file's coordinates, one for all or x, y, z"
+    )
+    axes: Literal["z_up", "y_up", "ned"] | None = Field(
+        None,
+        description="of the file: x east, y north, z up; x east, y up, z south; or north, east, down; without"
+        " it, y_up for glTF, what a DAE file states, z_up for the others",
     )
     _mesh: TriangleMesh | None = PrivateAttr(None)
 
 
 class HeightMapObject(SceneObject):
-    """Terrain from a grid of heights above its origin, which is the grid's south-west corner."""
+    """Terrain from a grid of heights above its origin, which is the grid's south-west corner.
+
+    A GeoTIFF lies where its coordinates put it, moved by ``position``.
+    """
 
     kind: Literal["height_map"]
-    file: Path = Field(description="PNG (grey), NPZ (array 'height' in m) or GeoTIFF, relative to the file")
+    file: Path = Field(
+        description="grey PNG (its upper edge is the north), NPZ (array 'height' in m, rows from south to"
+        " north, columns from west to east) or GeoTIFF, relative to the world's file"
+    )
     spacing: Positive | None = Field(None, description="m between heights; not for a GeoTIFF")
-    height: Number | None = Field(None, description="m of the brightest pixel of a PNG; black is 0")
+    height: Number | None = Field(None, description="m of a white pixel of a PNG; black is 0")
     _grid: HeightGrid | None = PrivateAttr(None)
 
 
@@ -112,8 +122,10 @@ class OctreeObject(SceneObject):
     """An octree map of OctoMap; its occupied cells are solid."""
 
     kind: Literal["octree"]
-    file: Path = Field(description=".bt or .ot, x forward/east, z up, relative to the world's file")
-    axes: Literal["z_up", "ned"] = Field("z_up", description="of the file")
+    file: Path = Field(description=".bt or .ot, relative to the world's file")
+    axes: Literal["z_up", "ned"] = Field(
+        "z_up", description="of the file: x east, y north, z up; or north, east, down"
+    )
     _voxels: VoxelGrid | None = PrivateAttr(None)
 
 
