@@ -61,21 +61,21 @@ class SceneObject(BaseModel):
 class BoxObject(SceneObject):
     """A box about its origin."""
 
-    kind: Literal["box"]
+    kind: Literal["box"] = Field(description="of object")
     size: tuple[Positive, Positive, Positive] = Field(description="m along its x, y and z axes")
 
 
 class SphereObject(SceneObject):
     """A sphere about its origin."""
 
-    kind: Literal["sphere"]
+    kind: Literal["sphere"] = Field(description="of object")
     radius: Positive = Field(description="m")
 
 
 class CylinderObject(SceneObject):
     """A cylinder about its origin, along its z axis."""
 
-    kind: Literal["cylinder"]
+    kind: Literal["cylinder"] = Field(description="of object")
     radius: Positive = Field(description="m")
     length: Positive = Field(description="m")
 
@@ -83,13 +83,13 @@ class CylinderObject(SceneObject):
 class PlaneObject(SceneObject):
     """An endless plane through its origin; all that lies on the side of its z axis (down) is solid."""
 
-    kind: Literal["plane"]
+    kind: Literal["plane"] = Field(description="of object")
 
 
 class MeshObject(SceneObject):
     """A mesh from a file."""
 
-    kind: Literal["mesh"]
+    kind: Literal["mesh"] = Field(description="of object")
     file: Path = Field(description="GLB, glTF, OBJ, STL, PLY or DAE, relative to the world's file")
     scale: Positive | tuple[Positive, Positive, Positive] = Field(
         1.0, description="of the file's coordinates, one for all or x, y, z"
@@ -108,7 +108,7 @@ class HeightMapObject(SceneObject):
     A GeoTIFF lies where its coordinates put it, moved by ``position``.
     """
 
-    kind: Literal["height_map"]
+    kind: Literal["height_map"] = Field(description="of object")
     file: Path = Field(
         description="grey PNG (its upper edge is the north), NPZ (array 'height' in m, rows from south to"
         " north, columns from west to east) or GeoTIFF, relative to the world's file"
@@ -121,7 +121,7 @@ class HeightMapObject(SceneObject):
 class OctreeObject(SceneObject):
     """An octree map of OctoMap; its occupied cells are solid."""
 
-    kind: Literal["octree"]
+    kind: Literal["octree"] = Field(description="of object")
     file: Path = Field(description=".bt or .ot, relative to the world's file")
     axes: Literal["z_up", "ned"] = Field(
         "z_up", description="of the file: x east, y north, z up; or north, east, down"
@@ -141,4 +141,4 @@ class SceneSpecification(BaseModel):
     model_config = STRICT
 
     ground: bool = Field(True, description="the plane down = 0 is solid; false where terrain takes its place")
-    objects: tuple[AnyObject, ...] = Field((), max_length=5000)
+    objects: tuple[AnyObject, ...] = Field((), max_length=5000, description="solids, meshes, terrain, maps")
