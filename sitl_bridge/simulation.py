@@ -6,6 +6,7 @@ The lockstep loop (hil/) and the built-in flight stacks (autopilot/) take the sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.custom_rotor import refuse_foreign_law
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, ProximityArrays, hull, interact
-from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
+from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.errors import UserError
+from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
@@ -96,6 +98,20 @@ def has_diverged(state: Any) -> bool:
 
 
 @compiled
+def _remember_pose(state: Any, time: int) -> None:
+    """Write a vehicle's pose into its ring of poses, if it has one."""
+    if state.history == 0:
+        return
+    pose = array_at(state.history, state.history_length, POSE)[state.history_count % state.history_length]
+    pose.time = time
+    for i in range(3):
+        pose.position[i] = state.position[i]
+    for i in range(4):
+        pose.attitude[i] = state.attitude[i]
+    state.history_count += 1
+
+
+@compiled
 def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
     """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
     state = fleet.states[i]
@@ -136,6 +152,7 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
         advance_vehicle(vehicles[i], state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
         if has_diverged(state):
             return i
+        _remember_pose(state, time + step)
         sample_sensors(vehicles[i], state, environment, sensors[i], sensor_states[i], time + step, step)
     return -1
 
@@ -224,6 +241,7 @@ class Simulation:
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         self._setups = tuple(vehicles)
+        self._histories: dict[int, NDArray[np.void]] = {}
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
@@ -251,6 +269,8 @@ class Simulation:
         self.states[i] = initial_state(
             self.vehicles[i], self.world.environment[0], np.asarray(setup.position, float), setup.yaw
         )
+        if i in self._histories:
+            self._begin_history(i)
         self.wind_states[i] = np.zeros((), WIND_STATE)
         self.wind_states[i]["random"] = stream(self.seed, *names, "wind")
         for k, sensor in enumerate(setup.sensors):
@@ -300,6 +320,41 @@ class Simulation:
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
         self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"]
+
+    def remember_poses(self, i: int, seconds: float) -> None:
+        """Keep the poses of vehicle ``i`` over the last ``seconds`` at least, from now on."""
+        length = math.ceil(seconds * 1e6 / self.step) + 2
+        if i not in self._histories or len(self._histories[i]) < length:
+            self._histories[i] = np.zeros(length, POSE)
+            self._begin_history(i)
+
+    def _begin_history(self, i: int) -> None:
+        history, state = self._histories[i], self.states[i]
+        state["history"], state["history_length"] = history.ctypes.data, len(history)
+        state["history_count"] = 1
+        history[0] = (self.time, state["position"], state["attitude"])
+
+    def poses_of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Times (k,) in us, positions (k, 3) and attitudes (k, 4), oldest first; see
+        ``remember_poses``."""
+        history, count = self._histories[i], int(self.states[i]["history_count"])
+        order = np.arange(max(0, count - len(history)), count) % len(history)
+        poses = history[order]
+        return poses["time"], poses["position"], poses["attitude"]
+
+    def spheres_beside(self, i: int) -> NDArray[np.float64]:
+        """(k, 4) m: centres NED and radii of the spheres that stand for the other vehicles."""
+        found = [np.zeros((0, 4))]
+        for k, (hull_of, state) in enumerate(zip(self.hulls, self.states, strict=True)):
+            if k != i:
+                spheres = hull_of["sphere"][: int(hull_of["sphere_count"])].copy()
+                w, x, y, z = state["attitude"]
+                # Turn by the quaternion: v + 2 u x (u x v + w v).
+                u = np.array([x, y, z])
+                spheres[:, :3] += 2.0 * np.cross(u, np.cross(u, spheres[:, :3]) + w * spheres[:, :3])
+                spheres[:, :3] += state["position"]
+                found.append(spheres)
+        return np.concatenate(found)
 
     @property
     def arrays(self) -> FleetArrays:

@@ -33,6 +33,7 @@ ROOMS = (
     ("scheduled_events",),
     ("record",),
     ("mavlink",),
+    ("perception",),
     ("hil",),
     ("px4",),
     ("autopilot",),

@@ -107,7 +107,7 @@ def test_it_samples_at_its_own_rate_into_a_table_and_reproducibly(
     for k in range(2):
         table = tmp_path / f"wind{k}.csv"
         host = CustomSensorHost(airframe.custom_sensors()[0], seed=3, table=table)
-        server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+        server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, hosts=[host])
         # Unarmed: the step in which arming takes effect depends on how soon the peer answers.
         with server, Peer(server.ports[0], armed=False) as peer:
             wait_for(lambda peer=peer: len(peer.times) > 2600, "10 s")
@@ -131,7 +131,7 @@ def test_a_slow_answer_does_not_make_its_sample_late(
     airframe = load_airframe(equipped(LINE))
     host = CustomSensorHost(airframe.custom_sensors()[0], table=table)
     simulation = simulate(airframe)
-    server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, custom=[host])
+    server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, hosts=[host])
 
     def think(peer: Peer) -> bytes:
         if peer.times[-1] - simulation.start in (400_000, 800_000):
@@ -152,7 +152,7 @@ def test_its_messages_reach_the_flight_stack(
     line = "  - {kind: custom, file: sensors/speaker.py, class: Speaker, rate: 10}\n"
     airframe = load_airframe(equipped(line))
     host = CustomSensorHost(airframe.custom_sensors()[0])
-    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, hosts=[host])
 
     def heard(peer: Peer) -> list[mavlink.MAVLink_message]:
         return [m for m in peer.messages if m.get_type() == "RAW_RPM"]
@@ -243,7 +243,7 @@ def test_a_return_value_that_is_no_message_names_file_and_class(
     with Fleet(World(), [Member(airframe)]) as fleet, pytest.raises(UserError, match=told):
         fleet.advance_steps(30)
     host = CustomSensorHost(airframe.custom_sensors()[0])
-    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, custom=[host])
+    server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, hosts=[host])
     with server, Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 60, "0.2 s")
         assert server.failure is None
@@ -308,7 +308,9 @@ def test_a_fleet_takes_a_class_as_sensor_and_its_stack_reads_the_messages() -> N
     airframe = iris.model_copy(update={"sensors": (*iris.sensors, sensor)})
     with Fleet(World(), [Member(airframe)]) as fleet:
         fleet.advance_steps(27)
-        assert fleet.custom[0].latest == pytest.approx({"time": 0.1, "distance": 7.0})
+        (host,) = fleet.hosts
+        assert isinstance(host, CustomSensorHost)
+        assert host.latest == pytest.approx({"time": 0.1, "distance": 7.0})
         assert float(fleet.stacks.readers[0]["measurement"]["range"]) == 7.0
 
 

@@ -23,7 +23,7 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.run_source import FleetRun
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
-from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import Setpoints
 from sitl_bridge.user_file import refuse_while_loading
@@ -108,8 +108,8 @@ class Fleet(FleetCommands):
         self.messages: list[Message] = []
 
     @property
-    def _hosts(self) -> tuple[CustomSensorHost, ...]:
-        return self._fleet.custom
+    def _hosts(self) -> tuple[SensorHost, ...]:
+        return self._fleet.hosts
 
     def _set_recorder(self, recorder: Recording | None) -> None:
         self._fleet.record(recorder)

@@ -15,9 +15,11 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import CONTROLS, VehicleSetup
 from sitl_bridge.simulation import Simulation as Core
 from sitl_bridge.world.atmosphere import air
@@ -76,19 +78,24 @@ class Simulation(VehicleArrays):
         self._row = np.zeros(len(found), ROW)
         self._recorder: Recording | None = None
 
-    def _custom_hosts(self) -> list[list[CustomSensorHost]]:
+    def _custom_hosts(self) -> list[list[SensorHost]]:
         return [self._hosts_of(i) for i in range(len(self))]
 
-    def _hosts_of(self, i: int) -> list[CustomSensorHost]:
+    def _hosts_of(self, i: int) -> list[SensorHost]:
         episode = int(self._episodes[i])
         name = self.names[i] if episode == 0 else f"{self.names[i]}/episode/{episode}"
-        return [
+        own = [
             CustomSensorHost(sensor, vehicle=i, name=name, seed=self._core.seed, start=self._core.time)
             for sensor in self.airframes[i].custom_sensors()
         ]
+        seeing = [
+            SensorRunner(sensor, self._core, vehicle=i, name=name, start=self._core.time)
+            for sensor in self.airframes[i].seeing_sensors()
+        ]
+        return [*own, *seeing]
 
     @property
-    def _hosts(self) -> tuple[CustomSensorHost, ...]:
+    def _hosts(self) -> tuple[SensorHost, ...]:
         return tuple(host for hosts in self._custom for host in hosts)
 
     def _set_recorder(self, recorder: Recording | None) -> None:
@@ -188,4 +195,6 @@ class Simulation(VehicleArrays):
             self._core.time = self._core.start
         for i in np.flatnonzero(chosen).tolist():
             self._core.restart_vehicle(i, int(self._episodes[i]))
+            for host in self._custom[i]:
+                host.close()
             self._custom[i] = self._hosts_of(i)

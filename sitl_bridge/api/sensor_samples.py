@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError, did_you_mean
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import KIND_NAMES
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 
 FIELDS: dict[str, dict[str, int | slice]] = {
@@ -51,19 +53,36 @@ def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[s
     return {name: values[:, place] for name, place in FIELDS[kind].items()}
 
 
-def custom_samples(hosts: tuple[CustomSensorHost, ...], name: str, count: int) -> dict[str, Any]:
+def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[str, Any]:
     """Last samples of a custom sensor, (n,) a figure; nan before the first and for vehicles without it."""
     found: dict[str, NDArray[np.float64]] = {}
     for host in hosts:
-        if host.specification.name != name or host.latest is None:
+        if host.name != name or not isinstance(host, CustomSensorHost) or host.latest is None:
             continue
         for figure, value in host.latest.items():
             found.setdefault(figure, np.full(count, np.nan))[host.vehicle] = value
     return found
 
 
+def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[str, Any]:
+    """Last samples of a sensor that sees: (n, ...) an array, and ``time`` (n,) in s.
+
+    Vehicles without it, and all before the first sample, have nan, or 0 in arrays of integers.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for host in hosts:
+        if host.name != name or not isinstance(host, SensorRunner) or host.latest is None:
+            continue
+        found.setdefault("time", np.full(count, np.nan))[host.vehicle] = host.latest.time * 1e-6
+        for title, array in host.latest.arrays.items():
+            empty = np.nan if array.dtype.kind == "f" else 0
+            rows = found.setdefault(title, np.full((count, *array.shape), empty, array.dtype))
+            rows[host.vehicle] = array
+    return found
+
+
 def samples(
-    simulation: Simulation, hosts: tuple[CustomSensorHost, ...], sensor: str, instance: int
+    simulation: Simulation, hosts: tuple[SensorHost, ...], sensor: str, instance: int
 ) -> dict[str, NDArray[np.float64]]:
     """Last samples of a sensor by its kind (``"imu"``) or, if it is custom, by its class's name.
 
@@ -73,8 +92,10 @@ def samples(
     if sensor in FIELDS:
         return built_in_samples(simulation, sensor, instance)
     name = f"{sensor}_{instance}"
-    known = {host.specification.name for host in hosts}
+    known = {host.name for host in hosts}
     if name not in known:
         near = did_you_mean(sensor, [*FIELDS, *(entry.rpartition("_")[0] for entry in known)])
         raise UserError(f"no vehicle carries a sensor {sensor!r} {instance}{near}")
+    if any(isinstance(host, SensorRunner) for host in hosts if host.name == name):
+        return seen_samples(hosts, name, len(simulation))
     return custom_samples(hosts, name, len(simulation))

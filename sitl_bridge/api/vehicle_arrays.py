@@ -13,7 +13,7 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.errors import UserError
-from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation as Core
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -37,8 +37,8 @@ class VehicleArrays:
         return len(self.names)
 
     @property
-    def _hosts(self) -> tuple[CustomSensorHost, ...]:
-        """The custom sensors."""
+    def _hosts(self) -> tuple[SensorHost, ...]:
+        """What runs the sensors that are sampled between steps."""
         raise NotImplementedError
 
     def _set_recorder(self, recorder: Recording | None) -> None:

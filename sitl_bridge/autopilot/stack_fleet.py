@@ -24,11 +24,13 @@ from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.mavlink.user_messages import pack
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import BATTERY
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet, fleet_of
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
@@ -178,7 +180,7 @@ class Fleet:
         proximity: what vehicles do to one another; None for nothing.
 
     Attributes:
-        custom: the users' own sensors, sampled between steps.
+        hosts: of sensors that are sampled between steps: users' own, and those that see the scene.
         timeline: actions between steps; the fleet runs those that are due.
 
     Raises:
@@ -221,7 +223,7 @@ class Fleet:
             )
             for i, m in enumerate(members)
         )
-        self.custom = tuple(self._custom_sensors(members, seed))
+        self.hosts = tuple(self._sensor_hosts(members, seed))
         self.timeline = Timeline(s.time)
         self._steps = max(1, round(TICK / step))
         self._phase = 0
@@ -243,13 +245,15 @@ class Fleet:
         """us of simulated time."""
         return self.simulation.time
 
-    def _custom_sensors(self, members: Sequence[Member], seed: int) -> Iterator[CustomSensorHost]:
+    def _sensor_hosts(self, members: Sequence[Member], seed: int) -> Iterator[SensorHost]:
         for i, m in enumerate(members):
             for sensor in m.airframe.custom_sensors():
                 table = None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv"
                 yield CustomSensorHost(
                     sensor, vehicle=i, name=m.name, seed=seed, start=self.simulation.start, table=table
                 )
+            for seeing in m.airframe.seeing_sensors():
+                yield SensorRunner(seeing, self.simulation, vehicle=i, start=self.simulation.start)
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""
@@ -289,14 +293,14 @@ class Fleet:
         count = min(count, self.timeline.steps_to_next(self.time, self.simulation.step) or count)
         if self._own:
             count = 1
-        elif self.custom:
-            due = min(host.due for host in self.custom)
+        elif self.hosts:
+            due = min(host.due for host in self.hosts)
             count = min(count, max(1, -((self.time - due) // self.simulation.step)))
         self._advance_kernel(count)
         for pilot in self._own:
             pilot.run_own_controller()
-        if self.custom:
-            self._sample_custom()
+        if self.hosts:
+            self._run_sensors()
         return count
 
     def _update_commanders(self) -> None:
@@ -305,10 +309,10 @@ class Fleet:
             pilot.update(self.simulation.time)
             self.simulation.armed[i] = int(pilot.commander.armed)
 
-    def _sample_custom(self) -> None:
-        """Sample the custom sensors that are due; their messages reach the stack before its next step."""
+    def _run_sensors(self) -> None:
+        """Run the sensors that are due between steps; their messages reach the stack before its next step."""
         now = self.time
-        for host in self.custom:
+        for host in self.hosts:
             if host.due > now:
                 continue
             for message in host.run(self.simulation.states[host.vehicle], now):
@@ -349,10 +353,10 @@ class Fleet:
             pilot.commander.battery(voltage, current, remaining, self.simulation.time)
 
     def close(self) -> None:
-        """Finish the vehicles' logs and the custom sensors' tables."""
+        """Finish the vehicles' logs and the tables of custom sensors."""
         for pilot in self.pilots:
             pilot.close()
-        for host in self.custom:
+        for host in self.hosts:
             host.close()
 
     def __enter__(self) -> Self:

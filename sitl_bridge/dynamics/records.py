@@ -95,6 +95,14 @@ VEHICLE = np.dtype(
     align=True,
 )
 
+POSE = np.dtype(
+    [
+        ("time", "i8"),  # us
+        ("position", "f8", 3),  # m NED
+        ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
+    ],
+    align=True,
+)
 STATE = np.dtype(
     [
         ("position", "f8", 3),  # m NED, centre of gravity
@@ -124,6 +132,10 @@ STATE = np.dtype(
         ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is in the ground
         ("in_contact", "i8"),  # number of contact points that touch
         ("impact_speed", "f8"),  # m/s, greatest closing speed at a new contact so far
+        # --- where it was, for sensors that take a while for a sample
+        ("history", "i8"),  # address of (history_length,) POSE; 0 for none
+        ("history_length", "i8"),
+        ("history_count", "i8"),  # poses written so far; the next goes to this number modulo the length
         # --- scratch of the step, means nothing between steps
         ("work", "f8", (3, 13)),
         ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),

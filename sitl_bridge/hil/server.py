@@ -24,7 +24,7 @@ from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.time_limits import TimeLimit, TimeLimits
 from sitl_bridge.hil.timed_actions import TimedActions
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
-from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 
 IDLE_WAIT = 0.02
@@ -53,7 +53,7 @@ class LockstepServer:
             it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: let the other
             vehicles fly on at their own speed, as long as there are any in lockstep.  ``abort``: end the run.
         recorder: takes the truth log.
-        custom: users' own sensors, sampled between steps.
+        hosts: of sensors that are sampled between steps: users' own, and those that see the scene.
         notify: takes messages for the user.
         errors: takes errors of the recorder, of custom sensors and of actions; the run goes on without what
             failed.  By default they are only reported through ``notify``.
@@ -72,7 +72,7 @@ class LockstepServer:
         patience: float = 1.0,
         on_stall: OnStall = "continue",
         recorder: Recorder | None = None,
-        custom: Sequence[CustomSensorHost] = (),
+        hosts: Sequence[SensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
         errors: ErrorLog | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class LockstepServer:
         if len(self.ports) != n:
             raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
         self.recorder = recorder
-        self.custom = tuple(custom)
+        self.hosts = tuple(hosts)
         self.errors = ErrorLog(notify) if errors is None else errors
         self.failure: BaseException | None = None
         self._loop_array = self._new_loop(simulation, patience)
@@ -104,7 +104,7 @@ class LockstepServer:
         try:
             return LinkSockets(host, self.ports, kernel.CALL_TIME // 1000)
         except BaseException:
-            for sensor in self.custom:
+            for sensor in self.hosts:
                 sensor.close()
             raise
 
@@ -150,7 +150,7 @@ class LockstepServer:
             self._thread.join()
             self._thread = None
         self._links.sockets.close()
-        for host in self.custom:
+        for host in self.hosts:
             host.close()
 
     def __enter__(self) -> LockstepServer:
@@ -331,7 +331,7 @@ class LockstepServer:
             paused, until = self._paused, self._step_until
         limit = until if paused else self._limits.until(now)
         event = self._actions.next_time()
-        due = [host.due for host in self.custom] + ([] if event is None else [event])
+        due = [host.due for host in self.hosts] + ([] if event is None else [event])
         # What is due now, and could not be done because an answer is under way, is done before the next
         # step whenever that answer comes: simulated time decides, not the wall clock.
         last = max(min(due, default=1 << 62), now)
@@ -345,21 +345,21 @@ class LockstepServer:
         return kernel.run(self._loop_array, self.simulation.arrays.plain(), self._arrays.plain(), last)
 
     def _run_due_actions(self) -> None:
-        """Run the actions that are due, and sample the users' own sensors."""
+        """Run the actions that are due, and the sensors that run between steps."""
         now = int(self._loop["time"])
         for action in self._actions.take_due(now):
             with self.errors.guard("an action between two steps"):
                 action()
         if not self._loop["waiting"]:
-            self._sample_custom(now)
+            self._run_sensors(now)
 
-    def _sample_custom(self, now: int) -> None:
-        """Sample the users' own sensors that are due, and send their messages."""
-        for host in self.custom:
+    def _run_sensors(self, now: int) -> None:
+        """Run the sensors that are due between steps, and send their messages."""
+        for host in self.hosts:
             if host.due > now:
                 continue
             name = self.simulation.names[host.vehicle]
-            with self.errors.guard(f"sampling of {host.specification.name} of vehicle {name}"):
+            with self.errors.guard(f"sampling of {host.name} of vehicle {name}"):
                 for message in host.run(self.simulation.states[host.vehicle], now):
                     self._links.put(host.vehicle, message, host.label)
 

@@ -15,6 +15,7 @@ from sitl_bridge.hil.link_status import Status
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.run.battery_feed import battery_sample
@@ -135,9 +136,12 @@ class ServeSession:
 
     def _open_logs(self) -> None:
         settings, server = self.settings, self.server
-        server.custom = tuple(
-            CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
-            for sensor in settings.airframe.custom_sensors()
+        server.hosts = (
+            *(
+                CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
+                for sensor in settings.airframe.custom_sensors()
+            ),
+            *(SensorRunner(sensor, server.simulation) for sensor in settings.airframe.seeing_sensors()),
         )
         self.directory.describe(
             airframe=settings.airframe.model_dump(mode="json"),

@@ -32,7 +32,7 @@ from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.stack_signals import fail_stack
-from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, custom_hosts, require_free_udp
+from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, require_free_udp, sensor_hosts
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.event_specification import StackEvent, concerned
@@ -193,7 +193,7 @@ class FleetSession:
             speed=fleet.speed,
             on_stall=fleet.on_stall,
             recorder=self.truth,
-            custom=custom_hosts(fleet.vehicles, self.directory.path, fleet.seed),
+            hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path),
             notify=self._link_says,
             errors=self.errors,
         )

@@ -23,6 +23,7 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
@@ -35,6 +36,8 @@ from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.sensor_host import SensorHost
+from sitl_bridge.simulation import Simulation
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.system.port_holder import holder_of
 from sitl_bridge.vehicle.airframe import Airframe
@@ -131,14 +134,20 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
     return []
 
 
-def custom_hosts(vehicles: Sequence[VehicleSettings], directory: Path, seed: int) -> list[CustomSensorHost]:
-    """Hosts of the users' own sensors of all vehicles; each writes its table into the run directory."""
-    hosts = []
+def sensor_hosts(
+    vehicles: Sequence[VehicleSettings], simulation: Simulation, directory: Path
+) -> list[SensorHost]:
+    """Hosts of all vehicles' sensors that run between steps; those of users' own write their tables into the
+    run directory."""
+    hosts: list[SensorHost] = []
     for number, vehicle in enumerate(vehicles):
         for sensor in vehicle.airframe.custom_sensors():
             name = sensor.name if len(vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
             table = directory / f"{name}.csv"
-            hosts.append(CustomSensorHost(sensor, vehicle=number, name=vehicle.name, seed=seed, table=table))
+            hosts.append(
+                CustomSensorHost(sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table)
+            )
+        hosts += [SensorRunner(s, simulation, vehicle=number) for s in vehicle.airframe.seeing_sensors()]
     return hosts
 
 

@@ -186,7 +186,7 @@ class CustomSensorHost:
         self.vehicle = vehicle
         self.sensor = specification.load()
         self.period = round(1e6 / specification.rate)
-        self.due = start + self.period
+        self._due = start + self.period
         self._start = start
         words = stream(seed, name, "custom", specification.name)
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(w) for w in words])))
@@ -197,6 +197,16 @@ class CustomSensorHost:
         self._columns: tuple[str, ...] = ()
         self._table = LineLog(table) if table is not None else None
 
+    @property
+    def name(self) -> str:
+        """Name of the sensor."""
+        return self.specification.name
+
+    @property
+    def due(self) -> int:
+        """Us of simulated time of the next sample."""
+        return self._due
+
     def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
         """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack, unchecked.
 
@@ -204,8 +214,8 @@ class CustomSensorHost:
             UserError: when the sensor fails or changes the names of its figures, and once when its table can
                 no longer be written.
         """
-        while self.due <= time:
-            self.due += self.period
+        while self._due <= time:
+            self._due += self.period
         truth = Truth(
             time=(time - self._start) * 1e-6,
             **{

@@ -11,6 +11,7 @@ from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.sensors.perception.seeing_kinds import SeeingUnion
 from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 
@@ -23,6 +24,7 @@ SensorUnion = Annotated[
     | RangeFinderSpecification
     | OpticalFlowSpecification
     | BatterySpecification
+    | SeeingUnion
     | CustomSpecification,
     Field(discriminator="kind"),
 ]

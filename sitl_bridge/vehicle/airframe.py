@@ -25,6 +25,8 @@ from sitl_bridge.dynamics.rotor_specification import Rotor
 from sitl_bridge.field_paths import FieldPath, field_names
 from sitl_bridge.quantities import STRICT, Number, Positive, Vector
 from sitl_bridge.sensors.custom import CustomSpecification
+from sitl_bridge.sensors.error_model import SensorSpecification
+from sitl_bridge.sensors.perception.view import SeeingSpecification
 from sitl_bridge.sensors.records import MAX_SENSORS
 from sitl_bridge.sensors.registry import SensorUnion
 from sitl_bridge.vehicle.controller import ControllerSection
@@ -189,7 +191,11 @@ class Airframe(BaseModel):
 
     def sensor_records(self) -> NDArray[np.void]:
         """(s,) SENSOR of the built-in sensors, in the order of the file."""
-        return np.array([s.pack() for s in self.sensors if not isinstance(s, CustomSpecification)])
+        return np.array([s.pack() for s in self.sensors if isinstance(s, SensorSpecification)])
+
+    def seeing_sensors(self) -> tuple[SeeingSpecification, ...]:
+        """The sensors that see the scene."""
+        return tuple(s for s in self.sensors if isinstance(s, SeeingSpecification))
 
     def custom_sensors(self) -> tuple[CustomSpecification, ...]:
         """The user's own sensors."""

@@ -1,0 +1,1 @@
+"""Runs the sensors that see the scene beside the lockstep: casters, workers, and who takes their samples."""

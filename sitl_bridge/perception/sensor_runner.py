@@ -1,0 +1,125 @@
+"""Runs one seeing sensor of one vehicle: beside the lockstep, yet to the same bytes on any machine.
+
+At the sample's time the poses of the vehicles are noted, and a worker begins to cast.  The sample is
+delivered at its latency in simulated time; if it is not ready by then, simulated time waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
+from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.records import START
+
+
+@dataclass(frozen=True)
+class SeenSample:
+    """What a sensor delivered.
+
+    Attributes:
+        time: us of simulated time at which the exposure ended.
+        arrays: by name.
+    """
+
+    time: int
+    arrays: Arrays
+
+
+class SensorRunner:
+    """Runs a seeing sensor.
+
+    Args:
+        specification: the airframe's line.
+        simulation: the vehicles and their world.
+        vehicle: index of the vehicle.
+        name: of its random stream; None for the vehicle's.
+        start: us of simulated time at the start.
+        deliver: called with every sample, between two steps; returns messages for the flight stack.
+
+    Attributes:
+        latest: the last sample delivered; None before the first.
+    """
+
+    def __init__(
+        self,
+        specification: SeeingSpecification,
+        simulation: Simulation,
+        *,
+        vehicle: int = 0,
+        name: str | None = None,
+        start: int = START,
+        deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
+    ) -> None:
+        self.specification = specification
+        self.vehicle = vehicle
+        self.latest: SeenSample | None = None
+        self._simulation = simulation
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=specification.name)
+        self._deliver = deliver
+        self._period = round(1e6 / specification.rate)
+        self._latency = round(specification.latency * 1e6)
+        self._next = start + self._period
+        self._under_way: deque[tuple[int, int, Future[Arrays]]] = deque()
+        self._seed = stream(
+            simulation.seed, name or simulation.names[vehicle], "seeing", specification.name
+        ).tolist()
+        self._count = 0
+        simulation.remember_poses(vehicle, specification.exposure)
+
+    @property
+    def name(self) -> str:
+        """Name of the sensor."""
+        return self.specification.name
+
+    @property
+    def label(self) -> str:
+        """The sensor in messages."""
+        return f"{self._simulation.names[self.vehicle]}: {self.name}"
+
+    @property
+    def due(self) -> int:
+        """Us at which ``run`` is to be called next."""
+        return min(self._next, self._under_way[0][0] if self._under_way else self._next)
+
+    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+        """Begin the sample that is due at ``time`` (us), and deliver what has become due.
+
+        Returns:
+            Messages for the flight stack.
+        """
+        del state
+        if self._next <= time:
+            while self._next <= time:
+                self._next += self._period
+            view = self._view(time)
+            self._under_way.append(
+                (time + self._latency, time, self._executor.submit(self.specification.measure, view))
+            )
+        messages: list[Any] = []
+        while self._under_way and self._under_way[0][0] <= time:
+            _, taken, future = self._under_way.popleft()
+            self.latest = SeenSample(taken, future.result())
+            messages += self._deliver(self.latest)
+        return messages
+
+    def _view(self, time: int) -> View:
+        simulation = self._simulation
+        caster = SceneCaster(simulation.world.scene, time, simulation.spheres_beside(self.vehicle))
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
+        self._count += 1
+        return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random)
+
+    def close(self) -> None:
+        """Drop what is under way, and end the worker."""
+        self._under_way.clear()
+        self._executor.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,8 @@
+"""The sensors that see the scene.  A new one is a module here and a line in this list."""
+
+from __future__ import annotations
+
+from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.scanner import ScannerSpecification
+
+SeeingUnion = ScannerSpecification | DepthCameraSpecification

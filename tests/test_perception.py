@@ -1,0 +1,101 @@
+"""Sensors that see the scene: what they measure, when it arrives, and that the machine does not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sitl_bridge as sb
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
+from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.sensors.perception.view import Poses
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+WALL = BoxObject(kind="box", size=(2.0, 40.0, 20.0), position=(6.0, 0.0, 0.0))
+
+
+def simulation(*positions: tuple[float, float, float]) -> Simulation:
+    iris = load_airframe("iris")
+    setups = [
+        VehicleSetup(iris.vehicle(), iris.sensor_records(), place, name=str(i))
+        for i, place in enumerate(positions)
+    ]
+    return Simulation(World(WorldSpecification(scene=SceneSpecification(objects=(WALL,)))), setups)
+
+
+def last(core: Simulation, runner: SensorRunner, steps: int) -> SeenSample | None:
+    """Advance by some steps; returns the last sample that was delivered."""
+    for _ in range(steps):
+        core.advance()
+        if runner.due <= core.time:
+            runner.run(core.states[runner.vehicle], core.time)
+    return runner.latest
+
+
+def test_a_scanner_measures_a_wall_and_its_sample_arrives_at_its_latency() -> None:
+    core = simulation((0.0, 0.0, 0.0))
+    scanner = ScannerSpecification(kind="scanner", rate=10.0, latency=0.02, noise=0.0, position=(0, 0, -0.2))
+    runner = SensorRunner(scanner, core)
+    assert last(core, runner, 29) is None
+    sample = last(core, runner, 1)
+    assert sample is not None
+    assert sample.time == 100_000
+    ranges = sample.arrays["ranges"]
+    assert ranges.dtype == np.float32
+    ahead = np.abs(scanner.angles) < np.radians(60.0)
+    assert ranges[ahead] == pytest.approx(5.0 / np.cos(scanner.angles[ahead]), rel=2e-3)
+    assert np.isinf(ranges[np.abs(scanner.angles) > np.radians(100.0)]).all()
+    runner.close()
+
+
+def test_a_depth_camera_measures_depth_along_its_axis() -> None:
+    core = simulation((0.0, 0.0, 0.0))
+    camera = DepthCameraSpecification(
+        kind="depth_camera", rate=10.0, width=64, height=48, quadratic_noise=0.0, position=(0, 0, -0.5)
+    )
+    runner = SensorRunner(camera, core)
+    sample = last(core, runner, 40)
+    assert sample is not None
+    depth = sample.arrays["depth"]
+    assert depth.shape == (48, 64)
+    assert depth[10] == pytest.approx(np.full(64, 5.0), rel=2e-3)
+    assert depth[47, 32] < 4.0  # the ground
+    runner.close()
+
+
+def test_vehicles_see_one_another() -> None:
+    core = simulation((0.0, 0.0, 0.0), (-3.0, 0.0, 0.0))
+    scanner = ScannerSpecification(kind="scanner", rate=10.0, latency=0.0, noise=0.0, rotation=(0, 0, 180))
+    runner = SensorRunner(scanner, core)
+    sample = last(core, runner, 25)
+    assert sample is not None
+    assert 2.5 < float(sample.arrays["ranges"].min()) < 3.0
+    runner.close()
+
+
+def test_poses_are_interpolated_on_the_way() -> None:
+    half = np.radians(45.0) / 2
+    poses = Poses(
+        np.array([0, 1000]),
+        np.array([[0.0, 0, 0], [2.0, 0, 0]]),
+        np.array([[1.0, 0, 0, 0], [-np.cos(half), 0, 0, -np.sin(half)]]),
+    )
+    position, rotation = poses.at(np.array([-5.0, 500.0, 2000.0]))
+    assert position[:, 0] == pytest.approx([0.0, 1.0, 2.0])
+    heading = np.degrees(np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]))
+    assert heading == pytest.approx([0.0, 22.5, 45.0])
+
+
+def test_the_same_seed_gives_the_same_samples() -> None:
+    def samples(seed: int) -> bytes:
+        world = sb.World(scene=SceneSpecification(objects=(WALL,)))
+        with sb.Fleet("iris_depth", world=world, seed=seed) as fleet:
+            fleet.run(0.3)
+            return bytes(fleet.sensor("scanner")["ranges"].tobytes())
+
+    assert samples(3) == samples(3)
+    assert samples(3) != samples(4)
