@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sitl_bridge.offboard.fleet_script import Member, all_of, connected, fleet_command_line, run_fleet
+from sitl_bridge.offboard.fleet_script import FleetVehicle, all_of, connected, fleet_command_line, run_fleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import positive
 
 
-async def hover(member: Member, options: argparse.Namespace) -> None:
+async def hover(member: FleetVehicle, options: argparse.Namespace) -> None:
     """Fly one of them."""
     async with connected(member, options.connect_limit) as vehicle:
         await vehicle.wait_until_armable()
@@ -24,7 +24,7 @@ async def hover(member: Member, options: argparse.Namespace) -> None:
         vehicle.say("landed")
 
 
-async def fly(members: tuple[Member, ...], options: argparse.Namespace) -> None:
+async def fly(members: tuple[FleetVehicle, ...], options: argparse.Namespace) -> None:
     """Fly all of them at once."""
     failed = await all_of({member.name: hover(member, options) for member in members})
     for name, error in failed.items():

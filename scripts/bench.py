@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 
 from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import NICENESS
 from sitl_bridge.bus.bus import Bus
@@ -43,10 +43,10 @@ from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.formation_specification import (
     FormationSpecification,
+    LeaderPathSpecification,
     LimitsSpecification,
     MoveLimits,
     MoveSpecification,
-    PathSpecification,
     PatternSpecification,
     Waypoint,
     plan_formation,
@@ -325,8 +325,8 @@ def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     for airframe, counts in (("iris", (1,)), ("iris_full", (1, 10, 100, 200, 1000))):
         frame = load_airframe(airframe)
         for count in counts:
-            members = [Member(frame, name=str(i), position=(0.0, 5.0 * i, 0.0)) for i in range(count)]
-            with Fleet(World(), members, seed=1) as flying:
+            members = [StackVehicle(frame, name=str(i), position=(0.0, 5.0 * i, 0.0)) for i in range(count)]
+            with StackFleet(World(), members, seed=1) as flying:
                 flying.advance(210)
                 for pilot in flying.pilots:
                     for command, first in ((ARM, 1.0), (TAKE_OFF, math.nan)):
@@ -350,7 +350,7 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """s flown for each s of processor time by point masses in formation, planning apart."""
     found = {}
     for count in (9, 100, 2000):
-        ways = PathSpecification(
+        ways = LeaderPathSpecification(
             waypoints=(
                 Waypoint(position=(0.0, 0.0, -100.0), hold=5.0),
                 Waypoint(position=(20.0, 0.0, -100.0)),

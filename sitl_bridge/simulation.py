@@ -170,7 +170,9 @@ def _advance_steps(arrays: Any, time: int, step: int, substeps: int, count: int)
 
 @dataclass(frozen=True)
 class VehicleSetup:
-    """One vehicle of a simulation: its physics, its sensors and its place at the start.
+    """A vehicle of a simulation as records: its physics, its sensors and its place at the start.
+
+    It has neither airframe file nor flight stack; those are in a ``vehicle.VehicleSpecification``.
 
     Attributes:
         vehicle: () or (1,) VEHICLE record.

@@ -23,7 +23,7 @@ from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
-from sitl_bridge.swarm.quick_simulation import Result
+from sitl_bridge.swarm.quick_simulation import FormationResult
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
@@ -125,7 +125,7 @@ def _wait_for_all(server: LockstepServer, processes: Sequence[ChildProcess]) -> 
         time.sleep(0.05)
 
 
-def true_slot_errors(result: Result, position: Array) -> Array:
+def true_slot_errors(result: FormationResult, position: Array) -> Array:
     """Distance (k, n) in m of each vehicle's true place from its slot as the leader's true place has it.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World, WorldSpecification
@@ -25,7 +25,7 @@ class Flown:
     def __init__(self, airframe: str, wind: float) -> None:
         blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
         world = World(WorldSpecification(wind=blowing) if blowing else None)
-        self.fleet = Fleet(world, [Member(load_airframe(airframe))], seed=3)
+        self.fleet = StackFleet(world, [StackVehicle(load_airframe(airframe))], seed=3)
         self.commander = self.fleet.pilots[0].commander
 
     def do(self, command: int, first: float = math.nan) -> int:
@@ -110,10 +110,10 @@ def land_in(wind: float, airframes: list[str], seed: int) -> None:
     blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
     world = World(WorldSpecification(wind=blowing) if blowing else None)
     members = [
-        Member(load_airframe(name), name=name, position=(0.0, 20.0 * i, 0.0))
+        StackVehicle(load_airframe(name), name=name, position=(0.0, 20.0 * i, 0.0))
         for i, name in enumerate(airframes)
     ]
-    fleet = Fleet(world, members, seed=seed)
+    fleet = StackFleet(world, members, seed=seed)
     second = round(1e6 / TICK)
     fleet.advance(12 * second)
     for pilot in fleet.pilots:

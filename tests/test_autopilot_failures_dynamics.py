@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.pilot import Pilot
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.world import World
 
@@ -24,7 +24,7 @@ class Flown:
 
     def __init__(self, count: int, airframe: str = "iris") -> None:
         members = [
-            Member(
+            StackVehicle(
                 load_airframe(airframe),
                 name=str(i),
                 position=(0.0, 10.0 * i, 0.0),
@@ -32,7 +32,7 @@ class Flown:
             )
             for i in range(count)
         ]
-        self.fleet = Fleet(World(), members, seed=4)
+        self.fleet = StackFleet(World(), members, seed=4)
         self.run(8.0)
         for pilot in self.fleet.pilots:
             assert self.do(pilot, ARM, 1.0) == 0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_main import LinkedStack, connect
 from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.dynamics.records import STATE
@@ -85,12 +85,12 @@ def follow_script(pilot: Pilot, start: int) -> None:
     pilot.update = updated  # type: ignore[method-assign]
 
 
-def flown_in_process(names: list[str], ticks: int) -> Fleet:
+def flown_in_process(names: list[str], ticks: int) -> StackFleet:
     members = [
-        Member(load_airframe("iris"), name=name, position=(0.0, 10.0 * i, 0.0))
+        StackVehicle(load_airframe("iris"), name=name, position=(0.0, 10.0 * i, 0.0))
         for i, name in enumerate(names)
     ]
-    fleet = Fleet(World(WorldSpecification()), members, seed=5)
+    fleet = StackFleet(World(WorldSpecification()), members, seed=5)
     for pilot in fleet.pilots:
         follow_script(pilot, fleet.time)
     fleet.advance(ticks)
@@ -146,12 +146,12 @@ def test_a_vehicle_flies_the_same_alone_and_among_others() -> None:
 
 
 def test_a_users_own_controller_flies_and_holds(tmp_path: Path) -> None:
-    member = Member(
+    member = StackVehicle(
         load_airframe("iris"),
         controller=f"{Path(__file__).parent.parent / 'airframes/controllers/lqr.py'}:Lqr",
         log=tmp_path / "log.ulg",
     )
-    with Fleet(World(WorldSpecification()), [member], seed=1) as fleet:
+    with StackFleet(World(WorldSpecification()), [member], seed=1) as fleet:
         follow_script(fleet.pilots[0], fleet.time)
         fleet.advance(350)
         position = fleet.simulation.states[0]["position"]

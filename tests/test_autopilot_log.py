@@ -16,7 +16,7 @@ import pytest
 from pyulog import ULog
 from pyulog.px4 import PX4ULog
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats, topics
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.world import World, WorldSpecification
@@ -112,7 +112,7 @@ INFORMATION = {"sys_name", "ver_hw", "ver_sw", "ver_sw_release", "ver_data_forma
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The log of a short flight: armed, up to 5 m, down again by a changed parameter."""
     path = tmp_path_factory.mktemp("log") / "flight.ulg"
-    fleet = Fleet(World(WorldSpecification()), [Member(load_airframe("iris"), name="a", log=path)])
+    fleet = StackFleet(World(WorldSpecification()), [StackVehicle(load_airframe("iris"), name="a", log=path)])
     try:
         commander = fleet.pilots[0].commander
         while commander.arming_problems:

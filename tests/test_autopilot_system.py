@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.world.geography import Projection
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
@@ -20,7 +20,7 @@ ARM, TAKE_OFF, WAYPOINT, LAND, START, RELATIVE = 400, 22, 16, 21, 300, 6
 VEHICLES = 20
 
 
-def places_to_hold(fleet: Fleet, world: World) -> NDArray[np.float64]:
+def places_to_hold(fleet: StackFleet, world: World) -> NDArray[np.float64]:
     """(n, 3) m NED of the world, where the vehicles are to be by latitude, longitude and altitude."""
     places = []
     for pilot in fleet.pilots:
@@ -39,9 +39,10 @@ def test_a_hover_of_five_minutes_stays_half_a_metre_around_its_place_on_earth(wi
     )
     world = World(WorldSpecification(wind=blowing))
     members = [
-        Member(load_airframe("iris"), name=str(i), position=(0.0, 10.0 * i, 0.0)) for i in range(VEHICLES)
+        StackVehicle(load_airframe("iris"), name=str(i), position=(0.0, 10.0 * i, 0.0))
+        for i in range(VEHICLES)
     ]
-    fleet = Fleet(world, members, seed=7)
+    fleet = StackFleet(world, members, seed=7)
     second = round(1e6 / TICK)
     fleet.advance(10 * second)
     for pilot in fleet.pilots:
@@ -66,10 +67,10 @@ def test_a_hover_of_five_minutes_stays_half_a_metre_around_its_place_on_earth(wi
 def test_a_hundred_vehicles_fly_a_mission_and_all_land_and_disarm() -> None:
     world = World(WorldSpecification())
     members = [
-        Member(load_airframe("iris"), name=str(i), position=(20.0 * (i // 10), 20.0 * (i % 10), 0.0))
+        StackVehicle(load_airframe("iris"), name=str(i), position=(20.0 * (i // 10), 20.0 * (i % 10), 0.0))
         for i in range(100)
     ]
-    fleet = Fleet(world, members, seed=3)
+    fleet = StackFleet(world, members, seed=3)
     second = round(1e6 / TICK)
     fleet.advance(10 * second)
     stood = fleet.simulation.states["position"].copy()

@@ -20,7 +20,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
@@ -39,7 +39,7 @@ def crossing() -> Flight:
 def test_a_crossing_pair_keeps_its_distance_by_the_potential_alone(crossing: Flight) -> None:
     assert crossing.distances().min() > crossing.scenario.controller.distances.threshold
     assert not crossing.active.any()
-    assert set(crossing.statuses) == {Status.SOLVED}
+    assert set(crossing.statuses) == {PlanStatus.SOLVED}
     assert crossing.arrival().max() < 7.0
 
 
@@ -87,7 +87,7 @@ def test_a_flight_is_the_same_to_the_last_bit_when_flown_again() -> None:
 def test_six_vehicles_swap_places_despite_noise_and_delay() -> None:
     flight = fly(mission("swap_six"), seed=1)
     assert succeeded(flight)
-    assert set(flight.statuses) <= {Status.SOLVED, Status.SLACK}
+    assert set(flight.statuses) <= {PlanStatus.SOLVED, PlanStatus.SLACK}
 
 
 @pytest.mark.slow
@@ -97,7 +97,9 @@ def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
     for seed in range(100):
         flight = fly(mission("swap_six"), seed=seed)
         failed += [] if succeeded(flight) else [seed]
-        unsolved += flight.statuses.total() - flight.statuses[Status.SOLVED] - flight.statuses[Status.SLACK]
+        unsolved += (
+            flight.statuses.total() - flight.statuses[PlanStatus.SOLVED] - flight.statuses[PlanStatus.SLACK]
+        )
     assert failed == []
     assert unsolved <= 6  # one plan of a hundred thousand may run out of iterations
 
@@ -105,7 +107,7 @@ def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
     flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=Circle(count=6, radius=4.0)))
     assert succeeded(flight)
-    assert set(flight.statuses) == {Status.SOLVED}
+    assert set(flight.statuses) == {PlanStatus.SOLVED}
 
 
 def test_the_first_in_priority_keeps_to_its_reference_and_the_others_avoid_it() -> None:
@@ -195,7 +197,7 @@ def identified() -> Identified:
     still = (0.0, 0.0, 0.0)
     for k, (roll, pitch, thrust) in enumerate(commands):
         truth[k] = plant.state()[0]
-        command = Command(roll, pitch, 0.0, 0.0, thrust, still, still, still, Status.SOLVED)
+        command = Command(roll, pitch, 0.0, 0.0, thrust, still, still, still, PlanStatus.SOLVED)
         plant.advance([command], 0.01)
     return identify(time, truth, commands, airframe="iris", stack="built-in")
 

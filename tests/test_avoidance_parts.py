@@ -40,7 +40,7 @@ from sitl_bridge.swarm.avoidance.neighbours import (
 )
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.references import Route, Table
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 
 FLOWN_TOPICS = [
     "vehicle_attitude",
@@ -169,13 +169,13 @@ def test_what_is_no_number_is_not_taken_in() -> None:
     broken = Broadcast("b", 1_000_000, (math.nan, 0.0, 0.0), still)
     lost = OwnState((math.nan, 0.0, -5.0), still, still)
     command = agent.tick(1_010_000, lost, [broken])
-    assert command.status is Status.SHIFTED
+    assert command.status is PlanStatus.SHIFTED
     assert all(math.isfinite(value) for value in (command.roll, command.pitch, command.thrust))
     assert agent.neighbourhood.garbled == 1
     statuses = [agent.tick(1_010_000 + 50_000 * k, lost, ()).status for k in range(1, 42)]
-    assert statuses[-1] is Status.EXHAUSTED
+    assert statuses[-1] is PlanStatus.EXHAUSTED
     command = agent.tick(3_070_000, OwnState((0.0, 0.0, -5.0), still, still), ())
-    assert command.status is Status.SOLVED
+    assert command.status is PlanStatus.SOLVED
 
 
 # --- identification

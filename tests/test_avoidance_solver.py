@@ -14,7 +14,7 @@ from sitl_bridge.swarm.avoidance.optimal_control_problem import collision
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, INPUTS, SPHERE, STATES, VEHICLE
 from sitl_bridge.swarm.avoidance.separation import largest_eigenvalue, separation
-from sitl_bridge.swarm.avoidance.solver import SLACK_CURVATURE, Solver, Status
+from sitl_bridge.swarm.avoidance.solver import SLACK_CURVATURE, PlanStatus, Solver
 from sitl_bridge.swarm.avoidance.terminal_cost import hover_model, terminal_hessian
 
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Problem:
     entities: NDArray[np.void]
     yaw: Floats
 
-    def step(self, share: float = 0.0) -> Status:
+    def step(self, share: float = 0.0) -> PlanStatus:
         return self.solver.step(self.state, *self.rest(), share)
 
     def rest(self) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.void]]:
@@ -262,7 +262,7 @@ def test_repeated_steps_end_in_a_solution_of_the_nonlinear_problem(record: Any) 
     case.solver._damping[:] = 0.0  # which delays, but moves no solution
     changes = []
     for _ in range(60):
-        assert case.step() is Status.SOLVED
+        assert case.step() is PlanStatus.SOLVED
         changes.append(case.solver.change)
     assert changes[-1] < 1e-6 < changes[0]
     solver = case.solver
@@ -277,34 +277,34 @@ def test_repeated_steps_end_in_a_solution_of_the_nonlinear_problem(record: Any) 
 
 def test_slack_is_told_where_the_distance_cannot_be_kept(record: Any) -> None:
     case = problem(record, neighbours(((0.5, 0.0, 0.0), (0.0, 0.0, 0.0))))
-    assert case.step() is Status.SLACK
+    assert case.step() is PlanStatus.SLACK
     # 0.5 m apart and going nearer at 1 m/s, 0.4 m are missing and more will be before it has stopped.
     assert 0.4 < case.solver.slack < 0.9
-    assert case.solver.counts[Status.SLACK] == 1
+    assert case.solver.counts[PlanStatus.SLACK] == 1
 
 
 def test_a_program_out_of_iterations_leaves_the_shifted_plan_until_it_is_used_up(record: Any) -> None:
     case = problem(record, neighbours(((1.4, 0.1, 0.0), (0.0, 0.0, 0.0))))
-    assert case.step() is Status.SOLVED
+    assert case.step() is PlanStatus.SOLVED
     plan = case.solver.plan_u.copy()
     case.solver._limit = 1
-    assert case.step(0.5) is Status.TIMED_OUT
+    assert case.step(0.5) is PlanStatus.TIMED_OUT
     np.testing.assert_allclose(case.solver.plan_u[:-1], 0.5 * (plan[:-1] + plan[1:]))
     statuses = [case.step(1.0) for _ in range(N)]
-    assert statuses[:-1] == [Status.TIMED_OUT] * (N - 1)
-    assert statuses[-1] is Status.EXHAUSTED
+    assert statuses[:-1] == [PlanStatus.TIMED_OUT] * (N - 1)
+    assert statuses[-1] is PlanStatus.EXHAUSTED
     assert tuple(case.solver.plan_u[0]) == (0.0, 0.0, GRAVITY)
-    assert case.solver.counts[Status.TIMED_OUT] == N
+    assert case.solver.counts[PlanStatus.TIMED_OUT] == N
     assert case.solver.failures[-4] == N + 1
     case.solver._limit = 400
-    assert case.step() in (Status.SOLVED, Status.SLACK)
+    assert case.step() in (PlanStatus.SOLVED, PlanStatus.SLACK)
 
 
 def test_a_state_that_is_no_number_leaves_the_shifted_plan(record: Any) -> None:
     case = problem(record, neighbours())
     case.step()
     case.state = np.full(STATES, np.nan)
-    assert case.step() is Status.SHIFTED
+    assert case.step() is PlanStatus.SHIFTED
     assert np.isfinite(case.solver.plan_u).all()
     assert np.isfinite(case.solver.plan_x).all()
 
@@ -319,7 +319,7 @@ def test_the_speed_limit_holds_where_a_reference_runs_away(record: Any) -> None:
         reference[:, 0] = 10.0
         rest = (np.zeros((STATES, STATES)), np.zeros(N + 1), np.zeros(5), reference, np.zeros(0, ENTITY))
         for _ in range(50):
-            assert solver.step(state, *rest, 0.0) is Status.SOLVED
+            assert solver.step(state, *rest, 0.0) is PlanStatus.SOLVED
         plans.append(np.linalg.norm(solver.plan_x[:, 3:6], axis=1).max())
     assert plans[0] > 3.0
     assert plans[1] == pytest.approx(2.0, abs=0.05)
@@ -350,7 +350,7 @@ def test_silence_widens_the_distance_by_what_a_neighbour_may_do_unheard(record: 
 def test_slack_costs_what_it_says_whatever_daqp_scales(record: Any) -> None:
     # Two rows that contradict each other along one direction: the dearer one, sooner, is kept.
     case = problem(record, neighbours(((0.5, 0.0, 0.0), (0.0, 0.0, 0.0))))
-    assert case.step() is Status.SLACK
+    assert case.step() is PlanStatus.SLACK
     solver = case.solver
     size = INPUTS * N
     solution = solver._solve()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_avoidance
@@ -29,7 +29,7 @@ from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceler
 from sitl_bridge.swarm.avoidance.closed_loop import Flight
 from sitl_bridge.swarm.avoidance.comparison import succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import States, fly
@@ -55,9 +55,10 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
     ground = places * (1.0, 1.0, 0.0)
     airframe = load_airframe("iris_rtk")
     members = [
-        Member(airframe, name=p.name, position=(g[0], g[1], 0.0)) for p, g in zip(plans, ground, strict=True)
+        StackVehicle(airframe, name=p.name, position=(g[0], g[1], 0.0))
+        for p, g in zip(plans, ground, strict=True)
     ]
-    with Fleet(World(), members, seed=seed) as fleet:
+    with StackFleet(World(), members, seed=seed) as fleet:
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(places, np.array([plan.heading for plan in plans]))
         swarm = Swarm(scenario, fleet.time + 1_000_000, DEVIATION, seed)
@@ -102,7 +103,7 @@ def test_a_pair_crosses_on_the_built_in_stack_and_the_flight_is_the_same_when_fl
     assert distance > scenario.controller.distances.threshold
     assert away < 0.5  # 0.3 m by their own estimates, and what these are wrong by
     assert succeeded(flight)
-    assert set(flight.statuses) == {Status.SOLVED}
+    assert set(flight.statuses) == {PlanStatus.SOLVED}
     again, _, _ = fly_in_process(scenario, 1)
     assert np.array_equal(flight.state, again.state)
 
@@ -119,12 +120,12 @@ def test_six_swap_places_on_the_built_in_stack(seed: int) -> None:
 
 def test_the_commanded_acceleration_is_that_of_the_attitude_and_thrust() -> None:
     still = (0.0, 0.0, 0.0)
-    tilted = Command(0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, Status.SOLVED)
+    tilted = Command(0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED)
     # Nose down by 0.1 rad with the weight carried: g tan 0.1 along the heading.
     forward = 9.80665 * math.tan(0.1)
     assert commanded_acceleration(tilted, 0.0) == pytest.approx((forward, 0.0, 0.0), abs=1e-12)
     assert commanded_acceleration(tilted, math.pi / 2) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
-    banked = Command(0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, Status.SOLVED)
+    banked = Command(0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED)
     assert commanded_acceleration(banked, 0.0) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
@@ -242,7 +242,9 @@ def test_names_that_are_no_level_of_a_topic_are_refused() -> None:
 
 
 def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
-    with Fleet(World(), [Member(iris, name="a"), Member(iris, name="b", position=(0.0, 5.0, 0.0))]) as fleet:
+    with StackFleet(
+        World(), [StackVehicle(iris, name="a"), StackVehicle(iris, name="b", position=(0.0, 5.0, 0.0))]
+    ) as fleet:
         run = FleetRun(fleet)
         office = Office(run, Topics("run", fleet.simulation.names), time.monotonic)
 

@@ -28,7 +28,7 @@ from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.summary import Outcome, problems_of
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
-from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings
+from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun
 
 REPOSITORY = Path(__file__).parent.parent
 FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}
@@ -118,8 +118,8 @@ def test_a_run_directory_on_a_full_disk_is_refused_in_words(tmp_path: Path) -> N
 def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(tmp_path: Path) -> None:
     notes: list[str] = []
     errors = ErrorLog(notes.append)
-    aircraft = Aircraft(
-        VehicleSettings(load_airframe("iris")),
+    aircraft = VehicleRun(
+        SessionVehicle(load_airframe("iris")),
         AutopilotChoice(None, ""),
         0,
         tmp_path,

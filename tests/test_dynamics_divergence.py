@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from peer import Peer
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.check import airframe_facts, facts_of
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
@@ -53,7 +53,7 @@ def test_a_simulation_ends_with_vehicle_and_time(value: float) -> None:
 
 
 def test_an_in_process_fleet_ends_with_vehicle_and_time() -> None:
-    with Fleet(World(), [Member(load_airframe("iris"), name="lone")]) as fleet:
+    with StackFleet(World(), [StackVehicle(load_airframe("iris"), name="lone")]) as fleet:
         fleet.advance(2)
         fleet.simulation.states[0]["velocity"][1] = math.nan
         with pytest.raises(UserError, match=r"vehicle lone: its motion diverged at 0\.096 s"):

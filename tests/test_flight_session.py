@@ -21,11 +21,10 @@ from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.hil.link_state import LinkState
-from sitl_bridge.hil.link_status import LinkStatus
-from sitl_bridge.hil.link_status import Status as ServerStatus
+from sitl_bridge.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
-from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
+from sitl_bridge.px4.vehicle_status import VehicleStatus
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.airframe import Airframe

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.plot_flight import draw
 from sitl_bridge.report.summary import Outcome, problems_of, show, summarise, warnings_of, write_json
@@ -260,10 +260,10 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
 
 def test_warnings_of_link_and_log_are_told_once(hover: FlightRecord) -> None:
     heard = [
-        Message(START + 20.1, 4, "Strong wind"),
-        Message(START + 40.0, 6, "Landing"),
-        Message(START + 60.0, 2, "Motor failure"),
-        Message(START + 1.0, 2, "Preflight Fail: ekf2 missing data"),
+        VehicleMessage(START + 20.1, 4, "Strong wind"),
+        VehicleMessage(START + 40.0, 6, "Landing"),
+        VehicleMessage(START + 60.0, 2, "Motor failure"),
+        VehicleMessage(START + 1.0, 2, "Preflight Fail: ekf2 missing data"),
     ]
     found = [(round(t - START), level, text) for t, level, text in warnings_of(hover, heard)]
     assert found == [(20, "warning", "Strong wind"), (60, "critical", "Motor failure")]

@@ -23,9 +23,9 @@ from sitl_bridge.swarm.formation.roles import (
     SCHEMES,
     FlownLeader,
     Follower,
+    FormationView,
     Leader,
     VelocityFollower,
-    View,
     carried,
     reference,
 )
@@ -247,7 +247,7 @@ def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain() -> None:
 class Bouncing(Follower):
     """The slot, with a wave on top: what a user may write."""
 
-    def steer(self, view: View) -> Setpoints:
+    def steer(self, view: FormationView) -> Setpoints:
         told = view.slot
         told.position[:, 2] += 0.5 * np.sin(view.time + view.vehicle)
         return told

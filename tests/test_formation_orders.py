@@ -19,9 +19,9 @@ from sitl_bridge.mission_link import orders_pipe
 from sitl_bridge.swarm.formation.formation_specification import (
     FormationPlan,
     FormationSpecification,
+    LeaderPathSpecification,
     LimitsSpecification,
     MoveSpecification,
-    PathSpecification,
     PatternSpecification,
     Waypoint,
     plan_formation,
@@ -47,7 +47,7 @@ def plan() -> FormationPlan:
         FormationSpecification(
             count=9,
             start=PatternSpecification(pattern="grid", spacing=3.0),
-            leader=PathSpecification(waypoints=(Waypoint(position=(0.0, 0.0, -10.0), hold=60.0),)),
+            leader=LeaderPathSpecification(waypoints=(Waypoint(position=(0.0, 0.0, -10.0), hold=60.0),)),
             patterns=(MoveSpecification(at=30.0, pattern="column", spacing=3.0),),
             limits=LimitsSpecification(height=(2.0, 15.0)),
         )

@@ -252,6 +252,30 @@ def test_a_file_name_means_one_thing() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+TWINS = {
+    # The public API's own classes, each around one of the core.
+    "Airframe", "Simulation", "World",
+    # What a controller knows of its vehicle in the public API, and a vehicle that a mission script flies.
+    "Vehicle",
+    # Messages and commands of the bus, named as their schemas are.
+    "Command", "Event", "Message", "VehicleState",
+    # Of one module's own use: setpoints, the parts of a link, limits.
+    "Circle", "Limits", "Link", "Source", "Target", "Trajectory",
+}  # fmt: skip
+"""Classes of one name in several modules."""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places = defaultdict(list)
+    for name in modules().keys() - GENERATED:
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name)
+    found = {name: sorted(homes) for name, homes in places.items() if len(homes) > 1}
+    assert {name: homes for name, homes in found.items() if name not in TWINS} == {}
+    assert sorted(TWINS - found.keys()) == [], "these are unique now: remove them from TWINS"
+
+
 def assert_no_longer_than(limit: int, found: dict[str, int], exceptions: dict[str, int]) -> None:
     too_long = {what: lines for what, lines in found.items() if lines > exceptions.get(what, limit)}
     assert too_long == {}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError
@@ -23,7 +23,7 @@ from sitl_bridge.scheduled_events import Timeline, actions
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS, AnyFormationEvent
 from sitl_bridge.swarm.in_process import fly_built_in
 from sitl_bridge.vehicle.airframe import Airframe
@@ -149,7 +149,7 @@ def test_an_airframe_in_place_of_the_scenarios_must_suit_its_events(tmp_path: Pa
 
 
 def test_actions_of_a_timeline_run_at_their_steps(iris: Airframe) -> None:
-    with Fleet(World(), [Member(iris)], step=4000) as fleet:
+    with StackFleet(World(), [StackVehicle(iris)], step=4000) as fleet:
         found: list[int] = []
         times = (0.0, 0.01, 0.05, 0.1)
         fleet.timeline = Timeline(
@@ -192,7 +192,7 @@ def test_a_formation_on_full_dynamics_meets_the_events_of_its_scenario(tmp_path:
 
 
 ZERO = (0.0, 0.0, 0.0)
-UPWARD = Command(0.0, 0.0, 0.0, 0.0, 9.81, ZERO, ZERO, ZERO, Status.SOLVED)
+UPWARD = Command(0.0, 0.0, 0.0, 0.0, 9.81, ZERO, ZERO, ZERO, PlanStatus.SOLVED)
 
 
 def flown_plant(airframe: Airframe, *events: Any) -> DynamicsPlant:

@@ -14,7 +14,7 @@ import pytest
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.errors import ConfigurationError, UserError
@@ -240,7 +240,7 @@ def test_a_return_value_that_is_no_message_names_file_and_class(
         equipped(f"  - {{kind: custom, file: sensors/speaker.py, class: {name}, rate: 10}}\n")
     )
     told = rf"speaker.py: {name}_0 failed: "
-    with Fleet(World(), [Member(airframe)]) as fleet, pytest.raises(UserError, match=told):
+    with StackFleet(World(), [StackVehicle(airframe)]) as fleet, pytest.raises(UserError, match=told):
         fleet.advance_steps(30)
     host = CustomSensorHost(airframe.custom_sensors()[0])
     server = LockstepServer(simulate(airframe), ports=[free_port()], speed=math.inf, hosts=[host])
@@ -295,8 +295,8 @@ class Range(CustomSensor):
 def test_a_fleet_samples_custom_sensors_when_they_are_due(
     equipped: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    member = Member(load_airframe(equipped(LINE)), name="a", tables=tmp_path)
-    with Fleet(World(), [member]) as fleet:
+    member = StackVehicle(load_airframe(equipped(LINE)), name="a", tables=tmp_path)
+    with StackFleet(World(), [member]) as fleet:
         fleet.advance_steps(250)
     sampled = np.genfromtxt(tmp_path / "a-WindSensor_0.csv", delimiter=",", names=True)["time"]
     np.testing.assert_array_equal(sampled, np.ceil(np.arange(1, 21) * 50_000 / 4000) * 4000)
@@ -306,7 +306,7 @@ def test_a_fleet_takes_a_class_as_sensor_and_its_stack_reads_the_messages() -> N
     iris = load_airframe("iris")
     sensor = CustomSpecification.of(Range, rate=10.0, distance=7.0)
     airframe = iris.model_copy(update={"sensors": (*iris.sensors, sensor)})
-    with Fleet(World(), [Member(airframe)]) as fleet:
+    with StackFleet(World(), [StackVehicle(airframe)]) as fleet:
         fleet.advance_steps(27)
         (host,) = fleet.hosts
         assert isinstance(host, CustomSensorHost)

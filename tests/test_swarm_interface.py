@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.offboard.fleet_member import Member
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.offboard.swarm_vehicle import SwarmVehicle
 from sitl_bridge.swarm.interface import Setpoints
 from sitl_bridge.world.geography import Projection
 
@@ -75,7 +75,7 @@ def fleet_of(stands: np.ndarray[Any, Any]) -> tuple[MavsdkFleet, list[Fake], lis
     said: list[str] = []
     fleet = MavsdkFleet(said.append)
     fakes = [Fake(i, origin, stands[i]) for i, origin in enumerate(ORIGINS)]
-    fleet.members = cast(list[Member], fakes)
+    fleet.members = cast(list[SwarmVehicle], fakes)
     fleet._alive = np.ones(len(fakes), dtype=np.bool_)
     fleet.time = 10.0
     return fleet, fakes, said
@@ -202,7 +202,7 @@ def test_the_clock_goes_on_at_its_pace_between_two_messages() -> None:
         begun = time.monotonic()
         for k in range(12):
             fakes[0].stamp = 10.0 + 2.0 * (time.monotonic() - begun)
-            fleet.hear(cast(Member, fakes[0]))
+            fleet.hear(cast(SwarmVehicle, fakes[0]))
             await asyncio.sleep(0.05)
             assert fleet.now() <= fleet.time + 0.3, k
         # Twice real time, of a twentieth of a second that may have been longer on a busy computer.

@@ -17,8 +17,8 @@ from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.api.vehicle_arrays import Array, checked_seed, placed
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
-from sitl_bridge.autopilot.stack_fleet import Fleet as Core
-from sitl_bridge.autopilot.stack_fleet import Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet as Core
+from sitl_bridge.autopilot.stack_fleet import StackVehicle
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.run_source import FleetRun
 from sitl_bridge.dynamics.proximity import Proximity
@@ -80,7 +80,7 @@ class Fleet(FleetCommands):
         self.airframes, self.names = tuple(found), tuple(called)
         directory = None if logs is None else Path(logs)
         members = [
-            Member(
+            StackVehicle(
                 airframe,
                 name,
                 (place[0], place[1], place[2]),

@@ -62,7 +62,10 @@ def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
 
 
 class Pilot:
-    """Steers vehicle ``index`` of a set of stacks.
+    """The part of one vehicle's built-in flight stack that runs in Python: commander, log, own controller.
+
+    It steers vehicle ``index`` of the compiled stacks; a ``vehicle.VehicleSpecification`` says which vehicles
+    there are.
 
     Args:
         stacks: the compiled stacks' memory.

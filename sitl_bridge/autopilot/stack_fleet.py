@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.records import ROW
+from sitl_bridge.record.truth_log import TruthRecorder
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -135,17 +136,11 @@ def hand_over(frame: Any, stack_arrays: Any, i: int, controls: Any) -> None:
     read_frames(frame, 0, frame.shape[0], stacks_of(stack_arrays), i, controls)
 
 
-class Recorder(Protocol):
-    """Takes the truth of a fleet's flight."""
-
-    def write(self, rows: NDArray[np.void]) -> None:
-        """Take rows, (k,) ROW, one a vehicle and step in that order; they are overwritten after the call."""
-        ...
-
-
 @dataclass(frozen=True)
-class Member:
-    """One vehicle of a fleet.
+class StackVehicle:
+    """A vehicle of a fleet in this process: its airframe, its place and its built-in flight stack's settings.
+
+    It is always one vehicle with a loaded airframe; a ``vehicle.VehicleSpecification`` is a line of a file.
 
     Attributes:
         airframe: what it is.
@@ -168,7 +163,7 @@ class Member:
     tables: Path | None = None
 
 
-class Fleet:
+class StackFleet:
     """A simulation and a flight stack for each of its vehicles.
 
     Args:
@@ -191,7 +186,7 @@ class Fleet:
     def __init__(
         self,
         world: World,
-        members: Sequence[Member],
+        members: Sequence[StackVehicle],
         *,
         seed: int = 0,
         step: int = 4000,
@@ -228,7 +223,7 @@ class Fleet:
         self._steps = max(1, round(TICK / step))
         self._phase = 0
         """Steps since the last update of the commanders."""
-        self._recorder: Recorder | None = None
+        self._recorder: TruthRecorder | None = None
         self._log = np.zeros(0, ROW)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
@@ -245,7 +240,7 @@ class Fleet:
         """us of simulated time."""
         return self.simulation.time
 
-    def _sensor_hosts(self, members: Sequence[Member], seed: int) -> Iterator[SensorHost]:
+    def _sensor_hosts(self, members: Sequence[StackVehicle], seed: int) -> Iterator[SensorHost]:
         for i, m in enumerate(members):
             for sensor in m.airframe.custom_sensors():
                 table = None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv"
@@ -259,7 +254,7 @@ class Fleet:
         """Compile the steps, or load them from the cache; no time passes."""
         self._advance_kernel(0)
 
-    def record(self, recorder: Recorder | None) -> None:
+    def record(self, recorder: TruthRecorder | None) -> None:
         """Hand the truth of every step from now on to a recorder; None ends that."""
         self._recorder = recorder
         self._log = np.zeros(0 if recorder is None else self._steps * len(self), ROW)

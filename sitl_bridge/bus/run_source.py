@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sitl_bridge.hil.link_state import LinkState
-from sitl_bridge.hil.link_status import LinkStatus, Status
+from sitl_bridge.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.simulation import Simulation
 
 if TYPE_CHECKING:
-    from sitl_bridge.autopilot.stack_fleet import Fleet
+    from sitl_bridge.autopilot.stack_fleet import StackFleet
 
 
 class Source(Protocol):
@@ -35,7 +35,7 @@ class Source(Protocol):
         """Simulated over wall time that is asked for; inf for no limit."""
         ...
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         """What is going on, without stopping it."""
         ...
 
@@ -70,7 +70,7 @@ class FleetRun:
         speed: simulated over wall time; inf for as fast as it goes.
     """
 
-    def __init__(self, fleet: Fleet, speed: float = math.inf) -> None:
+    def __init__(self, fleet: StackFleet, speed: float = math.inf) -> None:
         self.fleet = fleet
         self.speed = speed
         self._condition = threading.Condition()
@@ -166,7 +166,7 @@ class FleetRun:
             self._paused = True
             self._condition.notify()
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         """What is going on; the figures may be an update apart."""
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
@@ -176,7 +176,7 @@ class FleetRun:
             LinkStatus(port=0, state=LinkState.LOCKSTEP, answers=self._steps, armed=bool(armed))
             for armed in simulation.armed
         )
-        return Status(
+        return ServerStatus(
             time=(simulation.time - simulation.start) * 1e-6,
             steps=self._steps,
             real_time_factor=self._rate[2],

@@ -24,12 +24,12 @@ from sitl_bridge.cli.options import (
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.link_status import Status
+from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.run.serving import ServeSession, ServeSettings
 from sitl_bridge.system import signals
 
 
-def status_line(status: Status, host: str) -> Text:
+def status_line(status: ServerStatus, host: str) -> Text:
     """What the server is doing, on one line."""
     link = status.links[0]
     line = Text(no_wrap=True, overflow="ellipsis")

@@ -23,9 +23,9 @@ from sitl_bridge.swarm.formation.formation_specification import (
     FormationSettings,
     FormationSpecification,
     LeaderMotion,
+    LeaderPathSpecification,
     MoveSpecification,
     MoveTiming,
-    PathSpecification,
     PatternSpecification,
     RolesSpecification,
     Waypoint,
@@ -50,7 +50,7 @@ class PathSection(LeaderMotion):
             raise ValueError("takes one of waypoints, csv, plan and flown")
         return self
 
-    def specification(self, directory: Path) -> PathSpecification:
+    def specification(self, directory: Path) -> LeaderPathSpecification:
         """With the files' content in place of their names.
 
         Raises:
@@ -58,9 +58,9 @@ class PathSection(LeaderMotion):
         """
         motion = {name: getattr(self, name) for name in LeaderMotion.model_fields}
         if self.csv is not None:
-            return PathSpecification(trajectory=read_csv(directory / self.csv), **motion)
+            return LeaderPathSpecification(trajectory=read_csv(directory / self.csv), **motion)
         waypoints = self.waypoints if self.plan is None else plan_waypoints(directory / self.plan)
-        return PathSpecification(waypoints=waypoints, flown=self.flown, **motion)
+        return LeaderPathSpecification(waypoints=waypoints, flown=self.flown, **motion)
 
 
 class PatternSection(PatternSpecification):

@@ -72,7 +72,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Circle:
+class FenceCircle:
     """A round part of the geofence: deg, m."""
 
     centre: Point
@@ -121,7 +121,7 @@ class Plan:
     source: str
     home: tuple[float, float, float]
     items: tuple[Item, ...]
-    circles: tuple[Circle, ...] = ()
+    circles: tuple[FenceCircle, ...] = ()
     polygons: tuple[Polygon, ...] = ()
     rally_points: tuple[tuple[float, float, float], ...] = ()
     notes: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ def fence_breach(plan: Plan, point: Point) -> str:
 
     As PX4's Geofence::isInsidePolygonOrCircle: within every inclusion area, outside every exclusion area.
     """
-    areas: list[Circle | Polygon] = [*plan.circles, *plan.polygons]
+    areas: list[FenceCircle | Polygon] = [*plan.circles, *plan.polygons]
     if any(not area.contains(point) for area in areas if area.inclusion):
         return "lies outside the geofence"
     if any(area.contains(point) for area in areas if not area.inclusion):

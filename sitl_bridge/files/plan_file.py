@@ -22,7 +22,7 @@ from sitl_bridge.files.plan import (
     RELATIVE_INT,
     TAKEOFF,
     WAYPOINT,
-    Circle,
+    FenceCircle,
     Item,
     Plan,
     Point,
@@ -416,8 +416,8 @@ class _Reader:
 
     # ---------------------------------------------------------------- geofence and rally points
 
-    def fence(self, value: Any) -> tuple[list[Circle], list[Polygon]]:
-        circles: list[Circle] = []
+    def fence(self, value: Any) -> tuple[list[FenceCircle], list[Polygon]]:
+        circles: list[FenceCircle] = []
         polygons: list[Polygon] = []
         if value is None:
             return circles, polygons
@@ -433,7 +433,7 @@ class _Reader:
             if radius <= 0:
                 self.fault(where, f"a radius of {radius:g} m encloses nothing")
             if centre is not None:
-                circles.append(Circle((centre[0], centre[1]), radius, self.inclusion(where, table)))
+                circles.append(FenceCircle((centre[0], centre[1]), radius, self.inclusion(where, table)))
         for number, entry in enumerate(
             self.sequence("geoFence.polygons", fence.get("polygons", [])), start=1
         ):

@@ -52,8 +52,8 @@ class LinkStatus:
 
 
 @dataclass(frozen=True)
-class Status:
-    """A snapshot of the server."""
+class ServerStatus:
+    """A snapshot of the lockstep server: time, pace and links."""
 
     time: float
     """s of simulated time since the start."""

@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +18,18 @@ from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.hil import loop as kernel
 from sitl_bridge.hil.link_sockets import LinkSockets
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.link_status import Status
+from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.links import Links
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.time_limits import TimeLimit, TimeLimits
 from sitl_bridge.hil.timed_actions import TimedActions
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
+from sitl_bridge.record.truth_log import TruthRecorder
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 
 IDLE_WAIT = 0.02
 """s of wall time between two looks at the sockets while simulated time stands still."""
-
-
-class Recorder(Protocol):
-    """Takes log rows as they come."""
-
-    def write(self, rows: NDArray[np.void]) -> None:
-        """Append rows ((k,) ROW); called on the lockstep thread while the flight stacks compute."""
 
 
 class LockstepServer:
@@ -71,7 +65,7 @@ class LockstepServer:
         speed: float = 1.0,
         patience: float = 1.0,
         on_stall: OnStall = "continue",
-        recorder: Recorder | None = None,
+        recorder: TruthRecorder | None = None,
         hosts: Sequence[SensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
         errors: ErrorLog | None = None,
@@ -244,13 +238,13 @@ class LockstepServer:
         self._actions.add(action, self.simulation.start + round(seconds * 1e6))
         self._interrupt()
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         """A snapshot, without stopping the loop; the figures may be a few steps apart."""
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
         left = np.ones(len(states))
         np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
-        return Status(
+        return ServerStatus(
             time=(int(self._loop["time"]) - simulation.start) * 1e-6,
             steps=int(self._loop["steps"]),
             real_time_factor=self._rate[2],

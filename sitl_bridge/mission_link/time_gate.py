@@ -204,7 +204,7 @@ class _InRealTime:
         return request
 
 
-class Limits(Protocol):
+class GateLimits(Protocol):
     """What a mission asks of simulated time, in force at once; ``hil.server.TimeLimit``."""
 
     def run_until(self, time_us: int | None) -> None:
@@ -231,7 +231,7 @@ class MissionGate:
         ended: set once the mission has closed its end.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GateLimits) -> None:
         self._limits = limits
         self._here, self._there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.mission_end = self._there.fileno()

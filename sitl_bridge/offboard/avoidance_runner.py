@@ -24,11 +24,11 @@ from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.fleet_connection import connect_fleet
-from sitl_bridge.offboard.fleet_member import Say
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import Place, clear_to_land, parse, swarm_command_line
+from sitl_bridge.offboard.swarm_vehicle import Say
 from sitl_bridge.output_file import write_arrays, write_whole
 from sitl_bridge.report.attitude_identification import identified_model
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
@@ -41,7 +41,7 @@ from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
 from sitl_bridge.swarm.avoidance.closed_loop import Flight
 from sitl_bridge.swarm.avoidance.comparison import succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.interface import Setpoints, States
 
 RATE = 25.0
@@ -51,7 +51,7 @@ LEAD_IN = 1.0
 """s for which the controllers hold the vehicles at their first points before the references start: by then
 all have heard of all, and the observers know what the vehicles' own loops make of a command."""
 
-PLANNED = (Status.SOLVED, Status.SLACK)
+PLANNED = (PlanStatus.SOLVED, PlanStatus.SLACK)
 """Outcomes of a plan that are not printed; the summary counts those with slack."""
 
 GRACE = 10.0
@@ -129,7 +129,7 @@ async def _fly(fleet: MavsdkFleet, scenario: AvoidanceSpecification, deviation: 
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived."""
     begun = round(1e6 * (fleet.time + LEAD_IN))
     swarm = Swarm(scenario, begun, deviation, seed)
-    told: set[tuple[str, Status]] = set()
+    told: set[tuple[str, PlanStatus]] = set()
 
     end = End(scenario, begun)
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from sitl_bridge.offboard.fleet_member import Member
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SILENCE_LIMIT,
     MissionFailedError,
 )
+from sitl_bridge.offboard.swarm_vehicle import SwarmVehicle
 
 
-async def named(member: Member, work: Coroutine[Any, Any, Any]) -> Any:
+async def named(member: SwarmVehicle, work: Coroutine[Any, Any, Any]) -> Any:
     """The result of a vehicle's work; a failure names the vehicle."""
     try:
         return await work

@@ -17,12 +17,12 @@ from mavsdk.logging import log_subscribe
 
 from sitl_bridge.offboard.concurrent_work import together
 from sitl_bridge.offboard.connection import URL_FORMS, keep_mavsdk_quiet, watched
-from sitl_bridge.offboard.fleet_member import Member, Say
 from sitl_bridge.offboard.mavsdk_fleet import RATE, MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
     MissionFailedError,
 )
+from sitl_bridge.offboard.swarm_vehicle import Say, SwarmVehicle
 
 # ---------------------------------------------------------------- connecting
 
@@ -61,7 +61,7 @@ async def connect_fleet(
         found = await _find_all(one, urls, systems, limit)
         async with contextlib.AsyncExitStack() as stack:
             for number, raw in enumerate(found):
-                member = Member(raw, raw.get_system_id(), urls[number], number, say, fleet.hear)
+                member = SwarmVehicle(raw, raw.get_system_id(), urls[number], number, say, fleet.hear)
                 member.attitude_rate = attitude_rate
                 fleet.members.append(member)
                 member.listen()

@@ -25,8 +25,10 @@ Position = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Member:
-    """One vehicle of a fleet.
+class FleetVehicle:
+    """A vehicle as the bridge lists it for a script that flies the whole fleet: name, address and place.
+
+    It is not connected yet.  A ``vehicle.VehicleSpecification`` is what the scenario file asked for.
 
     Attributes:
         name: as in the scenario.
@@ -45,10 +47,10 @@ class Member:
     airframe: str
 
 
-FleetMission: TypeAlias = Callable[[tuple[Member, ...], argparse.Namespace], Awaitable[None]]
+FleetMission: TypeAlias = Callable[[tuple[FleetVehicle, ...], argparse.Namespace], Awaitable[None]]
 
 
-def read_members(file: Path) -> tuple[Member, ...]:
+def read_members(file: Path) -> tuple[FleetVehicle, ...]:
     """Members of a fleet, from the fleet.json of its run.
 
     Raises:
@@ -56,7 +58,7 @@ def read_members(file: Path) -> tuple[Member, ...]:
     """
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))["vehicles"]
-        return tuple(Member(**(row | {"position": tuple(row["position"])})) for row in rows)
+        return tuple(FleetVehicle(**(row | {"position": tuple(row["position"])})) for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: is no list of a fleet's vehicles: {error}") from error
 
@@ -75,7 +77,7 @@ def fleet_command_line(description: str | None) -> argparse.ArgumentParser:
 
 
 @asynccontextmanager
-async def connected(member: Member, limit: float) -> AsyncIterator[Vehicle]:
+async def connected(member: FleetVehicle, limit: float) -> AsyncIterator[Vehicle]:
     """A vehicle of the fleet, which says its name before its words; left safely when the block fails.
 
     Raises:
@@ -97,7 +99,7 @@ def run_fleet(
     options = parser.parse_args(arguments)
 
     async def fly() -> None:
-        alone = Member("vehicle", options.url, options.system, (0.0, 0.0, 0.0), 0.0, "")
+        alone = FleetVehicle("vehicle", options.url, options.system, (0.0, 0.0, 0.0), 0.0, "")
         await mission((alone,) if options.fleet is None else read_members(options.fleet), options)
 
     return run_coroutine(fly)

@@ -24,11 +24,11 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.mission_link.orders_pipe import receive_orders
 from sitl_bridge.offboard.fleet_connection import connect_fleet
-from sitl_bridge.offboard.fleet_member import Place, Say
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
 from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line
+from sitl_bridge.offboard.swarm_vehicle import Place, Say
 from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
@@ -36,7 +36,7 @@ from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly_async
-from sitl_bridge.swarm.quick_simulation import SETTLED, Recording, Result
+from sitl_bridge.swarm.quick_simulation import SETTLED, FormationRecording, FormationResult
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
@@ -54,7 +54,7 @@ async def fly_formation(
     origin: Place | None = None,
     surveyed: bool = False,
     orders: int | None = None,
-) -> Result:
+) -> FormationResult:
     """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
 
     Of the formation's events, only those are carried out in which vehicles leave it.
@@ -112,7 +112,7 @@ class _Flight:
     def __init__(self, plan: FormationPlan, fleet: MavsdkFleet) -> None:
         self.plan, self.fleet = plan, fleet
         self.formation = plan.formation()
-        self.recording = Recording(self.formation)
+        self.recording = FormationRecording(self.formation)
         self._events = EventQueue(plan.specification.events)
         self._leaving: list[asyncio.Task[None]] = []
         self._printed = 0
@@ -120,7 +120,7 @@ class _Flight:
         self._phase = "has not started yet"
         self._planned_end = 0
 
-    async def fly(self) -> Result:
+    async def fly(self) -> FormationResult:
         formation, fleet = self.formation, self.fleet
         notice = formation.conduct.notice
         self._planned_end = round(fleet.time * 1e6) + notice + round(1e6 * self.plan.duration)
@@ -247,7 +247,7 @@ async def _fly(options: argparse.Namespace) -> None:
         raise MissionFailedError(verdict(result))
 
 
-def verdict(result: Result) -> str:
+def verdict(result: FormationResult) -> str:
     """How well, in a line."""
     return (
         f"worst slot error {result.worst_steady_error:.2f} m with a steady centre, "
@@ -255,7 +255,7 @@ def verdict(result: Result) -> str:
     )
 
 
-def write(result: Result, directory: Path, title: str) -> None:
+def write(result: FormationResult, directory: Path, title: str) -> None:
     """Write the result, its tracks and the picture ``formation.png`` into a directory."""
     from sitl_bridge.report.plot_formation import draw  # matplotlib takes half a second to load
 

@@ -19,15 +19,6 @@ from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.climb import Climb, later
 from sitl_bridge.offboard.concurrent_work import ended_by, named, together, until
-from sitl_bridge.offboard.fleet_member import (
-    MEAN_OVER,
-    SHARED_CLOCK,
-    Member,
-    Place,
-    Say,
-    from_place,
-    to_place,
-)
 from sitl_bridge.offboard.log_stamp import stamp
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
@@ -38,6 +29,15 @@ from sitl_bridge.offboard.mavsdk_vehicle import (
     within,
 )
 from sitl_bridge.offboard.setpoint import offboard_target
+from sitl_bridge.offboard.swarm_vehicle import (
+    MEAN_OVER,
+    SHARED_CLOCK,
+    Place,
+    Say,
+    SwarmVehicle,
+    from_place,
+    to_place,
+)
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.interface import Mask, Setpoints, States, Steered, Watch, fly_async
 
@@ -107,7 +107,7 @@ class MavsdkFleet:
     """
 
     def __init__(self, say: Say, rate: float = RATE) -> None:
-        self.members: list[Member] = []
+        self.members: list[SwarmVehicle] = []
         self.period = 1.0 / rate
         self.say = say
         self.time = -math.inf
@@ -128,7 +128,7 @@ class MavsdkFleet:
 
     # ---------------------------------------------------------------- the protocol
 
-    def hear(self, member: Member) -> None:
+    def hear(self, member: SwarmVehicle) -> None:
         """Take note of news of a member; members call this, on MAVSDK's thread."""
         clock = member.clock
         if clock <= self.time:
@@ -229,7 +229,7 @@ class MavsdkFleet:
         late = (self.time - member.clock > 0.5 * GONE_AFTER for member in self.members)
         return any(one and alive for one, alive in zip(late, self._alive.tolist(), strict=False))
 
-    def _silent(self, member: Member) -> bool:
+    def _silent(self, member: SwarmVehicle) -> bool:
         wall = time.monotonic() - member.heard
         return self.time - member.clock > GONE_AFTER and wall > GONE_AFTER_WALL
 
@@ -333,7 +333,7 @@ class MavsdkFleet:
             member.origin = (stands[i] if surveyed else found[i]) - local[i]
         return middle
 
-    async def _fix(self, member: Member) -> tuple[Place, Place]:
+    async def _fix(self, member: SwarmVehicle) -> tuple[Place, Place]:
         """The mean of some global positions, and of the local ones beside them."""
         rows = []
         for _ in range(FIXES):
@@ -403,7 +403,7 @@ class MavsdkFleet:
         self._tell("all are at their places")
         self._watchful = True
 
-    async def _offboard(self, member: Member) -> None:
+    async def _offboard(self, member: SwarmVehicle) -> None:
         """As OffboardControl does it, over the plug-in that has the setpoints."""
         loop = asyncio.get_running_loop()
         deadline = member.time + STATE_LIMIT
@@ -479,12 +479,12 @@ class MavsdkFleet:
             if alive[member.number] or (member.left in on_way and not self._silent(member))
         )
 
-    async def _land(self, member: Member) -> None:
+    async def _land(self, member: SwarmVehicle) -> None:
         member.left = "land"
         await member.action.land()
         await self._landed(member)
 
-    async def _landed(self, member: Member) -> None:
+    async def _landed(self, member: SwarmVehicle) -> None:
         # Once disarmed, PX4 goes back to the mode that was chosen before the landing.
         modes = {FlightMode.LAND, FlightMode.HOLD, FlightMode.READY, FlightMode.OFFBOARD}
         await member.wait_until_landed(modes=None if member.left == "return" else modes)

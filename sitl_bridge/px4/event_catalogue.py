@@ -39,7 +39,7 @@ _TAG = re.compile(r"<profile.*?</profile>|</?[a-z]+[^>]*>", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Event:
+class EventText:
     """An event in words.
 
     Attributes:
@@ -97,7 +97,7 @@ class EventCatalogue:
         """Bit of a mode (HEARTBEAT.custom_mode) in the masks of arming checks; 0 when unknown."""
         return self._mode_groups.get(custom_mode, 0)
 
-    def decode(self, number: int, log_levels: int, arguments: bytes) -> Event | None:
+    def decode(self, number: int, log_levels: int, arguments: bytes) -> EventText | None:
         """An event in words, or None for one that the catalogue does not have.
 
         Args:
@@ -124,7 +124,7 @@ class EventCatalogue:
             values.append(value)
             shown.append(_name(enum, value) if enum else "")
         text = _fill(definition.get("message", definition["name"]), values, shown)
-        return Event(
+        return EventText(
             definition["name"], group, definition.get("type", ""), log_levels & 0x0F, text, tuple(values)
         )
 
@@ -175,7 +175,7 @@ class ArmingReport:
         self._coming: list[Check] | None = None
         self._coming_can_arm = 0
 
-    def take(self, event: Event) -> None:
+    def take(self, event: EventText) -> None:
         """Take an event of the groups ``arming_check`` and ``health`` in; others are ignored."""
         if event.group not in ("arming_check", "health"):
             return

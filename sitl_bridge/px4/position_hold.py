@@ -49,7 +49,7 @@ DRIFT, HERE, SPEED, ACCELERATION, INTEGRATOR = 4, 5, 6, 7, 8
 
 
 @dataclass(frozen=True)
-class Noise:
+class HoverNoise:
     """What disturbs the estimate of a hovering vehicle.
 
     Attributes:
@@ -69,7 +69,7 @@ class Noise:
     walk: float
 
 
-def noise_of(airframe: Airframe) -> tuple[Noise, GpsSpecification] | None:
+def noise_of(airframe: Airframe) -> tuple[HoverNoise, GpsSpecification] | None:
     """Noise of the first inertial sensor and the first receiver, the worse horizontal axis; or None."""
     receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
     inertial = next(s for s in airframe.sensors if isinstance(s, ImuSpecification) and s.instance == 0)
@@ -78,7 +78,7 @@ def noise_of(airframe: Airframe) -> tuple[Noise, GpsSpecification] | None:
     receiver = min(receivers, key=lambda sensor: sensor.instance)
     fix, sample = receiver.pack(), inertial.pack()
     root = math.sqrt(inertial.period)
-    noise = Noise(
+    noise = HoverNoise(
         period=receiver.period,
         velocity=float(np.hypot(fix["noise"][:2], fix["bias_start"][:2]).max()),
         position=float(fix["noise"][3:5].max()),
@@ -90,7 +90,7 @@ def noise_of(airframe: Airframe) -> tuple[Noise, GpsSpecification] | None:
     return noise, receiver
 
 
-def filter_gain(noise: Noise, receiver: GpsSpecification, told: Parameters) -> Matrix:
+def filter_gain(noise: HoverNoise, receiver: GpsSpecification, told: Parameters) -> Matrix:
     """EKF2's steady gain (4, 2) on position and velocity of a fix, by the noise it is told of.
 
     The states are those of the joint model's errors.  EKF2 takes the greater of a fix's stated accuracy and
@@ -118,7 +118,7 @@ def filter_gain(noise: Noise, receiver: GpsSpecification, told: Parameters) -> M
     return gain
 
 
-def deviation(noise: Noise, gain: Matrix, attitude: float, factor: float = 1.0) -> float:
+def deviation(noise: HoverNoise, gain: Matrix, attitude: float, factor: float = 1.0) -> float:
     """Stationary deviation in m, on one axis, of the estimated position from the point that is held.
 
     Between fixes the estimate moves as it is flown; with a fix it jumps by the innovation, which holds the

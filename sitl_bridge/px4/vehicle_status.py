@@ -76,7 +76,7 @@ class BatterySample:
 
 
 @dataclass(frozen=True)
-class Message:
+class VehicleMessage:
     """A text of PX4: a status text, or an event in words.
 
     Attributes:
@@ -93,8 +93,8 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Status:
-    """The latest values that a vehicle reported; nan and empty before it reports them.
+class VehicleStatus:
+    """The latest values that a vehicle reported over MAVLink; nan and empty before it reports them.
 
     Attributes:
         heard: whether any message has arrived.
@@ -132,7 +132,7 @@ class Status:
 
 
 def status_changes(number: int, message: Any) -> dict[str, Any]:
-    """Fields of :class:`Status` that a message changes; empty for messages that are not listed in READERS."""
+    """Fields of :class:`VehicleStatus` that a message changes; empty for messages that READERS lacks."""
     reader = READERS.get(number)
     return reader(message) if reader is not None else {}
 

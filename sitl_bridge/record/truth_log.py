@@ -6,6 +6,7 @@ import io
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 from numpy.lib import format as npy
@@ -14,6 +15,14 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import append_whole
 from sitl_bridge.record.records import ROW, flat
+
+
+class TruthRecorder(Protocol):
+    """Takes the truth of a flight."""
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        """Take rows, (k,) ROW, one a vehicle and step in that order; they are overwritten after the call."""
+        ...
 
 
 class TruthLog:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sitl_bridge.files.trajectory_file import write_csv
 from sitl_bridge.output_file import write_arrays, write_whole
-from sitl_bridge.swarm.quick_simulation import Result
+from sitl_bridge.swarm.quick_simulation import FormationResult
 
 
-def write_result(result: Result, directory: Path) -> None:
+def write_result(result: FormationResult, directory: Path) -> None:
     """Write ``summary.json``, ``tracks.npz`` and the plan, ``plan/vehicle_NNN.csv``, into a directory."""
     plan = directory / "plan"
     plan.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.output_file import write_figure
-from sitl_bridge.swarm.quick_simulation import SLOT_ERROR, Result
+from sitl_bridge.swarm.quick_simulation import SLOT_ERROR, FormationResult
 
 TRACKS = 100
 """Tracks that are drawn; more would cover one another.  All vehicles' places are."""
 
 
-def draw(result: Result, path: Path, title: str) -> None:
+def draw(result: FormationResult, path: Path, title: str) -> None:
     """Draw a formation's flight into a PNG file."""
     figure = Figure(figsize=(13.0, 6.5), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
@@ -32,7 +32,7 @@ def draw(result: Result, path: Path, title: str) -> None:
     write_figure(path, figure)
 
 
-def _space(axes: Any, result: Result) -> None:
+def _space(axes: Any, result: FormationResult) -> None:
     """Tracks, and the places of all a little after each move."""
     count = result.position.shape[1]
     drawn = np.unique(np.linspace(0, count - 1, min(count, TRACKS)).astype(int))
@@ -56,7 +56,7 @@ def _space(axes: Any, result: Result) -> None:
     axes.set_aspect("equal")
 
 
-def _errors(axes: Any, result: Result) -> None:
+def _errors(axes: Any, result: FormationResult) -> None:
     if result.error.shape[1] <= TRACKS:
         axes.plot(result.time, result.error, lw=0.7)
     worst = np.where(np.isfinite(result.error), result.error, -np.inf).max(axis=1)
@@ -70,7 +70,7 @@ def _errors(axes: Any, result: Result) -> None:
     axes.grid(alpha=0.3)
 
 
-def _separation(axes: Any, result: Result) -> None:
+def _separation(axes: Any, result: FormationResult) -> None:
     axes.plot(result.time, result.separation, color="tab:blue", lw=1.0)
     limit = result.plan.limits.separation
     axes.axhline(limit, color="tab:red", ls="--", lw=1.0, label=f"{limit:g} m")

@@ -21,7 +21,7 @@ from rich.text import Text
 from sitl_bridge.hil.link_errors import fault_words
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
-from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.estimator_health import VIBRATION_WARN
 from sitl_bridge.report.flight_record import Deviation, FlightRecord
 
@@ -74,7 +74,9 @@ class Outcome:
     link_faults: dict[str, int] = field(default_factory=dict)
 
 
-def warnings_of(record: FlightRecord | None, messages: Iterable[Message]) -> list[tuple[float, str, str]]:
+def warnings_of(
+    record: FlightRecord | None, messages: Iterable[VehicleMessage]
+) -> list[tuple[float, str, str]]:
     """(s, level, text) of PX4's warnings and worse from its log and its link, each once, in order."""
     found = [(m.time, m.level, m.text) for m in messages]
     if record is not None:
@@ -110,7 +112,9 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
     return problems
 
 
-def summarise(outcome: Outcome, record: FlightRecord | None, messages: Iterable[Message]) -> dict[str, Any]:
+def summarise(
+    outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
+) -> dict[str, Any]:
     """Everything as plain values for ``summary.json``; what is unknown is null."""
     summary: dict[str, Any] = {
         "mission": outcome.mission,
@@ -181,7 +185,7 @@ def headline(what: str, verdict: Text, width: int) -> Text:
 
 
 def show(
-    console: Console, outcome: Outcome, record: FlightRecord | None, messages: Iterable[Message]
+    console: Console, outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
 ) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")

@@ -15,7 +15,7 @@ from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, SUCCEEDED
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import MissionProcess
-from sitl_bridge.run.vehicle_run import Aircraft
+from sitl_bridge.run.vehicle_run import VehicleRun
 
 if TYPE_CHECKING:
     from sitl_bridge.mission_link.orders_pipe import OrdersPipe
@@ -44,7 +44,7 @@ class FleetMissions:
     def __init__(
         self,
         settings: FleetSettings,
-        vehicles: Sequence[Aircraft],
+        vehicles: Sequence[VehicleRun],
         server: LockstepServer,
         directory: Path,
         members: Path,
@@ -145,7 +145,7 @@ class FleetMissions:
             vehicle.stop_mission()
 
 
-def mission_failed(vehicle: Aircraft) -> bool:
+def mission_failed(vehicle: VehicleRun) -> bool:
     """Whether a vehicle's own mission has ended without success."""
     mission = vehicle.mission
     return mission is not None and not vehicle.lost and mission.poll() not in (None, SUCCEEDED)

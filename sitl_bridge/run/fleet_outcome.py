@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.hil.link_status import Status as ServerStatus
-from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
+from sitl_bridge.hil.link_status import ServerStatus
+from sitl_bridge.px4.vehicle_status import VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.formation_truth import add_truth

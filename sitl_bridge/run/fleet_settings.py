@@ -13,7 +13,7 @@ from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
-from sitl_bridge.run.vehicle_run import VehicleSettings
+from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
 
@@ -55,7 +55,7 @@ class FleetSettings:
         expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
     """
 
-    vehicles: tuple[VehicleSettings, ...]
+    vehicles: tuple[SessionVehicle, ...]
     name: str
     world: WorldSpecification = field(default_factory=WorldSpecification)
     seed: int = 0

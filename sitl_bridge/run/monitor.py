@@ -18,14 +18,14 @@ from typing import Any, Final
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_id, sender_ids
-from sitl_bridge.px4.event_catalogue import ArmingReport, Event, EventCatalogue
+from sitl_bridge.px4.event_catalogue import ArmingReport, EventCatalogue, EventText
 from sitl_bridge.px4.read_back import ReadBack
 from sitl_bridge.px4.vehicle_status import (
     READERS,
     BatterySample,
-    Message,
-    Status,
     TextAssembly,
+    VehicleMessage,
+    VehicleStatus,
     battery_message,
     status_changes,
 )
@@ -96,17 +96,17 @@ class Monitor:
         *,
         catalogue: EventCatalogue | None = None,
         battery: Callable[[], BatterySample | None] | None = None,
-        on_message: Callable[[Message], None] | None = None,
+        on_message: Callable[[VehicleMessage], None] | None = None,
         host: str = "127.0.0.1",
     ) -> None:
         self.port = PAYLOAD_PORT + instance
         self.host = host
         self.system_id = instance + 1
-        self.messages: deque[Message] = deque(maxlen=10_000)
+        self.messages: deque[VehicleMessage] = deque(maxlen=10_000)
         self._catalogue = catalogue
         self._battery = battery
         self._on_message = on_message
-        self._status = Status()
+        self._status = VehicleStatus()
         self._report = ArmingReport()
         self._custom_mode = 0
         self._received = _Received()
@@ -166,7 +166,7 @@ class Monitor:
             self._socket.close()
             self._socket = None
 
-    def status(self) -> Status:
+    def status(self) -> VehicleStatus:
         """The latest values that the vehicle reported; never blocks."""
         status = self._status
         silent = status.heard and time.monotonic() - self._last_heard > SILENCE
@@ -255,13 +255,13 @@ class Monitor:
             # PX4 ends a text with a tab if it sends the same as an event.
             self._add_message(message.severity, text.strip())
 
-    def _event(self, message: Any) -> Event | None:
+    def _event(self, message: Any) -> EventText | None:
         if self._catalogue is None:
             return None
         return self._catalogue.decode(message.id, message.log_levels, bytes(message.arguments))
 
     def _add_message(self, level: int, text: str, event: bool = False) -> None:
-        message = Message(self._status.time, level, text, event)
+        message = VehicleMessage(self._status.time, level, text, event)
         # Most texts arrive twice, as text and as event.
         if any(m.text == text and m.event != event for m in list(self.messages)[-8:]):
             return

@@ -13,7 +13,7 @@ from sitl_bridge.run.autopilot_choice import choose_autopilot
 from sitl_bridge.run.event_support import refuse_events
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import check_mission
-from sitl_bridge.run.vehicle_run import VehicleSettings, controller_faults
+from sitl_bridge.run.vehicle_run import SessionVehicle, controller_faults
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.vehicle.vehicle_specification import Choice, VehicleSpecification
@@ -116,7 +116,7 @@ def _check_avoidance(scenario: LoadedScenario) -> None:
     check_launch(scenario.avoidance, deviation, scenario.document.source)
 
 
-def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[VehicleSettings, ...]:
+def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[SessionVehicle, ...]:
     faults: list[str] = []
     for i, group in enumerate(scenario.specification.vehicles):
         if group.mission is None:
@@ -140,9 +140,9 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[V
     )
 
 
-def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choices) -> VehicleSettings:
+def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choices) -> SessionVehicle:
     group = vehicle.specification
-    return VehicleSettings(
+    return SessionVehicle(
         vehicle.airframe,
         name=vehicle.name,
         position=vehicle.position,
@@ -186,7 +186,7 @@ def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
 
 
 def _swarm_command(
-    scenario: LoadedScenario, file: Path, choices: Choices, vehicles: tuple[VehicleSettings, ...]
+    scenario: LoadedScenario, file: Path, choices: Choices, vehicles: tuple[SessionVehicle, ...]
 ) -> tuple[str, ...]:
     """Command of the interpreter that flies a formation or routes with avoidance."""
     kind = "formation" if scenario.formation is not None else "avoidance"

@@ -11,7 +11,7 @@ from typing import Self
 
 from sitl_bridge.bus.address import BusAddress, is_this_machine
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.link_status import Status
+from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
@@ -166,11 +166,11 @@ class ServeSession:
         self._stack.enter_context(bus)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         """What is going on, without stopping it; from any thread."""
         return self.server.status()
 
-    def wait(self, on_status: Callable[[Status], None] | None = None) -> None:
+    def wait(self, on_status: Callable[[ServerStatus], None] | None = None) -> None:
         """Serve until the server ends by itself.
 
         Args:

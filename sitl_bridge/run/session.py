@@ -1,8 +1,8 @@
 """A flight of any number of vehicles from beginning to end: simulation, link, flight stacks, missions.
 
 ``FleetSettings`` is checked whole before anything starts; ``FleetSession`` starts everything in order,
-watches it, and leaves nothing behind.  One vehicle's part is aircraft.py; what is shown on the terminal is
-``cli/fly.py``; scenario files are scenario.py.
+watches it, and leaves nothing behind.  One vehicle's part is vehicle_run.py; what is shown on the terminal is
+``cli/fly.py``; settings from scenario files are made in scenario_settings.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.stack_signals import fail_stack
-from sitl_bridge.run.vehicle_run import Aircraft, VehicleSettings, require_free_udp, sensor_hosts
+from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun, require_free_udp, sensor_hosts
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.event_specification import StackEvent, concerned
@@ -88,7 +88,7 @@ class FleetSession:
         self._final: FleetProgress | None = None
         self._reason = "the flight was interrupted"
         self._wall = math.nan
-        self.aircraft: tuple[Aircraft, ...] = ()
+        self.aircraft: tuple[VehicleRun, ...] = ()
 
     # ---------------------------------------------------------------- start and stop
 
@@ -164,7 +164,7 @@ class FleetSession:
         self._stack.callback(bus.close)
         bus.start()
 
-    def _aircraft(self, number: int, vehicle: VehicleSettings, flown_by: AutopilotChoice) -> Aircraft:
+    def _aircraft(self, number: int, vehicle: SessionVehicle, flown_by: AutopilotChoice) -> VehicleRun:
         alone = len(self.fleet.vehicles) == 1
         directory = self.directory.autopilot if alone else self.directory.path / f"vehicle-{vehicle.name}"
         directory.mkdir()
@@ -175,7 +175,7 @@ class FleetSession:
         def keep(line: str) -> None:
             self._keep(line if alone else f"{vehicle.name}: {line}")
 
-        return Aircraft(vehicle, flown_by, number, directory, say, keep, self.errors)
+        return VehicleRun(vehicle, flown_by, number, directory, say, keep, self.errors)
 
     def _build_simulation(self) -> None:
         fleet = self.fleet
@@ -439,7 +439,7 @@ class FleetSession:
             "link_faults": dict(self.server.status().links[number].faults),
         }
 
-    def outcome_of(self, aircraft: Aircraft) -> Outcome:
+    def outcome_of(self, aircraft: VehicleRun) -> Outcome:
         """How one vehicle's flight ended."""
         mission = self.fleet.name if aircraft.settings.mission is None else str(aircraft.settings.mission)
         if len(self.aircraft) == 1:

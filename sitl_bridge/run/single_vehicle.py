@@ -14,16 +14,15 @@ from pathlib import Path
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.link_status import Status as ServerStatus
-from sitl_bridge.px4.vehicle_status import Message
-from sitl_bridge.px4.vehicle_status import Status as VehicleStatus
+from sitl_bridge.hil.link_status import ServerStatus
+from sitl_bridge.px4.vehicle_status import VehicleMessage, VehicleStatus
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import FleetSession
-from sitl_bridge.run.vehicle_run import VehicleSettings
+from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.vehicle_specification import Choice
@@ -72,7 +71,7 @@ class FlightSettings:
     @property
     def fleet(self) -> FleetSettings:
         """The same as a fleet of one."""
-        vehicle = VehicleSettings(
+        vehicle = SessionVehicle(
             self.airframe,
             instance=self.instance,
             autopilot=self.autopilot,
@@ -139,7 +138,7 @@ class FlightSession(FleetSession):
         return stack
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[VehicleMessage]:
         """What the flight stack said."""
         return self.aircraft[0].messages if self.aircraft else []
 

@@ -27,7 +27,7 @@ from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
-from sitl_bridge.px4.vehicle_status import Message
+from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
@@ -49,8 +49,10 @@ Position = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class VehicleSettings:
-    """One vehicle: what it is, where it stands, who flies it and where to.
+class SessionVehicle:
+    """The settings of one vehicle of a session: loaded airframe, place, flight stack, instance and mission.
+
+    A ``vehicle.VehicleSpecification`` is a line of a scenario file, which may stand for several of them.
 
     Attributes:
         airframe: what it is.
@@ -135,7 +137,7 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
 
 
 def sensor_hosts(
-    vehicles: Sequence[VehicleSettings], simulation: Simulation, directory: Path
+    vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path
 ) -> list[SensorHost]:
     """Hosts of all vehicles' sensors that run between steps; those of users' own write their tables into the
     run directory."""
@@ -151,8 +153,10 @@ def sensor_hosts(
     return hosts
 
 
-class Aircraft:
-    """A vehicle that is started, watched and stopped.
+class VehicleRun:
+    """The processes of one vehicle of a session while it flies: flight stack, monitor and mission.
+
+    Its settings are a ``SessionVehicle``, made of a line (``vehicle.VehicleSpecification``) of a scenario.
 
     Args:
         settings: checked.
@@ -166,7 +170,7 @@ class Aircraft:
 
     def __init__(
         self,
-        settings: VehicleSettings,
+        settings: SessionVehicle,
         flown_by: AutopilotChoice,
         number: int,
         directory: Path,
@@ -178,7 +182,7 @@ class Aircraft:
         self.flown_by = flown_by
         self.number = number
         self.directory = directory
-        self.messages: list[Message] = []
+        self.messages: list[VehicleMessage] = []
         self.lost = ""
         """How its flight stack ended, while the others fly on."""
         self.summary: dict[str, Any] = {}
@@ -300,7 +304,7 @@ class Aircraft:
         if line.startswith(LOG_ENDED) and self.flown_by.px4 is None:
             self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: VehicleMessage) -> None:
         self.messages.append(message)
         self._keep(f"[{message.time:9.2f} s] autopilot says: {message.text}")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
-from sitl_bridge.autopilot.stack_fleet import Fleet, Member
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
@@ -26,7 +26,7 @@ from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 from sitl_bridge.swarm.interface import Setpoints, States, fly
-from sitl_bridge.swarm.quick_simulation import Recording, Result, play_due
+from sitl_bridge.swarm.quick_simulation import FormationRecording, FormationResult, play_due
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.event_specification import ScheduledEvent
 from sitl_bridge.world.world import World, WorldSpecification
@@ -49,7 +49,7 @@ class BuiltInFleet:
         origins: (n, 3) m NED from the common origin, where they stand: the origins of their own estimates.
     """
 
-    def __init__(self, fleet: Fleet, origins: Array) -> None:
+    def __init__(self, fleet: StackFleet, origins: Array) -> None:
         self.fleet, self.origins = fleet, np.asarray(origins, dtype=np.float64)
         self.alive = np.ones(len(fleet), dtype=np.bool_)
         self._back: dict[int, int] = {}
@@ -163,7 +163,7 @@ class Flown:
         contacts: between vehicles.
     """
 
-    result: Result
+    result: FormationResult
     true_error: Array
     separation: float
     contacts: int
@@ -203,17 +203,17 @@ def fly_built_in(
     place = World(with_gusts(world or WorldSpecification(), events))
     ground = plan.places * (1.0, 1.0, 0.0)
     members = [
-        Member(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0), tables=tables)
+        StackVehicle(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0), tables=tables)
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
-    with Fleet(place, members, seed=seed, proximity=proximity or Proximity()) as fleet:
+    with StackFleet(place, members, seed=seed, proximity=proximity or Proximity()) as fleet:
         timed = actions(events, fleet.simulation, airframes, say, names=names or None)
         fleet.timeline = Timeline(fleet.time, timed)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))
         formation = plan.formation()
         queue = EventQueue(plan.specification.events)
-        recording = Recording(formation)
+        recording = FormationRecording(formation)
         separation, true = [], []
 
         def watch(states: States, told: Setpoints) -> None:

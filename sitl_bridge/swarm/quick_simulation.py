@@ -33,7 +33,7 @@ SLOT_ERROR = 0.5
 """m from its slot that a vehicle may then be."""
 
 
-class Recording:
+class FormationRecording:
     """Keeps what a formation did, ten rows a second; works for any fleet, as the ``watch`` of ``fly``."""
 
     def __init__(self, formation: Formation) -> None:
@@ -62,12 +62,12 @@ class Recording:
         self._separation.append((distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0))
         return True
 
-    def result(self, plan: FormationPlan) -> Result:
+    def result(self, plan: FormationPlan) -> FormationResult:
         """What came of it."""
         start = self.formation.started_at
         distance = np.array([row[0] for row in self._separation])
         worst = int(np.argmin(distance))
-        return Result(
+        return FormationResult(
             plan,
             (np.array(self._time) - start) * 1e-6,
             np.stack(self._position),
@@ -82,7 +82,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Result:
+class FormationResult:
     """How a formation flew.
 
     Attributes:
@@ -204,7 +204,7 @@ def play_due(
             stop(vehicle, now + round(1e6 * event.lasts) if isinstance(event, StallEvent) else None)
 
 
-def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = None) -> Result:
+def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = None) -> FormationResult:
     """Fly a formation with its events on point masses, which begin in their places in the air.
 
     Args:
@@ -214,7 +214,7 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     formation = plan.formation()
     quick = plan.specification.quick
     fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
-    recording = Recording(formation)
+    recording = FormationRecording(formation)
     events = EventQueue(plan.specification.events)
     until = formation.conduct.notice + round(1e6 * plan.duration)
 

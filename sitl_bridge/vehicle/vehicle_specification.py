@@ -32,7 +32,7 @@ class GridSpecification(BaseModel):
 
 
 class VehicleSpecification(BaseModel):
-    """One vehicle, or several alike."""
+    """A line of a scenario file: one vehicle, or several alike, with file names and settings as written."""
 
     model_config = _STRICT
 

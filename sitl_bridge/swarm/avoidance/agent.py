@@ -18,7 +18,7 @@ from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obs
 from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw
 from sitl_bridge.swarm.avoidance.records import STATES
 from sitl_bridge.swarm.avoidance.references import Reference, Route
-from sitl_bridge.swarm.avoidance.solver import Solver, Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class Command:
     position: Vector
     velocity: Vector
     acceleration: Vector
-    status: Status
+    status: PlanStatus
 
 
 def wrapped(angle: float) -> float:
@@ -225,7 +225,7 @@ class Agent:
         reference[:, 10] *= self._pace
         return reference
 
-    def _command(self, status: Status, yaw_reference: float, yaw_rate: float) -> Command:
+    def _command(self, status: PlanStatus, yaw_reference: float, yaw_rate: float) -> Command:
         solver = self.solver
         u = solver.plan_u[0].copy()
         self._input = u

@@ -21,7 +21,7 @@ from sitl_bridge.swarm.avoidance.closed_loop import Flight, make_agents
 from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.interface import Setpoints, States
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Swarm:
     def __init__(self, scenario: AvoidanceSpecification, start: int, deviation: float, seed: int = 0) -> None:
         self.scenario, self.start, self._seed = scenario, start, seed
         self._lasting = 2.0 * deviation
-        self.statuses: Counter[Status] = Counter()
+        self.statuses: Counter[PlanStatus] = Counter()
         self.agents = make_agents(scenario, start)
         self._network = BroadcastNetwork(scenario.radio, len(self.agents), 0, seed)
         self._rows: list[tuple[int, Floats, Floats, Floats]] = []

@@ -21,7 +21,7 @@ from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw, level_inputs
 from sitl_bridge.swarm.avoidance.records import STATES, VEHICLE
 from sitl_bridge.swarm.avoidance.references import Reference
 from sitl_bridge.swarm.avoidance.separation import separation
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 
 Floats = NDArray[np.float64]
 Law = Callable[["VelocityPilot", Floats, Floats, Floats, Floats, Floats], Floats]
@@ -226,7 +226,7 @@ class VelocityPilot:
             position=to_vector(p),
             velocity=to_vector(velocity),
             acceleration=to_vector(acceleration),
-            status=Status.SOLVED,
+            status=PlanStatus.SOLVED,
         )
 
     def broadcast(self) -> Broadcast:

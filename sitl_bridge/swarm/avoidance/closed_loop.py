@@ -31,7 +31,7 @@ from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, STATES
 from sitl_bridge.swarm.avoidance.separation import separation
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 
 Floats = NDArray[np.float64]
 START = 1_000_000_000
@@ -50,8 +50,8 @@ class Plant(Protocol):
         ...
 
 
-class Pilot(Protocol):
-    """What steers one vehicle."""
+class AvoidanceController(Protocol):
+    """A controller of one vehicle: a command each tick, and a broadcast to the others."""
 
     name: str
 
@@ -138,7 +138,7 @@ class Flight:
     solve_wall: Floats
     active: NDArray[np.int64]
     slack: Floats
-    statuses: Counter[Status]
+    statuses: Counter[PlanStatus]
 
     def distances(self) -> Floats:
         """(t,) m between the two closest vehicles; inf for a single one."""
@@ -212,7 +212,7 @@ def fly(
     *,
     seed: int = 0,
     method: str = "nmpc",
-    pilots: Callable[[AvoidanceSpecification], Sequence[Pilot]] = make_agents,
+    pilots: Callable[[AvoidanceSpecification], Sequence[AvoidanceController]] = make_agents,
     plant: Plant | None = None,
 ) -> Flight:
     """Fly a scenario.
@@ -243,7 +243,7 @@ def fly(
     state, command = np.zeros((ticks, n, 9)), np.zeros((ticks, n, 3))
     cpu, wall, slack = np.zeros((ticks, n)), np.zeros((ticks, n)), np.zeros((ticks, n))
     active = np.zeros((ticks, n), np.int64)
-    statuses: Counter[Status] = Counter()
+    statuses: Counter[PlanStatus] = Counter()
     with frozen_garbage():
         for k in range(ticks):
             now = START + k * tick

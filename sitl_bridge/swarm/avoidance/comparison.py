@@ -13,8 +13,8 @@ import numpy as np
 from sitl_bridge.errors import UserError
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS, Law, VelocityPilot
-from sitl_bridge.swarm.avoidance.closed_loop import START, Flight, Pilot, fly, make_agents
-from sitl_bridge.swarm.avoidance.solver import Status
+from sitl_bridge.swarm.avoidance.closed_loop import START, AvoidanceController, Flight, fly, make_agents
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
 
 PREDICTIVE = "nmpc"
 
@@ -57,7 +57,7 @@ class Row:
     wall_worst: float
 
 
-def pilots(method: str) -> Callable[[AvoidanceSpecification], Sequence[Pilot]]:
+def pilots(method: str) -> Callable[[AvoidanceSpecification], Sequence[AvoidanceController]]:
     """What makes the pilots of a method.
 
     Raises:
@@ -70,7 +70,7 @@ def pilots(method: str) -> Callable[[AvoidanceSpecification], Sequence[Pilot]]:
     return partial(_velocity_pilots, METHODS[method])
 
 
-def _velocity_pilots(law: Law, scenario: AvoidanceSpecification) -> list[Pilot]:
+def _velocity_pilots(law: Law, scenario: AvoidanceSpecification) -> list[AvoidanceController]:
     graph, obstacles = scenario.graph(), scenario.bodies()
     return [
         VelocityPilot(
@@ -124,7 +124,7 @@ def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
         1e3 * np.concatenate([getattr(flight, name).ravel() for flight in flights])
         for name in ("solve_cpu", "solve_wall")
     )
-    statuses = sum((flight.statuses for flight in flights), Counter[Status]())
+    statuses = sum((flight.statuses for flight in flights), Counter[PlanStatus]())
     return Row(
         scenario=scenario,
         method=method,
@@ -136,8 +136,8 @@ def row(scenario: str, method: str, flights: Sequence[Flight]) -> Row:
         time=float(np.mean(arrived)) if arrived else math.nan,
         effort=float(np.mean([flight.effort().mean() for flight in flights])),
         ticks=statuses.total(),
-        slack=statuses[Status.SLACK],
-        unsolved=statuses.total() - statuses[Status.SOLVED] - statuses[Status.SLACK],
+        slack=statuses[PlanStatus.SLACK],
+        unsolved=statuses.total() - statuses[PlanStatus.SOLVED] - statuses[PlanStatus.SLACK],
         cpu_mean=float(cpu.mean()),
         cpu_worst=float(cpu.max()),
         wall_mean=float(wall.mean()),

@@ -53,7 +53,7 @@ _LIMIT_REACHED = -4
 _ROUNDS = 3
 
 
-class Status(enum.Enum):
+class PlanStatus(enum.Enum):
     """How a tick's plan came about."""
 
     SOLVED = "solved"
@@ -101,7 +101,7 @@ class Solver:
         n, size = horizon, INPUTS * horizon
         self.horizon, self._size = n, size
         self.plan_x, self.plan_u = np.zeros((n + 1, STATES)), np.zeros((n, INPUTS))
-        self.counts: Counter[Status] = Counter()
+        self.counts: Counter[PlanStatus] = Counter()
         self.failures: Counter[int] = Counter()
         self.slack = self.cost = self.change = 0.0
         self.active = self.iterations = 0
@@ -184,7 +184,7 @@ class Solver:
         reference: Floats,
         entities: NDArray[np.void],
         share: float,
-    ) -> Status:
+    ) -> PlanStatus:
         """One real-time iteration; arguments as ``linearise``.
 
         Where the program cannot be solved the shifted plan stays as it is.
@@ -192,7 +192,7 @@ class Solver:
         self.linearise(state, covariance, yaw, disturbance, reference, entities, share)
         self.hessian[self._diagonal] += self._damping
         solution = self._solve()
-        if isinstance(solution, Status):
+        if isinstance(solution, PlanStatus):
             status = self._go_on(solution, share)
         else:
             self._unsolved = 0.0
@@ -200,18 +200,18 @@ class Solver:
                 self._by_state, self._by_input, self._deviation, solution, self.plan_x, self.plan_u, 1.0
             )
             self.change = float(np.abs(solution).max())
-            status = Status.SLACK if self.slack > SLACK_TOLERANCE else Status.SOLVED
+            status = PlanStatus.SLACK if self.slack > SLACK_TOLERANCE else PlanStatus.SOLVED
         self.counts[status] += 1
         return status
 
-    def coast(self, yaw: Floats, disturbance: Floats, share: float) -> Status:
+    def coast(self, yaw: Floats, disturbance: Floats, share: float) -> PlanStatus:
         """Go on with the last plan where there is no state to plan from; arguments as ``linearise``."""
         plan_shift.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
-        status = self._go_on(Status.SHIFTED, share)
+        status = self._go_on(PlanStatus.SHIFTED, share)
         self.counts[status] += 1
         return status
 
-    def _go_on(self, reason: Status, share: float) -> Status:
+    def _go_on(self, reason: PlanStatus, share: float) -> PlanStatus:
         """Keep the shifted plan for as long as its horizon reaches, then level out where it ended."""
         self._unsolved += share
         if self._unsolved <= self.horizon:
@@ -219,9 +219,9 @@ class Solver:
         unsolved = self._unsolved
         self.restart(self.plan_x[0].copy())
         self._unsolved = unsolved
-        return Status.EXHAUSTED
+        return PlanStatus.EXHAUSTED
 
-    def _solve(self) -> Floats | Status:
+    def _solve(self) -> Floats | PlanStatus:
         """Solve with the rows in reach, then with those that the solution violates."""
         solution = np.zeros(self._size)
         self.row_count = self.active = self.iterations = 0
@@ -236,7 +236,7 @@ class Solver:
                 break
             before, self.row_count = self.row_count, count
             solved = self._quadratic_program(before if attempt > 0 else None)
-            if isinstance(solved, Status):
+            if isinstance(solved, PlanStatus):
                 return solved
             solution = solved
         return solution
@@ -261,7 +261,7 @@ class Solver:
         self.upper[self._size + first : self._size + last] = 1e30
         return len(fast)
 
-    def _quadratic_program(self, before: int | None) -> Floats | Status:
+    def _quadratic_program(self, before: int | None) -> Floats | PlanStatus:
         """Solve with the rows there are; ``before``: so many were there when this tick's last was solved.
 
         Rows that join come between those and the rows of speed, so that its multipliers are moved apart for
@@ -288,7 +288,7 @@ class Solver:
         self.iterations += int(info["iterations"])
         if flag < 1 or not np.isfinite(solution).all():
             self.failures[int(flag)] += 1
-            return Status.TIMED_OUT if flag == _LIMIT_REACHED else Status.SHIFTED
+            return PlanStatus.TIMED_OUT if flag == _LIMIT_REACHED else PlanStatus.SHIFTED
         self._multipliers = info["lam"]
         if self.row_count:
             rows = self.rows[: self.row_count]

@@ -20,7 +20,15 @@ from sitl_bridge.swarm.formation.conduct import Conduct, Event
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, way_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
-from sitl_bridge.swarm.formation.roles import Follower, Leader, Links, Own, View, carried, reference
+from sitl_bridge.swarm.formation.roles import (
+    Follower,
+    FormationView,
+    Leader,
+    NeighbourLinks,
+    Own,
+    carried,
+    reference,
+)
 from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.neighbour_graph import Topology
 from sitl_bridge.swarm.radio import Radio
@@ -394,17 +402,19 @@ class Formation:
             )  # fmt: skip
             told.put(who[silent], rest)
 
-    def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> View:
+    def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> FormationView:
         centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
         world = in_world(offsets, centre["heading"], centre["turn_rate"])
         age = (self._time - self._centre["stamp"]) * 1e-6
-        return View(
+        return FormationView(
             (self._time - self.started_at) * 1e-6, who, states.position[who], states.velocity[who],
             states.yaw[who], centre[who], age[who], world[0][who], world[1][who], world[2][who],
             lambda: self._links(offsets, centre, who),
         )  # fmt: skip
 
-    def _links(self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index) -> Links:
+    def _links(
+        self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index
+    ) -> NeighbourLinks:
         """What was heard over each link that is not silent, by the hearer's own idea of the heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
         row[who] = np.arange(len(who))
@@ -414,7 +424,7 @@ class Formation:
         sender, receiver, heard, age = edges[use, 0], edges[use, 1], heard[use], age[use] * 1e-6
         slots = (offsets[0][sender], offsets[1][sender], offsets[2][sender])
         place, rate, _ = in_world(slots, centre["heading"][receiver], centre["turn_rate"][receiver])
-        return Links(
+        return NeighbourLinks(
             row[receiver], sender, heard["position"] + age[:, None] * heard["velocity"], heard["velocity"],
             place, rate, age,
         )  # fmt: skip

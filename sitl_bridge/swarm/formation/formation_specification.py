@@ -75,7 +75,7 @@ class LeaderMotion(BaseModel):
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
 
 
-class PathSpecification(LeaderMotion):
+class LeaderPathSpecification(LeaderMotion):
     """Path of the centre of the formation: waypoints, a finished trajectory, or none for a flown leader."""
 
     model_config = ConfigDict(**_STRICT, arbitrary_types_allowed=True)
@@ -85,7 +85,7 @@ class PathSpecification(LeaderMotion):
     flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
 
     @model_validator(mode="after")
-    def _one_path(self) -> PathSpecification:
+    def _one_path(self) -> LeaderPathSpecification:
         if sum((bool(self.waypoints), self.trajectory is not None, self.flown)) != 1:
             raise ValueError("takes one of waypoints, trajectory and flown")
         return self
@@ -231,7 +231,7 @@ class FormationSpecification(FormationSettings):
 
     count: int = Field(ge=1, le=MOST_VEHICLES)
     start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
-    leader: PathSpecification
+    leader: LeaderPathSpecification
     patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
     roles: RolesSpecification | None = None
     events: tuple[FormationEventSpecification, ...] = Field(
@@ -398,7 +398,7 @@ def plan_formation(
     return FormationPlan(made, radio, path, heading, choreography, limits, seed, duration)
 
 
-def leader_path(made: PathSpecification) -> Trajectory:
+def leader_path(made: LeaderPathSpecification) -> Trajectory:
     """The path of the centre; of a leader that somebody else flies, just the origin."""
     if made.flown:
         return still((0.0, 0.0, 0.0))

@@ -136,7 +136,7 @@ def reference(
 
 
 @dataclass(frozen=True)
-class Links:
+class NeighbourLinks:
     """What followers heard from their neighbours, one row a link.
 
     Attributes:
@@ -157,7 +157,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class View:
+class FormationView:
     """What the followers know now; k rows, one a follower.
 
     Attributes:
@@ -181,10 +181,10 @@ class View:
     offset: Array
     offset_rate: Array
     offset_acceleration: Array
-    listen: Callable[[], Links]
+    listen: Callable[[], NeighbourLinks]
 
     @cached_property
-    def links(self) -> Links:
+    def links(self) -> NeighbourLinks:
         """What was heard from neighbours; worked out only for a law that asks for it."""
         return self.listen()
 
@@ -211,7 +211,7 @@ class View:
 class Follower:
     """Flies its slot: where the centre is by the newest word of it, plus the slot's own way."""
 
-    def steer(self, view: View) -> Setpoints:
+    def steer(self, view: FormationView) -> Setpoints:
         """Setpoints, one row for each of the view's."""
         return view.slot
 
@@ -230,12 +230,12 @@ class VelocityFollower(Follower):
     def __init__(self, gain: float = 1.0, max_speed: float = 1.0) -> None:
         self.gain, self.max_speed = gain, max_speed
 
-    def steer(self, view: View) -> Setpoints:
+    def steer(self, view: FormationView) -> Setpoints:
         """Velocities only."""
         slot = view.slot
         return self.towards(view, self.gain * (slot.position - view.position))
 
-    def towards(self, view: View, velocity: Array) -> Setpoints:
+    def towards(self, view: FormationView, velocity: Array) -> Setpoints:
         """Setpoints of a velocity (k, 3), limited."""
         speed = np.linalg.norm(velocity, axis=1, keepdims=True)
         told = Setpoints.none(len(view.vehicle))
@@ -252,7 +252,7 @@ class ConsensusFollower(Follower):
     position loop: the mean goes out as position, the mean velocity is fed forward.
     """
 
-    def steer(self, view: View) -> Setpoints:
+    def steer(self, view: FormationView) -> Setpoints:
         """Position and velocity; who hears nobody flies on as the last word of the centre has it."""
         links = view.links
         centre = view.mean_over_links(links.position - links.offset)

@@ -43,8 +43,10 @@ SET_MESSAGE_INTERVAL = 511
 """MAV_CMD_SET_MESSAGE_INTERVAL"""
 
 
-class Member(Vehicle):
-    """A vehicle of a fleet.
+class SwarmVehicle(Vehicle):
+    """A connected vehicle of a formation or of avoidance, in the frame that the vehicles share.
+
+    It may be a real one; a ``vehicle.VehicleSpecification`` is a line of a scenario file.
 
     Attributes:
         number: its row.
@@ -56,7 +58,7 @@ class Member(Vehicle):
     """
 
     def __init__(
-        self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[Member], None]
+        self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[SwarmVehicle], None]
     ) -> None:
         super().__init__(None, AsyncSystem(raw), system_id, url)
         # Not MAVSDK's coroutines: each setpoint, position and look of each would cost hops to threads.
