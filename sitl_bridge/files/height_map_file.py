@@ -110,6 +110,17 @@ def refuse_large_picture(path: Path, width: int, height: int) -> None:
         )
 
 
+def load_picture(path: Path) -> NDArray[np.float64]:
+    """Brightness 0 to 1 (rows, columns) of a grey PNG, rows from south to north.
+
+    Raises:
+        UserError: for a file that cannot be read, is no grey PNG or has less than two rows or columns.
+    """
+    if path.suffix.lower() != ".png":
+        raise UserError(f"{path}: is no height map that is read here; convert it to a grey PNG")
+    return np.asarray(_checked(path, _picture(path, read_bytes(path, MAX_BYTES))), np.float64)
+
+
 def _array(path: Path, raw: bytes) -> NDArray[np.float64]:
     """Array `height` of an NPZ file: rows from south to north, columns from west to east."""
     try:

@@ -29,7 +29,7 @@ LARGEST = 1e6
 """m, of a coordinate; beyond, single precision is coarser than a decimetre."""
 
 Axes = Literal["z_up", "y_up", "x_up", "ned"]
-_TO_NED: dict[Axes, NDArray[np.float64]] = {
+TO_NED: dict[Axes, NDArray[np.float64]] = {
     "ned": np.eye(3),
     "z_up": np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]),
     # x right (east), y up, z towards the viewer, who looks north.
@@ -64,7 +64,7 @@ def load_mesh(path: Path, axes: Axes | None, scale: tuple[float, float, float]) 
         raise UserError(
             f"{path}: has coordinates that are not finite or beyond {LARGEST:g} m; check its scale"
         )
-    turned = vertices * meter * np.array(scale) @ _TO_NED[axes or own_axes].T
+    turned = vertices * meter * np.array(scale) @ TO_NED[axes or own_axes].T
     return TriangleMesh(turned, faces, colors, is_solid(turned, faces))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,12 +11,12 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.height_map_file import load_heights
 from sitl_bridge.files.mesh_file import load_mesh, refuse_too_many
 from sitl_bridge.files.octree_file import load_octree
+from sitl_bridge.world.geometry import TriangleMesh
 from sitl_bridge.world.scene_specification import (
     HeightMapObject,
     MeshObject,
     OctreeObject,
     SceneObject,
-    SceneSpecification,
 )
 from sitl_bridge.world.world import Origin
 
@@ -26,10 +26,7 @@ PlacedFault = tuple[FieldPath, str]
 
 
 class GeometryLoader:
-    """Reads the files of a scene's objects, each file once.
-
-    Attributes:
-        faults: of the objects whose files could not be read.
+    """Reads the files of a world's objects, each file once.
 
     Args:
         directory: that relative names start from.
@@ -37,54 +34,71 @@ class GeometryLoader:
     """
 
     def __init__(self, directory: Path, origin: Origin) -> None:
-        self.faults: list[PlacedFault] = []
         self._directory = directory
         self._origin = (origin.latitude, origin.longitude, origin.altitude)
         self._read: dict[Hashable, Any] = {}
         self._triangles = 0
 
-    def load(self, thing: SceneObject, path: FieldPath) -> SceneObject:
-        """An object with its geometry; the object itself where it has no file or the file is at fault.
+    def load(self, thing: SceneObject) -> SceneObject:
+        """An object with its geometry; the object itself where it has no file or its geometry is there.
 
-        Args:
-            thing: as its file describes it.
-            path: of it, for messages.
+        Raises:
+            UserError: for a file at fault.
         """
-        try:
-            match thing:
-                case MeshObject() if thing._mesh is None:
-                    return self._mesh(thing)
-                case HeightMapObject() if thing._grid is None:
-                    return self._heights(thing)
-                case OctreeObject() if thing._voxels is None:
-                    return self._octree(thing)
-        except UserError as error:
-            self.faults += [((*path, "file"), fault) for fault in faults_of(error)]
+        match thing:
+            case MeshObject() if thing._mesh is None:
+                return self._mesh(thing)
+            case HeightMapObject() if thing._grid is None:
+                return self._heights(thing)
+            case OctreeObject() if thing._voxels is None:
+                return self._octree(thing)
         return thing
 
+    def load_all(self, things: Iterable[SceneObject]) -> tuple[tuple[SceneObject, ...], list[PlacedFault]]:
+        """Objects with their geometry, and the faults of those whose files cannot be read."""
+        made: list[SceneObject] = []
+        faults: list[PlacedFault] = []
+        for i, thing in enumerate(things):
+            try:
+                made.append(self.load(thing))
+            except UserError as error:
+                faults += [(("objects", i, "file"), fault) for fault in faults_of(error)]
+        return tuple(made), faults
+
     def _once(self, key: Hashable, read: Callable[[], Loaded]) -> Loaded:
+        """What a file holds; its error again where it is at fault."""
         if key not in self._read:
-            self._read[key] = read()
-        found: Loaded = self._read[key]
-        return found
+            try:
+                self._read[key] = read()
+            except UserError as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, UserError):
+            raise found
+        known: Loaded = found
+        return known
 
     def _mesh(self, thing: MeshObject) -> MeshObject:
         file = self._directory / thing.file
         scale = thing.scale if isinstance(thing.scale, tuple) else (thing.scale,) * 3
-        key = (file, scale, thing.axes)
-        new = key not in self._read
-        mesh = self._once(key, lambda: load_mesh(file, thing.axes, scale))
-        if new:
+
+        def read() -> TriangleMesh:
+            mesh = load_mesh(file, thing.axes, scale)
             self._triangles += len(mesh.faces)
             refuse_too_many(self._triangles, f"{file}: with the meshes before it, the world")
+            return mesh
+
+        mesh = self._once((file, scale, thing.axes), read)
         made = thing.model_copy(update={"file": file})
         made._mesh = mesh
         return made
 
     def _heights(self, thing: HeightMapObject) -> HeightMapObject:
         file = self._directory / thing.file
-        key = (file, thing.spacing, thing.height)
-        grid, corner = self._once(key, lambda: load_heights(file, thing.spacing, thing.height, self._origin))
+        grid, corner = self._once(
+            (file, thing.spacing, thing.height),
+            lambda: load_heights(file, thing.spacing, thing.height, self._origin),
+        )
         place = tuple(a + b for a, b in zip(thing.position, corner, strict=True))
         made = thing.model_copy(update={"file": file, "position": place})
         made._grid = grid
@@ -96,18 +110,3 @@ class GeometryLoader:
         made = thing.model_copy(update={"file": file})
         made._voxels = voxels
         return made
-
-
-def with_geometry(
-    scene: SceneSpecification, directory: Path, origin: Origin
-) -> tuple[SceneSpecification, list[PlacedFault]]:
-    """A scene with the geometry of its files, and the faults of those that could not be read.
-
-    Args:
-        scene: as its file describes it.
-        directory: of that file.
-        origin: of the world.
-    """
-    loader = GeometryLoader(directory, origin)
-    things = tuple(loader.load(thing, ("objects", i)) for i, thing in enumerate(scene.objects))
-    return scene.model_copy(update={"objects": things}), loader.faults

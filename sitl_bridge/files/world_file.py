@@ -1,29 +1,38 @@
-"""World files: YAML in, a validated world specification out."""
+"""World files: YAML or SDF in, a validated world specification out."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.scene_geometry import with_geometry
+from sitl_bridge.errors import ConfigurationError, UserError, faults_of
+from sitl_bridge.files.scene_geometry import GeometryLoader, PlacedFault
+from sitl_bridge.files.sdf_world import SUFFIXES, SdfReader
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
+from sitl_bridge.world.scene_specification import MAX_OBJECTS, SceneSpecification
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
 
 def load_world(path: Path) -> WorldSpecification:
-    """Read a world, and the files that its wind and its scene name.
+    """Read a world from YAML or, by its suffix, from SDF, and the files that its wind and its scene name.
 
     Raises:
         ConfigurationError: with every fault of the file, and of those it names.
     """
+    if path.suffix.lower() in SUFFIXES:
+        bare = WorldSpecification(scene=SceneSpecification(sdf=Path(path.name)))
+        world, faults = _completed(bare, path.parent)
+        if faults:
+            lines = [message.removeprefix(f"{path}: ") for _, message in faults]
+            raise ConfigurationError(str(path), lines)
+        return world
     document = read(path)
     return with_files_beside(validate(WorldSpecification, document), document)
 
 
 def with_files_beside(world: WorldSpecification, document: Document, *head: str) -> WorldSpecification:
-    """The same world with the geometry of its scene's files; files are taken relative to the document's.
+    """The same world with what its scene's files hold; files are taken relative to the document's.
 
     Args:
         world: of the document.
@@ -33,14 +42,44 @@ def with_files_beside(world: WorldSpecification, document: Document, *head: str)
     Raises:
         ConfigurationError: with every fault of a file that the scene names.
     """
-    directory = Path(document.source).parent
-    changes: dict[str, Any] = {"wind": wind_with_files_beside(world.wind, directory)}
-    changes["scene"], faults = with_geometry(world.scene, directory, world.origin)
+    made, faults = _completed(world, Path(document.source).parent)
     if faults:
         placed = [((*head, "scene", *path), message) for path, message in faults]
         lines = [str(Fault(document.line(path), path, message)) for path, message in placed]
         raise ConfigurationError(document.source, lines)
-    return world.model_copy(update=changes)
+    return made
+
+
+def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecification, list[PlacedFault]]:
+    """A world with what the files beside it hold, and the faults of the files, by their path in it."""
+    scene = world.scene
+    sdf = None if scene.sdf is None else directory / scene.sdf
+    changes: dict[str, Any] = {"wind": wind_with_files_beside(world.wind, directory)}
+    faults: list[PlacedFault] = []
+    try:
+        reader = None if sdf is None else SdfReader(sdf)
+        if reader is not None and "origin" not in world.model_fields_set:
+            changes["origin"] = reader.origin or world.origin
+        loader = GeometryLoader(directory, changes.get("origin", world.origin))
+        found = None if reader is None else reader.read(loader)
+    except UserError as error:
+        return world, [(("sdf",), fault) for fault in faults_of(error)]
+    things, faults = loader.load_all(scene.objects)
+    ground, notes = scene.ground, scene.notes
+    if found is not None:
+        things = (*things, *found.objects)
+        if "ground" not in scene.model_fields_set:
+            ground = found.ground
+        if found.wind is not None and "wind" not in world.model_fields_set:
+            changes["wind"] = found.wind
+        notes = (*notes, *(f"{sdf}: {note}" for note in found.notes))
+        if len(things) > MAX_OBJECTS:
+            faults.append(
+                (("sdf",), f"with the objects, the world has {len(things):,}; {MAX_OBJECTS:,} at most")
+            )
+    changes["scene"] = scene.model_copy(update={"objects": things, "sdf": None, "ground": ground})
+    changes["scene"]._notes = notes
+    return world.model_copy(update=changes), faults
 
 
 def wind_with_files_beside(wind: WindSpecification, directory: Path) -> WindSpecification:

@@ -135,10 +135,31 @@ AnyObject = Annotated[
 ]
 
 
+MAX_OBJECTS = 5000
+"""Of a scene."""
+
+
 class SceneSpecification(BaseModel):
     """What stands in a world."""
 
     model_config = STRICT
 
-    ground: bool = Field(True, description="the plane down = 0 is solid; false where terrain takes its place")
-    objects: tuple[AnyObject, ...] = Field((), max_length=5000, description="solids, meshes, terrain, maps")
+    ground: bool = Field(
+        True,
+        description="the plane down = 0 is solid; false where terrain takes its place; a world of SDF decides"
+        " for itself without it",
+    )
+    sdf: Path | None = Field(
+        None,
+        description="world of Gazebo (SDF), relative to the world's file: its models stand in the world"
+        " beside the objects, and its origin and wind count where the file has none",
+    )
+    objects: tuple[AnyObject, ...] = Field(
+        (), max_length=MAX_OBJECTS, description="solids, meshes, terrain, maps"
+    )
+    _notes: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of a file was not read, or read in another way."""
+        return self._notes
