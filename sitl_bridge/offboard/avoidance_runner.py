@@ -8,7 +8,6 @@ knows only its own vehicle's telemetry and the others' broadcasts, which the rad
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import json
 import sys
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_scenario
@@ -27,6 +25,7 @@ from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
+from sitl_bridge.offboard.swarm_flight import finish, in_the_air
 from sitl_bridge.offboard.swarm_script import Place, clear_to_land, parse, swarm_command_line
 from sitl_bridge.offboard.swarm_vehicle import Say
 from sitl_bridge.output_file import write_arrays, write_whole
@@ -110,18 +109,11 @@ async def fly_scenario(
     await time_gate().ready()
     async with connect_fleet(urls, say, systems=systems, rate=RATE, attitude_rate=RATE) as fleet:
         say(f"connected to {len(fleet)} vehicles")
-        await fleet.ready()
-        await fleet.find_origins(places, origin, surveyed=surveyed)
-        try:
-            await fleet.take_off(places, np.array([plan.heading for plan in plans]))
+        headings = np.array([plan.heading for plan in plans])
+        async with in_the_air(fleet, places, headings, origin=origin, surveyed=surveyed):
             flight = await _fly(fleet, scenario, deviation, seed)
             say(verdict(flight))
             await _come_apart(fleet, scenario, deviation, seed)
-            await fleet.land()
-        except (asyncio.CancelledError, UserError, MavsdkError):
-            say("vehicles in the air hold their position")
-            await asyncio.shield(fleet.hold())
-            raise
     return flight
 
 
@@ -289,12 +281,13 @@ async def _run(options: argparse.Namespace) -> None:
         surveyed=options.surveyed,
         seed=loaded.seed,
     )
-    if options.output is not None:
-        # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
-        write(flight, options.output / "avoidance")
-        print(f"written to {options.output / 'avoidance'}", flush=True)
-    if not succeeded(flight):
-        raise MissionFailedError(verdict(flight))
+    finish(
+        options.output,
+        "avoidance",
+        lambda directory: write(flight, directory),
+        succeeded=succeeded(flight),
+        verdict=verdict(flight),
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mavsdk.asyncio import MavsdkError
 from pydantic import ValidationError
 
 from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
@@ -27,6 +26,7 @@ from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
+from sitl_bridge.offboard.swarm_flight import finish, in_the_air
 from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line
 from sitl_bridge.offboard.swarm_vehicle import Place, Say
 from sitl_bridge.report.formation_result import write_result
@@ -93,16 +93,9 @@ async def fly_formation(
         flight = _Flight(plan, fleet)
         if orders is not None:
             await stack.enter_async_context(_hearing(orders, flight))
-        await fleet.ready()
-        await fleet.find_origins(plan.places, origin, surveyed=surveyed)
-        try:
-            await fleet.take_off(plan.places, float(plan.path.yaw[0]))
+        yaw = float(plan.path.yaw[0])
+        async with in_the_air(fleet, plan.places, yaw, origin=origin, surveyed=surveyed):
             result = await flight.fly()
-            await fleet.land()
-        except (asyncio.CancelledError, UserError, MavsdkError):
-            say("vehicles in the air hold their position")
-            await asyncio.shield(fleet.hold())
-            raise
     return result
 
 
@@ -237,14 +230,14 @@ async def _fly(options: argparse.Namespace) -> None:
         surveyed=options.surveyed,
         orders=options.orders,
     )
-    if options.output is not None:
-        # Beside what whoever runs the vehicles writes there, a summary.json of its own among it.
-        write(
-            result, options.output / "formation", f"{options.file.name}: {result.position.shape[1]} vehicles"
-        )
-        print(f"written to {options.output}", flush=True)
-    if not result.succeeded:
-        raise MissionFailedError(verdict(result))
+    title = f"{options.file.name}: {result.position.shape[1]} vehicles"
+    finish(
+        options.output,
+        "formation",
+        lambda directory: write(result, directory, title),
+        succeeded=result.succeeded,
+        verdict=verdict(result),
+    )
 
 
 def verdict(result: FormationResult) -> str:
