@@ -17,7 +17,8 @@ from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.report.attitude_identification import identified_model
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.swarm.avoidance.agent import Command
 from sitl_bridge.swarm.avoidance.avoidance_specification import (

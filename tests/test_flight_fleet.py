@@ -19,7 +19,8 @@ from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.report.vehicle_distances import nearest
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 MISSIONS = Path(__file__).parent.parent / "missions"

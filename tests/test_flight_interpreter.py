@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import UserError
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.mission_process import MissionProcess
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.system.interpreter import check_interpreter, find_interpreter
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from sitl_bridge import scheduled_events
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.sensors.sensor_faults import find_sensor
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle import event_specification

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]

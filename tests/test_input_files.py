@@ -19,8 +19,9 @@ from sitl_bridge.files.scenario import load_avoidance, load_formation
 from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.mission_process import check_mission
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.sensors.custom import CustomSensor
 from sitl_bridge.user_file import load_class
 from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind

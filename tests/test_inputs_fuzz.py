@@ -24,7 +24,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_avoidance, load_formation
 from sitl_bridge.files.world_file import load_world
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import World

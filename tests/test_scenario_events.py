@@ -18,7 +18,8 @@ from sitl_bridge.field_paths import kinds
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.run.event_support import PLAYERS, Player, player, refuse_events
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.scheduled_events import Timeline, actions
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.agent import Command

@@ -16,7 +16,8 @@ from sitl_bridge.files.file_schema import DIRECTORY, FileKind, file_kind, file_s
 from sitl_bridge.files.scenario import SWARM_AIRFRAME, load_scenario
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.world.world import WorldSpecification
 
 ROOT = Path(__file__).parent.parent

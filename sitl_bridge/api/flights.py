@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.compiling import compilation_shown
@@ -18,12 +17,12 @@ from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import UserError
 from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.user_file import place_of, refuse_while_loading
 from sitl_bridge.vehicle.vehicle_specification import Choice
-from sitl_bridge.world.world import WorldSpecification
 
 
 @dataclass(frozen=True)
@@ -59,25 +58,8 @@ class FlightResult:
             raise UserError(f"{self.reason or 'the flight failed'}; logs in {self.directory}")
 
 
-class FlightChoices(TypedDict):
-    """What is chosen beside a mission and its vehicle; None leaves it to a scenario or the default."""
-
-    seed: int | None
-    world: WorldSpecification | None
-    time_limit: float | None
-    autopilot: Choice
-    instance: int
-    speed: float
-    px4: Path | None
-    runs: Path
-    arguments: tuple[str, ...]
-    bus: BusAddress | None
-    expose: bool
-    python: Path | None
-
-
 def flight_settings(
-    mission: Path, airframe: AirframeChoice | None, controller: str | None, choices: FlightChoices
+    mission: Path, airframe: AirframeChoice | None, controller: str | None, choices: Choices
 ) -> FlightSettings | FleetSettings:
     """Settings of a mission: a plan or script flies one vehicle, a scenario file names its vehicles itself.
 
@@ -85,32 +67,16 @@ def flight_settings(
         UserError: for a faulty file, or an airframe or controller beside a scenario.
     """
     if mission.suffix in (".yaml", ".yml"):
-        from sitl_bridge.run.scenario_settings import (  # loads what only formations need
-            Choices,
-            scenario_settings,
-        )
+        from sitl_bridge.run.scenario_settings import scenario_settings  # loads what only formations need
 
         theirs = {"--airframe": airframe, "--controller": controller}
         given = [name for name, value in theirs.items() if value is not None]
         if given:
             raise UserError(f"{mission}: a scenario names its vehicles itself; leave out {', '.join(given)}")
-        return scenario_settings(mission, Choices(**choices))
+        return scenario_settings(mission, choices)
+    chosen = {field.name: getattr(choices, field.name) for field in fields(choices)}
     return FlightSettings(
-        mission=mission,
-        airframe=airframe_of(airframe if airframe is not None else "iris"),
-        controller=controller,
-        world=choices["world"] or WorldSpecification(),
-        seed=choices["seed"] or 0,
-        time_limit=math.inf if choices["time_limit"] is None else choices["time_limit"],
-        autopilot=choices["autopilot"],
-        instance=choices["instance"],
-        speed=choices["speed"],
-        px4=choices["px4"],
-        runs=choices["runs"],
-        arguments=choices["arguments"],
-        bus=choices["bus"],
-        expose=choices["expose"],
-        python=choices["python"],
+        mission, airframe_of(airframe if airframe is not None else "iris"), controller, **chosen
     )
 
 
@@ -154,7 +120,7 @@ def fly(
         UserError: for everything wrong before take-off.  A flight that fails is a result, not an error.
     """
     refuse_while_loading("a flight")
-    choices = FlightChoices(
+    choices = Choices(
         seed=seed,
         world=None if world is None else world_of(world).specification,
         time_limit=time_limit,

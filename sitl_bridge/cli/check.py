@@ -151,7 +151,8 @@ def scenario_facts(path: Path) -> Facts:
     """
     from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
     from sitl_bridge.run.event_support import event_notes
-    from sitl_bridge.run.scenario_settings import Choices, settings_of
+    from sitl_bridge.run.flight_choices import Choices
+    from sitl_bridge.run.scenario_settings import settings_of
 
     scenario = load_scenario(path)
     settings_of(scenario, path, Choices(autopilot="builtin")).check()

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.api.flights import FlightChoices, flight_settings
+from sitl_bridge.api.flights import flight_settings
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.options import (
     BusOption,
@@ -26,6 +26,7 @@ from sitl_bridge.cli.options import (
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
 from sitl_bridge.system import signals
@@ -101,7 +102,7 @@ def fly(
     QGroundControl on this machine finds the vehicles automatically.  The exit code is 0 only if the mission
     succeeded.  A scenario file sets its vehicles, their controllers and the world.
     """
-    choices = FlightChoices(
+    choices = Choices(
         seed=seed,
         world=None if world is None and wind is None else load_settings_world(world, wind),
         time_limit=time_limit,

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
-from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
 from sitl_bridge.run.autopilot_choice import choose_autopilot
 from sitl_bridge.run.event_support import refuse_events
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.mission_process import check_mission
 from sitl_bridge.run.vehicle_run import SessionVehicle, controller_faults
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.system.interpreter import find_interpreter
-from sitl_bridge.vehicle.vehicle_specification import Choice, VehicleSpecification
-from sitl_bridge.world.world import WorldSpecification
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Options of a command line beside a scenario; None leaves it to the file.
-
-    Attributes:
-        seed, world, time_limit: in place of the file's.
-        autopilot: of all vehicles, ``auto`` leaves it to the file.
-        instance: of the first vehicle; the others' follow.
-        speed, px4, runs, bus, expose: as in FleetSettings.
-        arguments: of the script that flies all vehicles, after the file's own.
-        python: interpreter of all scripts, in place of the file's.
-    """
-
-    seed: int | None = None
-    world: WorldSpecification | None = None
-    time_limit: float | None = None
-    autopilot: Choice = "auto"
-    instance: int = 0
-    speed: float = 1.0
-    px4: Path | None = None
-    runs: Path = Path("runs")
-    arguments: tuple[str, ...] = ()
-    bus: BusAddress | None = None
-    expose: bool = False
-    python: Path | None = None
+from sitl_bridge.vehicle.vehicle_specification import VehicleSpecification
 
 
 def scenario_settings(file: Path, choices: Choices) -> FleetSettings:

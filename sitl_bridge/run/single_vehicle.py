@@ -1,17 +1,16 @@
 """One vehicle's flight from beginning to end, as a fleet of one.
 
 ``FlightSettings`` is checked whole before anything starts; ``FlightSession`` starts everything in order,
-watches it, and leaves nothing behind.  How, is in fleet.py; what is shown on the terminal is ``cli/fly.py``.
+watches it, and leaves nothing behind.  The work is done in session.py; the terminal is ``cli/fly.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.link_status import ServerStatus
@@ -21,52 +20,29 @@ from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.vehicle_specification import Choice
 from sitl_bridge.world.world import WorldSpecification
 
 
 @dataclass(frozen=True)
-class FlightSettings:
-    """What is flown, with what, where and how.
+class FlightSettings(Choices):
+    """A flight of one vehicle: its mission and airframe, beside the options of every flight.
 
     Attributes:
         mission: a plan of QGroundControl or a Python script that uses MAVSDK.
         airframe: the vehicle.
-        world: where it flies.
-        seed: of all random streams.
-        speed: simulated over wall time; inf for as fast as it goes.
-        autopilot: who flies.
-        px4: PX4 to fly with; None looks for it.
         controller: of the built-in stack, None for the airframe's.
-        instance: of the flight stack, decides all ports.
-        runs: where run directories are made.
-        arguments: handed to a mission script.
-        time_limit: s of simulated time after which the flight is ended as failed; inf for none.
         on_stall: what the link does when PX4 stops answering.
-        bus: broker to publish the flight on; None for none.
-        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
     """
 
     mission: Path
     airframe: Airframe
-    world: WorldSpecification = field(default_factory=WorldSpecification)
-    seed: int = 0
-    speed: float = 1.0
-    autopilot: Choice = "auto"
-    px4: Path | None = None
     controller: str | None = None
-    instance: int = 0
-    runs: Path = Path("runs")
-    arguments: tuple[str, ...] = ()
-    time_limit: float = math.inf
     on_stall: OnStall = "continue"
-    bus: BusAddress | None = None
-    expose: bool = False
-    python: Path | None = None
 
     @property
     def fleet(self) -> FleetSettings:
@@ -83,12 +59,12 @@ class FlightSettings:
         return FleetSettings(
             (vehicle,),
             self.mission.stem,
-            world=self.world,
-            seed=self.seed,
+            world=self.world or WorldSpecification(),
+            seed=self.seed or 0,
             speed=self.speed,
             px4=self.px4,
             runs=self.runs,
-            time_limit=self.time_limit,
+            time_limit=math.inf if self.time_limit is None else self.time_limit,
             on_stall=self.on_stall,
             bus=self.bus,
             expose=self.expose,

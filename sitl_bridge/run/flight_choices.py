@@ -1,0 +1,43 @@
+"""Options of a flight beside its mission: the same for a plan, a script and a scenario file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.vehicle.vehicle_specification import Choice
+from sitl_bridge.world.world import WorldSpecification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Options of a flight; None leaves one to the scenario's file or to its default.
+
+    Attributes:
+        seed: of all random streams; 0 by default.
+        world: where the vehicles fly; calm air by default.
+        time_limit: s of simulated time after which the flight is ended as failed; none by default.
+        autopilot: of all vehicles; ``auto`` leaves it to the file, else takes PX4 where it is found.
+        instance: of the first vehicle's flight stack; decides all ports, and the others' follow.
+        speed: simulated over wall time; inf for as fast as it goes.
+        px4: PX4 to fly with; None looks for it.
+        runs: where run directories are made.
+        arguments: of the script, after those in a scenario's file.
+        bus: broker to publish the flight on; None for none.
+        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
+        python: interpreter of all scripts.
+    """
+
+    seed: int | None = None
+    world: WorldSpecification | None = None
+    time_limit: float | None = None
+    autopilot: Choice = "auto"
+    instance: int = 0
+    speed: float = 1.0
+    px4: Path | None = None
+    runs: Path = Path("runs")
+    arguments: tuple[str, ...] = ()
+    bus: BusAddress | None = None
+    expose: bool = False
+    python: Path | None = None
