@@ -11,7 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scene_files import BOX_SIZE, write_obj
+from typer.testing import CliRunner
 
+from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.main import build
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files import sdf_world, xml_file
 from sitl_bridge.files.extrusion import extruded
@@ -306,6 +309,28 @@ def test_all_faults_are_reported_at_once_and_through_the_yaml_that_names_the_wor
     assert [line.partition(" has")[0] for line in lines] == [
         f"/world.yaml: line 2: scene.sdf: /world.sdf: line {n}: <size>" for n in (2, 3)
     ]
+
+
+def test_check_prints_what_stands_in_a_world(tmp_path: Path) -> None:
+    write_obj(tmp_path / "box.obj")
+    mesh = _link("<geometry><mesh><uri>box.obj</uri></mesh></geometry>")
+    file = _sdf(
+        tmp_path, GROUND + _model(mesh, "house") + _model(_link(BOX), "crate", "10 0 1.5 0 0 0") + "<light/>"
+    )
+    facts = facts_of(str(file))
+    assert facts["scene"].pop("memory_mb") > 0.0
+    assert facts["scene"] == {
+        "ground": "level at height 0",
+        "objects": ["1 x mesh", "1 x box"],
+        "names": "house/l, crate/l",
+        "extent_m": ["north -1.0 to 4.0", "east 0.0 to 10.5", "down -8.0 to 0.0"],
+        "triangles": 12,
+    }
+    assert facts["warnings"] == [f"{file}: not read: light w"]
+    shown = CliRunner().invoke(build(["check"]), ["check", str(file)])
+    assert shown.exit_code == 0
+    assert "1 x mesh" in shown.output
+    assert "note: " in shown.output
 
 
 def test_entities_other_files_and_endless_nesting_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.cli.scene_facts import scene_facts
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
@@ -23,6 +24,7 @@ from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
+from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import placed, read
 from sitl_bridge.px4.airframe_parameters import parameters_for
@@ -32,6 +34,7 @@ from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.controller import own_controller
 from sitl_bridge.vehicle.figure_sources import DERIVED, figure_paths
 from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.world import World, WorldSpecification
 
 Facts = dict[str, Any]
@@ -117,7 +120,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
     temperature, pressure, density = air(environment, 0.0)
     north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
     return {
-        **specification.model_dump(mode="json", exclude={"wind"}),
+        **specification.model_dump(mode="json", exclude={"wind", "scene"}),
         "gravity_m_s2": float(environment["gravity"]),
         "temperature_k": temperature,
         "pressure_pa": pressure,
@@ -126,7 +129,8 @@ def world_facts(specification: WorldSpecification) -> Facts:
         "declination_deg": math.degrees(math.atan2(east, north)),
         "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
         "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
-        "warnings": [],
+        "scene": scene_facts(world.scene) or "level ground alone",
+        "warnings": list(specification.scene.notes),
     }
 
 
@@ -173,7 +177,11 @@ def scenario_facts(path: Path) -> Facts:
         **flown,
         "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
-        "warnings": [f"fly refuses {note}" for note in event_notes(scenario, "fly")],
+        "scene": scene_facts(Scene(scenario.world.scene)) or "level ground alone",
+        "warnings": [
+            *scenario.world.scene.notes,
+            *(f"fly refuses {note}" for note in event_notes(scenario, "fly")),
+        ],
     }
 
 
@@ -186,6 +194,8 @@ def facts_of(file: str) -> Facts:
     """
     if file.endswith(".plan"):
         return plan_facts(load_plan(file))
+    if Path(file).suffix.lower() in SDF_SUFFIXES:
+        return world_facts(load_world(Path(file)))
     path = find_airframe(file)
     document = read(path)
     if document.data.get("fileType") == "Plan":
@@ -231,7 +241,7 @@ def check(
     file: Annotated[str, typer.Argument(help="airframe (name or file), world, scenario or plan")],
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
 ) -> None:
-    """Validate an airframe, world, scenario or QGroundControl plan, and print what follows from it.
+    """Validate an airframe, world (YAML, SDF), scenario or QGroundControl plan, and print what follows from it.
 
     Airframes and worlds may name Python files, which are run: trust them like programs.
     """

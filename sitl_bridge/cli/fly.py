@@ -133,6 +133,8 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
     def notify(line: str) -> None:
         console.print(Text(line), soft_wrap=True)
 
+    for note in settings.world.scene.notes:
+        console.print(Text(f"note: {note}", "yellow"), soft_wrap=True)
     session = (
         FlightSession(settings, notify)
         if isinstance(settings, FlightSettings)

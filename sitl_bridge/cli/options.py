@@ -19,7 +19,9 @@ from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
-WorldOption = Annotated[Path | None, typer.Option(help="world file: origin, atmosphere and wind")]
+WorldOption = Annotated[
+    Path | None, typer.Option(help="world file (YAML or SDF): origin, air, wind and scene")
+]
 WindOption = Annotated[
     str | None,
     typer.Option(

@@ -98,6 +98,8 @@ def _serve(settings: ServeSettings, console: Console) -> int:
     def warn(line: str) -> None:
         console.print(Text(line, "yellow"), soft_wrap=True)
 
+    for note in settings.world.scene.notes:
+        warn(f"note: {note}")
     host = settings.host
     with ServeSession(settings, notify, warn) as session:
         notify(f"waiting for flight stack {settings.instance} on {host}:{settings.port}; Ctrl-C ends it")

@@ -28,6 +28,7 @@ from sitl_bridge.world.records import (
 )
 from sitl_bridge.world.scene_specification import (
     BoxObject,
+    Color,
     CylinderObject,
     HeightMapObject,
     MeshObject,
@@ -113,6 +114,7 @@ class Scene:
         objects = self.specification.objects
         self.names = tuple(thing.name or f"{thing.kind} {i}" for i, thing in enumerate(objects))
         self._kept: list[NDArray[Any]] = []
+        self._trees: dict[tuple[int, Color], tuple[NDArray[np.void], NDArray[np.void]]] = {}
         made = [self._shape(i, thing) for i, thing in enumerate(objects)]
         static = [s for s in made if not s["path"] and s["kind"] != PLANE]
         endless = [s for s in made if not s["path"] and s["kind"] == PLANE]
@@ -139,6 +141,11 @@ class Scene:
         shapes, record = self.shapes.copy(), self.record.copy()
         record[0]["shapes"] = shapes.ctypes.data
         return record, shapes
+
+    @property
+    def memory(self) -> int:
+        """Bytes of its arrays."""
+        return sum(array.nbytes for array in (self.shapes, self._nodes, *self._kept))
 
     def _keep(self, array: NDArray[Any]) -> int:
         self._kept.append(array)
@@ -190,10 +197,15 @@ class Scene:
         mesh = thing._mesh
         if mesh is None:
             raise UserError(f"{thing.file}: the mesh has not been read; read its world by its file")
-        triangles, nodes = mesh_tree(mesh, thing.color)
+        # The specification keeps the mesh alive, and with it its identity.
+        key = (id(mesh), thing.color)
+        if key not in self._trees:
+            self._trees[key] = mesh_tree(mesh, thing.color)
+            self._kept += self._trees[key]
+        triangles, nodes = self._trees[key]
         shape["kind"], shape["solid"] = MESH, mesh.solid
-        shape["triangles"], shape["triangle_count"] = self._keep(triangles), len(triangles)
-        shape["nodes"], shape["node_count"] = self._keep(nodes), len(nodes)
+        shape["triangles"], shape["triangle_count"] = triangles.ctypes.data, len(triangles)
+        shape["nodes"], shape["node_count"] = nodes.ctypes.data, len(nodes)
         return mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
 
     def _fill_heights(

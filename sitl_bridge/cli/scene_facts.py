@@ -1,0 +1,50 @@
+"""What stands in a world, in figures for ``sitl-bridge check``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
+from sitl_bridge.world.scene import Scene
+
+SHOWN = 12
+"""Names that are listed."""
+
+
+def scene_facts(scene: Scene) -> dict[str, Any]:
+    """Counts, extent, triangles and memory of a scene; empty for level ground alone."""
+    if not scene:
+        return {}
+    shapes = scene.shapes
+    kinds = Counter(thing.kind for thing in scene.specification.objects)
+    names = [
+        *scene.names[:SHOWN],
+        *([f"and {len(scene.names) - SHOWN} more"] if len(scene.names) > SHOWN else []),
+    ]
+    facts: dict[str, Any] = {
+        "ground": "level at height 0" if scene.specification.ground else "none",
+        "objects": [f"{count} x {kind}" for kind, count in kinds.items()],
+        "names": ", ".join(names),
+    }
+    bounded = shapes[shapes["kind"] != PLANE]
+    if len(bounded):
+        low, high = bounded["low"].min(axis=0), bounded["high"].max(axis=0)
+        facts["extent_m"] = [
+            f"{axis} {low[i]:.1f} to {high[i]:.1f}" for i, axis in enumerate(("north", "east", "down"))
+        ]
+    moving = int(np.count_nonzero(shapes["path"]))
+    if moving:
+        facts["moving"] = moving
+    for name, kind, count in (
+        ("triangles", MESH, shapes["triangle_count"]),
+        ("heights", HEIGHT_MAP, shapes["rows"] * shapes["columns"]),
+        ("cells", VOXELS, shapes["rows"] * shapes["columns"] * shapes["layers"]),
+    ):
+        total = int(count[shapes["kind"] == kind].sum())
+        if total:
+            facts[name] = total
+    facts["memory_mb"] = scene.memory / 1e6
+    return facts
