@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.physics import Simulation
+    from sitl_bridge.api.scene_objects import Box, Cylinder, HeightMap, Mesh, Path3D, Sphere, Voxels
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
@@ -21,23 +22,32 @@ if TYPE_CHECKING:
     from sitl_bridge.errors import ConfigurationError, UserError
     from sitl_bridge.sensors.custom import CustomSensor, Truth
     from sitl_bridge.world.custom_wind import WindField
+    from sitl_bridge.world.scene_specification import SceneSpecification
 
 __all__ = [
     "Airframe",
+    "Box",
     "ConfigurationError",
     "Controller",
     "CustomSensor",
+    "Cylinder",
     "Fleet",
     "FlightResult",
+    "HeightMap",
+    "Mesh",
     "Message",
+    "Path3D",
     "Proximity",
     "Recording",
     "RotorLaw",
+    "SceneSpecification",
     "Simulation",
+    "Sphere",
     "Truth",
     "TruthTable",
     "UserError",
     "Vehicle",
+    "Voxels",
     "WindField",
     "World",
     "Wrench",
@@ -49,20 +59,28 @@ __version__: str
 
 _HOMES = {
     "Airframe": "api.airframe_choice",
+    "Box": "api.scene_objects",
     "ConfigurationError": "errors",
     "Controller": "autopilot.control.user_controller",
     "CustomSensor": "sensors.custom",
+    "Cylinder": "api.scene_objects",
     "Fleet": "api.fleet",
     "FlightResult": "api.flights",
+    "HeightMap": "api.scene_objects",
+    "Mesh": "api.scene_objects",
     "Message": "api.fleet_commands",
+    "Path3D": "api.scene_objects",
     "Proximity": "dynamics.proximity",
     "Recording": "api.truth_table",
     "RotorLaw": "dynamics.custom_rotor",
+    "SceneSpecification": "world.scene_specification",
     "Simulation": "api.physics",
+    "Sphere": "api.scene_objects",
     "Truth": "sensors.custom",
     "TruthTable": "api.truth_table",
     "UserError": "errors",
     "Vehicle": "autopilot.control.user_controller",
+    "Voxels": "api.scene_objects",
     "WindField": "world.custom_wind",
     "World": "api.world_choice",
     "Wrench": "autopilot.control.user_controller",

@@ -1,4 +1,4 @@
-"""The world as a user describes it in Python: place, air and wind."""
+"""The world as a user describes it in Python: place, air, wind and what stands in it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.world import world as core
 from sitl_bridge.world.custom_wind import Velocity, WindField
+from sitl_bridge.world.scene_specification import SceneObject, SceneSpecification
 from sitl_bridge.world.wind import WindSpecification, parse_wind
 
 WindChoice: TypeAlias = (
     str | tuple[float, float, float] | WindSpecification | Velocity | WindField | type[WindField] | None
 )
+
+SceneChoice: TypeAlias = str | Path | SceneSpecification | Sequence[SceneObject] | None
 
 
 class World:
@@ -30,6 +33,9 @@ class World:
             a place in m NED; None for calm air.
         origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
             which lies on the ground; None for the home of PX4's simulators.
+        scene: what stands in it: objects, ``[sb.Box((1, 2, 3), position=(5, 0, -1.5))]``; a
+            ``SceneSpecification``; or a world file, YAML or SDF, whose other fields count where they are
+            not given here; None for level ground alone.
         figures: further fields of a world file, such as ``sea_level_temperature`` in K.
 
     Raises:
@@ -41,9 +47,15 @@ class World:
         wind: WindChoice = None,
         *,
         origin: tuple[float, float, float] | None = None,
+        scene: SceneChoice = None,
         **figures: Any,
     ) -> None:
         fields = dict(figures)
+        if isinstance(scene, str | Path):
+            found = load_world(Path(scene))
+            fields = {name: getattr(found, name) for name in found.model_fields_set} | fields
+        elif scene is not None:
+            fields["scene"] = _scene(scene)
         if origin is not None:
             fields["origin"] = dict(zip(("latitude", "longitude", "altitude"), origin, strict=True))
         if wind is not None:
@@ -71,6 +83,11 @@ class World:
         made.specification = specification
         return made
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of the scene's files was not read, or read in another way."""
+        return self.specification.scene.notes
+
     def build(self) -> core.World:
         """The world as a simulation takes it.
 
@@ -78,6 +95,20 @@ class World:
             UserError: when a recorded wind cannot be read.
         """
         return core.World(self.specification)
+
+
+def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecification:
+    """The scene that a user gives.
+
+    Raises:
+        UserError: for something that is no object of a scene.
+    """
+    if isinstance(scene, SceneSpecification):
+        return scene
+    for thing in scene:
+        if not isinstance(thing, SceneObject):
+            raise UserError(f"scene: {thing!r} is no object; give sb.Box(...), sb.Mesh(...) and so on")
+    return SceneSpecification.model_validate({"objects": tuple(scene)})
 
 
 def _wind(wind: WindChoice) -> Any:

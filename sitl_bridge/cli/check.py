@@ -238,10 +238,12 @@ def code_of(airframe: Airframe) -> list[str]:
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="airframe (name or file), world, scenario or plan")],
+    file: Annotated[
+        str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario or plan")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
 ) -> None:
-    """Validate an airframe, world (YAML, SDF), scenario or QGroundControl plan, and print what follows from it.
+    """Validate an airframe, world, scenario or QGroundControl plan, and print what follows from it.
 
     Airframes and worlds may name Python files, which are run: trust them like programs.
     """
