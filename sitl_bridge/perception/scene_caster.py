@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole, draw_scene
 from sitl_bridge.sensors.perception.view import Hits
 from sitl_bridge.world.ray_casting import cast_rays
 from sitl_bridge.world.records import SHAPE, SPHERE
@@ -45,3 +46,19 @@ class SceneCaster:
             *hits,
         )
         return hits
+
+    def draw(
+        self, place: NDArray[np.float64], turn: NDArray[np.float64], limit: float, camera: Pinhole
+    ) -> Image:
+        """What a pinhole camera sees; see ``Caster``."""
+        size = (camera.height, camera.width)
+        image = Image(np.empty(size, np.float32), np.empty(size, np.int32), np.empty(size, np.int32))
+        draw_scene(
+            self.record[0],
+            np.ascontiguousarray(place, float),
+            np.ascontiguousarray(turn, float),
+            limit,
+            camera,
+            image,
+        )
+        return image

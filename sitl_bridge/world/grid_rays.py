@@ -17,15 +17,16 @@ Hit = tuple[float, float, float, float]
 
 
 @compiled
-def _clip(o: Any, d: Any, high: Any, limit: float) -> tuple[float, float, int]:
-    """Distances at which a ray enters and leaves the box from 0 to ``high``; the axis of entry, or -1."""
+def _clip(o: Any, d: Any, x: float, y: float, z: float, limit: float) -> tuple[float, float, int]:
+    """Distances at which a ray enters and leaves the box from 0 to (x, y, z); the axis of entry, or -1."""
     near, far, axis = 0.0, limit, -1
     for i in range(3):
+        high = x if i == 0 else (y if i == 1 else z)
         if d[i] == 0.0:
-            if o[i] < 0.0 or o[i] > high[i]:
+            if o[i] < 0.0 or o[i] > high:
                 return math.inf, 0.0, -1
             continue
-        a, b = -o[i] / d[i], (high[i] - o[i]) / d[i]
+        a, b = -o[i] / d[i], (high - o[i]) / d[i]
         if min(a, b) > near:
             near, axis = min(a, b), i
         far = min(far, max(a, b))
@@ -141,43 +142,41 @@ def voxel_is_occupied(cells: Any, columns: int, layers: int, i: int, j: int, k: 
 
 
 @compiled
+def _first_cell(o: float, d: float, near: float, size: float, count: int) -> tuple[int, int, float, float]:
+    """Along one axis: cell of entry, step (-1 or 1), distance to the next cell, and from cell to cell."""
+    at = min(max(math.floor((o + near * d) / size), 0), count - 1)
+    if d > 0.0:
+        return at, 1, ((at + 1) * size - o) / d, size / d
+    if d < 0.0:
+        return at, -1, (at * size - o) / d, -size / d
+    return at, 1, math.inf, math.inf
+
+
+@compiled
 def ray_voxels(shape: Any, o: Any, d: Any, limit: float) -> Hit:
     """A ray and the occupied cells of a voxel grid: distance and normal; inf where it passes."""
     rows, columns, layers, size = shape.rows, shape.columns, shape.layers, shape.spacing
-    none = (math.inf, 0.0, 0.0, 0.0)
-    near, far, axis = _clip(o, d, (rows * size, columns * size, layers * size), limit)
+    near, far, axis = _clip(o, d, rows * size, columns * size, layers * size, limit)
     if near > far:
-        return none
+        return math.inf, 0.0, 0.0, 0.0
     cells = array_at(shape.cells, (rows * columns * layers + 63) >> 6, np.uint64)
-    at = np.empty(3, np.int64)
-    count = (rows, columns, layers)
-    step = np.empty(3, np.int64)
-    following, across = np.empty(3), np.empty(3)
-    for i in range(3):
-        at[i] = min(max(math.floor((o[i] + near * d[i]) / size), 0), count[i] - 1)
-        step[i] = 1 if d[i] > 0.0 else -1
-        following[i] = ((at[i] + (1 if d[i] > 0.0 else 0)) * size - o[i]) / d[i] if d[i] != 0.0 else math.inf
-        across[i] = size / abs(d[i]) if d[i] != 0.0 else math.inf
+    i, step_i, next_i, across_i = _first_cell(o[0], d[0], near, size, rows)
+    j, step_j, next_j, across_j = _first_cell(o[1], d[1], near, size, columns)
+    k, step_k, next_k, across_k = _first_cell(o[2], d[2], near, size, layers)
     distance = near
-    while distance <= far:
-        if voxel_is_occupied(cells, columns, layers, at[0], at[1], at[2]):
-            if axis < 0:
-                return 0.0, -d[0], -d[1], -d[2]
-            side = float(-step[axis])
-            return (
-                distance,
-                side if axis == 0 else 0.0,
-                side if axis == 1 else 0.0,
-                side if axis == 2 else 0.0,
-            )
-        axis = 0
-        if following[1] < following[axis]:
-            axis = 1
-        if following[2] < following[axis]:
-            axis = 2
-        distance = following[axis]
-        following[axis] += across[axis]
-        at[axis] += step[axis]
-        if at[axis] < 0 or at[axis] >= count[axis]:
-            break
-    return none
+    while distance <= far and 0 <= i < rows and 0 <= j < columns and 0 <= k < layers:
+        if voxel_is_occupied(cells, columns, layers, i, j, k):
+            if axis == 0:
+                return distance, -float(step_i), 0.0, 0.0
+            if axis == 1:
+                return distance, 0.0, -float(step_j), 0.0
+            if axis == 2:
+                return distance, 0.0, 0.0, -float(step_k)
+            return 0.0, -d[0], -d[1], -d[2]
+        if next_i <= next_j and next_i <= next_k:
+            axis, distance, next_i, i = 0, next_i, next_i + across_i, i + step_i
+        elif next_j <= next_k:
+            axis, distance, next_j, j = 1, next_j, next_j + across_j, j + step_j
+        else:
+            axis, distance, next_k, k = 2, next_k, next_k + across_k, k + step_k
+    return math.inf, 0.0, 0.0, 0.0

@@ -38,13 +38,19 @@ def ray_triangle(t: Any, o: Any, d: Any) -> float:
 
 @compiled
 def enters_node(node: Any, o: Any, inverse: Any, limit: float) -> float:
-    """Distance at which a ray enters a node's box; inf where it passes, or only beyond ``limit``."""
-    near, far = 0.0, limit
-    for i in range(3):
-        a = (node.low[i] - o[i]) * inverse[i]
-        b = (node.high[i] - o[i]) * inverse[i]
-        near = max(near, min(a, b))
-        far = min(far, max(a, b))
+    """Distance at which a ray enters a node's box; inf where it passes, or only beyond ``limit``.
+
+    The comparisons are written so that they compile to minima and maxima without a branch.
+    """
+    a, b = (node.low[0] - o[0]) * inverse[0], (node.high[0] - o[0]) * inverse[0]
+    near, far = (a if a < b else b), (b if a < b else a)
+    a, b = (node.low[1] - o[1]) * inverse[1], (node.high[1] - o[1]) * inverse[1]
+    least, most = (a if a < b else b), (b if a < b else a)
+    near, far = (least if least > near else near), (most if most < far else far)
+    a, b = (node.low[2] - o[2]) * inverse[2], (node.high[2] - o[2]) * inverse[2]
+    least, most = (a if a < b else b), (b if a < b else a)
+    near, far = (least if least > near else near), (most if most < far else far)
+    near, far = (near if near > 0.0 else 0.0), (far if far < limit else limit)
     return near if near <= far else math.inf
 
 

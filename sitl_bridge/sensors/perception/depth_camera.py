@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import NonNegative, Positive
+from sitl_bridge.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification, View
+
+
+@compiled
+def read_depths(inverse: Any, normal: Any, figures: Any, depth: Any) -> None:
+    """Depths as a camera reads them.
+
+    Args:
+        inverse: (h, w) float32, 1/m; 0 for nothing.
+        normal: (h, w) float32, standard normal numbers.
+        figures: (4,) least and greatest depth in m, constant noise in m, quadratic noise in 1/m.
+        depth: (h, w) float32 m, written; nan for none.
+    """
+    least, most, constant, quadratic = figures[0], figures[1], figures[2], figures[3]
+    for v in range(inverse.shape[0]):
+        for u in range(inverse.shape[1]):
+            depth[v, u] = math.nan
+            if inverse[v, u] > 0.0:
+                true = 1.0 / inverse[v, u]
+                read = true + (constant + quadratic * true * true) * normal[v, u]
+                if least <= read <= most:
+                    depth[v, u] = read
 
 
 class DepthCameraSpecification(SeeingSpecification):
@@ -36,23 +57,18 @@ class DepthCameraSpecification(SeeingSpecification):
         """Pixels."""
         return 0.5 * self.width / math.tan(0.5 * math.radians(self.field_of_view))
 
-    @cached_property
-    def directions(self) -> NDArray[np.float64]:
-        """(height * width, 3) unit vectors in the sensor's axes, row by row; pixel centres at whole numbers,
-        the optical axis at ((width - 1) / 2, (height - 1) / 2)."""
-        columns, rows = np.meshgrid(np.arange(self.width), np.arange(self.height))
-        y = (columns - 0.5 * (self.width - 1)) / self.focal_length
-        z = (rows - 0.5 * (self.height - 1)) / self.focal_length
-        rays = np.stack([np.ones_like(y), y, z], axis=-1).reshape(-1, 3)
-        return rays / np.linalg.norm(rays, axis=1)[:, None]
+    @property
+    def camera(self) -> Pinhole:
+        """Its geometry; pixel centres at whole numbers, the optical axis through the middle of the image."""
+        cx, cy = 0.5 * (self.width - 1), 0.5 * (self.height - 1)
+        return Pinhole(self.width, self.height, self.focal_length, cx, cy)
 
     def measure(self, view: View) -> Arrays:
         """Depth (height, width) in m as float32, along the optical axis; nan where there is none."""
-        directions = self.directions
-        origins, turned = self.rays(view, directions)
-        limit = self.maximum / float(directions[:, 0].min())
-        depth = view.caster.cast(origins, turned, limit).distance * directions[:, 0]
-        sigma = self.noise + self.quadratic_noise * np.where(np.isfinite(depth), depth, 0.0) ** 2
-        depth = depth + sigma * view.random.standard_normal(len(depth))
-        seen = (depth >= self.minimum) & (depth <= self.maximum)
-        return {"depth": np.where(seen, depth, np.nan).astype(np.float32).reshape(self.height, self.width)}
+        place, turn = self.pose(view)
+        inverse = view.caster.draw(place, turn, 2.0 * self.maximum, self.camera).inverse
+        normal = view.random.standard_normal(inverse.shape, np.float32)
+        depth = np.empty_like(inverse)
+        bounds = np.array([self.minimum, self.maximum, self.noise, self.quadratic_noise])
+        read_depths(inverse, normal, bounds, depth)
+        return {"depth": depth}

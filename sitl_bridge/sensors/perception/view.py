@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from sitl_bridge.quantities import STRICT, Vector
 from sitl_bridge.sensors.error_model import SLOWEST, body_to_sensor
+from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
 
 Arrays = dict[str, NDArray[np.generic]]
 """A sample: named arrays, the same names and dtypes every time."""
@@ -45,6 +46,19 @@ class Caster(Protocol):
             origins: (n, 3) m NED, or (1, 3) for all rays.
             directions: (n, 3) unit vectors NED.
             limit: m; what is further away is not seen.
+        """
+        ...
+
+    def draw(
+        self, place: NDArray[np.float64], turn: NDArray[np.float64], limit: float, camera: Pinhole
+    ) -> Image:
+        """What a pinhole camera sees, many times as fast as a ray for every pixel.
+
+        Args:
+            place: (3,) m NED.
+            turn: (3, 3) camera axes to NED.
+            limit: m of depth; what is further away is not seen.
+            camera: focal length and size.
         """
         ...
 
@@ -141,6 +155,11 @@ class SeeingSpecification(BaseModel):
             return position + rotation[0] @ np.array(self.position), turned @ rotation[0].T
         position, rotation = view.poses.at(view.time - age * 1e6)
         return position + rotation @ np.array(self.position), np.einsum("nij,nj->ni", rotation, turned)
+
+    def pose(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Place (3,) in m NED and rotation (3, 3) to NED of the sensor's axes at the end of exposure."""
+        position, rotation = view.poses.at(np.array([float(view.time)]))
+        return position[0] + rotation[0] @ np.array(self.position), rotation[0] @ self.mounting()
 
     def measure(self, view: View) -> Arrays:
         """One sample."""

@@ -1,0 +1,70 @@
+"""Images by the depth buffer: the same as a ray for every pixel, and as pinhole geometry has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scenes import everything, mesh_object, scene_of
+
+from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.world.ray_casting import GROUND, NOTHING
+from sitl_bridge.world.scene import rotation_matrix
+
+CAMERA = Pinhole(160, 120, 140.0, 79.5, 59.5)
+NOBODY = np.zeros((0, 4))
+
+
+def pixel_directions(camera: Pinhole) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    u, v = np.meshgrid(np.arange(camera.width), np.arange(camera.height))
+    rays = np.stack(
+        [np.ones(u.shape), (u - camera.cx) / camera.focal, (v - camera.cy) / camera.focal], axis=-1
+    )
+    return rays.reshape(-1, 3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_image_is_that_of_a_ray_for_every_pixel(seed: int) -> None:
+    caster = SceneCaster(scene_of(*everything(seed), ground=seed % 2 == 0), 0, NOBODY)
+    random = np.random.default_rng(seed)
+    rays = pixel_directions(CAMERA)
+    lengths = np.linalg.norm(rays, axis=1)
+    different = other = seen = 0
+    for _ in range(4):
+        place = random.uniform(-10, 10, 3) * [1, 1, 0.5] - [0, 0, 8]
+        turn = rotation_matrix(*random.uniform(-3, 3, 3))
+        image = caster.draw(place, turn, 50.0, CAMERA)
+        hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 200.0)
+        depth = hits.distance / lengths
+        depth[depth > 50.0] = np.inf
+        with np.errstate(divide="ignore"):
+            drawn = (1.0 / image.inverse).reshape(-1).astype(float)
+        inside = hits.distance == 0.0  # the camera is in a solid: a ray ends at once, an image shows its back
+        same = np.isclose(drawn, depth, rtol=1e-5, atol=0.0) | (np.isinf(drawn) & np.isinf(depth)) | inside
+        different += int((~same).sum())
+        agree = same & np.isfinite(depth) & ~inside
+        other += int((image.shape.reshape(-1)[agree] != hits.shape[agree]).sum())
+        seen += int(agree.sum())
+    # Only rays along an edge may differ.
+    assert different <= 4
+    assert other <= 4
+    assert seen > 10_000
+
+
+def test_a_triangle_that_reaches_behind_the_camera_is_drawn() -> None:
+    vertices = [[-5.0, -50.0, 1.0], [60.0, 0.0, 1.0], [-5.0, 50.0, 1.0]]
+    caster = SceneCaster(scene_of(mesh_object(vertices, [[0, 1, 2]], solid=False)), 0, NOBODY)
+    image = caster.draw(np.zeros(3), np.eye(3), 100.0, CAMERA)
+    rows = (np.arange(CAMERA.height) - CAMERA.cy) / CAMERA.focal
+    below = rows > 0.05
+    assert image.inverse[below, 80] == pytest.approx(rows[below], rel=1e-6)
+    assert (image.shape[~below & (rows < 0), :] == NOTHING).all()
+
+
+def test_the_ground_is_seen_to_the_limit_of_depth() -> None:
+    caster = SceneCaster(scene_of(ground=True), 0, NOBODY)
+    image = caster.draw(np.array([0.0, 0.0, -2.0]), np.eye(3), 20.0, CAMERA)
+    slope = (np.arange(CAMERA.height) - CAMERA.cy) / CAMERA.focal
+    assert (image.shape[slope > 0.1] == GROUND).all()
+    assert (image.shape[slope < 0.1] == NOTHING).all()
+    assert image.inverse[slope > 0.1, 3] == pytest.approx(slope[slope > 0.1] / 2.0, rel=1e-6)
