@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -400,3 +401,23 @@ def test_the_example_of_a_flight_passes_its_checks(tmp_path: Path) -> None:
     result = example("checked_plan").main(tmp_path, instance=21)
     assert result.succeeded
     assert result.summary["airframe"] == "iris"
+
+
+def test_a_flight_takes_a_controller_s_class_to_its_flight_stack(tmp_path: Path) -> None:
+    module = example("own_controller")
+    result = sb.fly(
+        ROOT / "missions" / "hover.py",
+        controller=module.PositionPid,
+        autopilot="builtin",
+        speed=10.0,
+        instance=21,
+        arguments=["--height", "3", "--seconds", "2"],
+        time_limit=300.0,
+        runs=tmp_path,
+    )
+    result.check()
+    height = -result.truth.position[:, 0, 2]
+    assert 2.0 < height.max() < 4.5
+    assert height[-1] < 0.5
+    (vehicle,) = json.loads((result.directory / "run.json").read_text())["vehicles"]
+    assert vehicle["autopilot"]["controller"] == f"{EXAMPLES / 'own_controller.py'}:PositionPid"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -16,9 +20,11 @@ from docs_pages import NAMES, PAGES, ROOT, blocks, run_commands, shown_commands,
 from test_autopilot_control_user import fly
 from typer.testing import CliRunner
 
+import sitl_bridge as sb
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.run.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
 
@@ -43,9 +49,24 @@ def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
+    for flight in ("fly", "serve"):
+        monkeypatch.setattr(sb, flight, _stand_in(getattr(sb, flight), tmp_path))
     for block in blocks(page):
         if block.language == "python":
             exec(compile(block.text, block.title or name, "exec"), vars(module))
+
+
+def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., Any]:
+    """Takes the arguments of ``sb.fly`` or ``sb.serve`` without a flight; the truth is the page's own."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        inspect.signature(function).bind(*arguments, **options)
+        if function.__name__ == "serve":
+            return contextlib.nullcontext(create_autospec(ServeSession, instance=True))
+        assert (ROOT / str(arguments[0])).is_file()
+        return sb.FlightResult(True, "", ("a", "b", "c", "d"), directory, {})
+
+    return call
 
 
 @pytest.mark.parametrize(("name", "page"), [p for p in NAMED if shown_commands(p[1])])

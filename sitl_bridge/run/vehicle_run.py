@@ -322,6 +322,8 @@ class VehicleRun:
         if build is not None:
             parameters = self.px4_parameters(world, speed)
             autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
+        else:
+            autopilot["controller"] = settings.controller or settings.airframe.controller.kind
         return {
             "name": settings.name,
             "mission": None if settings.mission is None else str(settings.mission),
