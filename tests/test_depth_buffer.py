@@ -31,8 +31,8 @@ def test_an_image_is_that_of_a_ray_for_every_pixel(seed: int) -> None:
     lengths = np.linalg.norm(rays, axis=1)
     different = other = seen = 0
     for _ in range(4):
-        place = random.uniform(-10, 10, 3) * [1, 1, 0.5] - [0, 0, 8]
-        turn = rotation_matrix(*random.uniform(-3, 3, 3))
+        place = random.uniform(-10, 10, 3) * [1, 1, 0.3] - [0, 0, 12]
+        turn = rotation_matrix(*random.uniform([-0.5, -0.9, -3.0], [0.5, -0.2, 3.0]))
         image = caster.draw(place, turn, 50.0, CAMERA)
         hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 200.0)
         depth = hits.distance / lengths

@@ -123,10 +123,8 @@ def _draw_triangle(
     bx, by, bz = _cross(p[2], p[0])
     ex, ey, ez = _cross(p[0], p[1])
     scale = 1.0 / volume
-    ax, ay, az = ax * scale, ay * scale, az * scale
-    bx, by, bz = bx * scale, by * scale, bz * scale
-    ex, ey, ez = ex * scale, ey * scale, ez * scale
-    step = 1.0 / f
+    ax, ay, az, bx, by, bz = ax * scale, ay * scale, az * scale, bx * scale, by * scale, bz * scale
+    ex, ey, ez, step = ex * scale, ey * scale, ez * scale, 1.0 / f
     a_step, b_step, e_step = ay * step, by * step, ey * step
     for v in range(v_first, v_last + 1):
         z = (v - cy) * step
