@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from sitl_bridge.autopilot.control.gains import CASCADE, Design, controller_record, design
+from sitl_bridge.autopilot.control.gains import CASCADE_RATIO, Design, controller_record, design
 from sitl_bridge.autopilot.control.lee import attitude_moment
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY, WRENCH
 from sitl_bridge.dynamics.performance import hover
@@ -35,7 +35,7 @@ def motor_lag(name: str) -> tuple[float, float]:
 def rate_loop(loops: Design, axis: int, lag: float, delay: float, frequency: float) -> complex:
     """Open loop from moment to moment, cut at the rotors, of an axis at a frequency in rad/s."""
     s = 1j * frequency
-    law = loops.rate[axis] * (1.0 + loops.attitude[axis] / CASCADE / s)
+    law = loops.rate[axis] * (1.0 + loops.attitude[axis] / CASCADE_RATIO / s)
     law *= 1.0 + loops.derivative
     law += loops.derivative * s / (1.0 + loops.derivative_filter * s)
     return complex(law * np.exp(-s * delay) / (s * (1.0 + lag * s)))

@@ -176,7 +176,7 @@ def test_a_class_that_cannot_be_loaded_is_told(
 
 def test_options_the_class_does_not_take_are_told(airframe_with: Callable[[str], Path]) -> None:
     airframe = load_airframe(airframe_with("controller: {kind: 'mine.py:Pusher', options: {part: 0.5}}"))
-    with pytest.raises(UserError, match=r"mine\.py: Pusher could not be made.*part"):
+    with pytest.raises(UserError, match=r"mine\.py: Pusher could not be created.*part"):
         user_controller(airframe, World())
 
 
@@ -184,8 +184,8 @@ def test_options_the_class_does_not_take_are_told(airframe_with: Callable[[str],
     ("name", "message"),
     [
         ("Broken", "Broken failed: ZeroDivisionError"),
-        ("Numberless", "asked for thrust nan"),
-        ("Flat", "a number and three are needed"),
+        ("Numberless", "returned thrust nan"),
+        ("Flat", "expected one number and three"),
     ],
 )
 def test_a_class_that_fails_in_flight_is_told_by_name(

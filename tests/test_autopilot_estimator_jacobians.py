@@ -12,7 +12,7 @@ from estimator_bench import STEP, Bench, fly_path, product, rotation, rotation_v
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation import sensor_models
-from sitl_bridge.autopilot.estimation.inertial import recall, spread
+from sitl_bridge.autopilot.estimation.inertial import propagate_covariance, recall_state
 from sitl_bridge.autopilot.estimation.records import STATES
 from sitl_bridge.autopilot.records import (
     BARO_HEIGHT,
@@ -48,7 +48,7 @@ def manoeuvring() -> Bench:
     bench = Bench(airframe.model_copy(update={"sensors": sensors}), fly_path(position, yaw, 10.0, 9.8), [1])
     bench.fly(6.0)
     bench.estimators["fitted"] = 0
-    for name in ("rate_noise", "force_noise", "walk", "fading"):
+    for name in ("rate_noise", "force_noise", "walk", "decay_rate"):
         bench.estimators[name] = 0.0
     return bench
 
@@ -64,14 +64,14 @@ def moved(bench: Bench, index: int, size: float) -> Bench:
         e["attitude"][0] = product(half, e["attitude"][0])
     else:
         e["nominal"][0, index] += size
-    # As ``inject`` keeps the sums of corrections.
+    # As ``inject_correction`` keeps the sums of corrections.
     if index < 3:
-        e["turned"][0, index] += size
+        e["attitude_correction_sum"][0, index] += size
     elif index < 6:
-        e["pushed"][0, index - 3] += size
-        e["shifted"][0, index - 3] -= e["clock"][0] * size
+        e["velocity_correction_sum"][0, index - 3] += size
+        e["position_correction_sum"][0, index - 3] -= e["clock"][0] * size
     elif index < 9:
-        e["shifted"][0, index - 6] += size
+        e["position_correction_sum"][0, index - 6] += size
     if 12 <= index < 15:
         body[index - 12] -= size
     # The integration's trapezoid begins with the last sample as it would have been seen.
@@ -107,7 +107,7 @@ def test_the_covariance_grows_as_errors_do(index: int) -> None:
     first.estimators["pending_rotation"] = 0.0
     for bench in (first, second):
         bench.fly(5 * STEP * 1e-6)
-    spread(first.estimators[0])
+    propagate_covariance(first.estimators[0])
     after = difference(first, second)
     found = first.estimators["covariance"][0]
     assert np.abs(after - error)[:9].max() > 0.0 or index >= 6
@@ -146,15 +146,15 @@ def test_a_late_fix_depends_on_the_present_errors_as_said(index: int) -> None:
 
     seen = measured(then[1]) - measured(then[0])
     e = first.estimators[0]
-    # The state then is the first but one in the ring; put it back for ``recall``.
+    # The state then is the first but one in the ring; put it back for ``recall_state``.
     fresh = deepcopy(start)
     fresh.fly(AGE)
     e = fresh.estimators[0]
-    assert recall(e, AGE)
+    assert recall_state(e, AGE)
     lever = measured(then[0])
     nominal = then[0][0]
     for axis in range(3):
-        e["past_drop"][axis] += lever[3 + axis] - nominal[6 + axis] - nominal[15 + axis]
+        e["past_displacement"][axis] += lever[3 + axis] - nominal[6 + axis] - nominal[15 + axis]
         e["past_force"][axis] -= lever[axis] - nominal[3 + axis] - nominal[18 + axis]
     for axis in range(3):
         sensor_models.gps_velocity_terms(e, axis)
@@ -176,10 +176,10 @@ def test_a_late_fix_depends_on_the_present_errors_as_said(index: int) -> None:
 @pytest.mark.parametrize(
     ("source", "take"),
     [
-        (BARO_HEIGHT, sensor_models.take_pressure),
-        (MAGNETIC_HEADING, sensor_models.take_field),
-        (RANGE_HEIGHT, sensor_models.take_range),
-        (FLOW_VELOCITY, sensor_models.take_flow),
+        (BARO_HEIGHT, sensor_models.fuse_pressure),
+        (MAGNETIC_HEADING, sensor_models.fuse_magnetic_field),
+        (RANGE_HEIGHT, sensor_models.fuse_range),
+        (FLOW_VELOCITY, sensor_models.fuse_flow),
     ],
 )
 def test_a_measurement_depends_on_the_errors_as_said(source: int, take: Any, index: int) -> None:
@@ -210,7 +210,7 @@ def test_a_measurement_depends_on_the_errors_as_said(source: int, take: Any, ind
 def _flow_rows(bench: Bench, m: Any) -> NDArray[np.float64]:
     """(2, STATES) of the flow's two axes; taking the flow leaves those of the second behind."""
     e, x = bench.estimators[0], bench.estimates[0]
-    sensor_models.take_flow(e, x, m, FLOW_VELOCITY, 0.0)
+    sensor_models.fuse_flow(e, x, m, FLOW_VELOCITY, 0.0)
     second = row(e)
     matrix = rotation(e["past_attitude"])
     arm = matrix @ e["flow_position"]

@@ -54,7 +54,7 @@ def passed(point: Point, north: float, east: float) -> float:
         (act(1, 31_000), UNSUPPORTED, "item 1: command 31000"),
         (act(1, WAYPOINT), UNSUPPORTED, "item 1: command 16 is not supported in frame 2"),
         (MissionItem(1, 9, WAYPOINT), UNSUPPORTED_FRAME, "item 1: frame 9"),
-        (MissionItem(1, 6, WAYPOINT, x=91.0, y=8.5, z=10.0), 10, "item 1: 91 is no latitude"),
+        (MissionItem(1, 6, WAYPOINT, x=91.0, y=8.5, z=10.0), 10, "item 1: 91 is not a latitude"),
         (MissionItem(1, 6, WAYPOINT, x=math.nan, y=8.5, z=10.0), 10, "no latitude"),
         (MissionItem(1, 6, WAYPOINT, x=47.4, y=181.0, z=10.0), 11, "no longitude"),
         (MissionItem(1, 6, WAYPOINT, x=47.4, y=8.5, z=math.nan), 12, "no altitude"),
@@ -289,7 +289,7 @@ def test_jumps_are_made_as_often_as_they_say() -> None:
 def test_jumps_in_circles_end_in_a_return() -> None:
     point = start(item(0, TAKEOFF), act(1, JUMP, 2.0, -1.0), act(2, JUMP, 1.0, -1.0))
     point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
-    assert any("jumps lead in circles" in text for text in point.texts)
+    assert any("jumps form an endless loop" in text for text in point.texts)
 
 
 def test_a_delay_stops_at_the_waypoint_before() -> None:

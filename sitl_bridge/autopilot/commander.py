@@ -100,20 +100,20 @@ class Commander:
         values = self._values
         self.state = VehicleState()
         self.land = LandDetector(values)
-        self._modes = FlightModeManager(values, self.state, self.land, self.say)
+        self._modes = FlightModeManager(values, self.state, self.land, self.send_text)
         self.navigator = self._modes.navigator
         self.sticks = self._modes.sticks
         self.orbit = self._modes.orbit
         self.follow = self._modes.follow
         self.reached = self.navigator.flight.reached
         self._geofence = Geofence(values)
-        self._plans = Plans(values, self.state, self.land, self.navigator, self._geofence, self.say)
+        self._plans = Plans(values, self.state, self.land, self.navigator, self._geofence, self.send_text)
         self._home = HomePosition(values, self.state, self._home_changed)
         self.navigator.flight.set_home = self._set_home_by_item
-        self._conditions = ConditionMonitor(
-            values, self.state, self.sticks, self._modes.offboard, self._geofence, self.say
+        self._monitor = ConditionMonitor(
+            values, self.state, self.sticks, self._modes.offboard, self._geofence, self.send_text
         )
-        self._failsafe = failsafe.Failsafe(values, self.say)
+        self._failsafe = failsafe.Failsafe(values, self.send_text)
         self._auto_disarm = AutoDisarm(values)
 
     # ------------------------------------------------------------------ read by telemetry
@@ -172,7 +172,7 @@ class Commander:
             return SystemStatus.CRITICAL if self._failsafe.active else SystemStatus.ACTIVE
         return SystemStatus.UNINITIALISED if self.arming_problems else SystemStatus.STANDBY
 
-    def say(self, severity: int, text: str) -> None:
+    def send_text(self, severity: int, text: str) -> None:
         """Send a status text, and log it."""
         self.texts.append((severity, text))
         if self.log_text is not None:
@@ -195,11 +195,11 @@ class Commander:
         """Take in the sticks: pitch ``x`` and roll ``y`` and yaw ``r`` -1..1, throttle ``z`` 0..1."""
         if self._values["COM_RC_IN_MODE"] == 4 or not all(map(math.isfinite, (x, y, z, r))):
             return
-        self.sticks.take(x, y, r, z, now, 0.01 * self._values["COM_RC_STICK_OV"])
+        self.sticks.update(x, y, r, z, now, 0.01 * self._values["COM_RC_STICK_OV"])
 
     def offboard(self, target: OffboardTarget, now: int) -> None:
         """Take in an offboard setpoint; one with an infinite number or without a direction is ignored."""
-        self._modes.offboard.take(target, now)
+        self._modes.offboard.update(target, now)
 
     def battery(self, voltage: float, current: float, remaining: float, now: int) -> None:
         """Take in a battery sample: V, A, share 0..1."""
@@ -207,12 +207,12 @@ class Commander:
         battery.voltage, battery.current, battery.remaining, battery.time = voltage, current, remaining, now
         level = battery_warning.warning_level(remaining, battery.warning, self.armed, self._values)
         if level > battery.warning:
-            self.say(*battery_warning.TEXTS[level])
+            self.send_text(*battery_warning.TEXTS[level])
         battery.warning = level
 
     def ground_station_seen(self, now: int) -> None:
         """Take in a heartbeat of a ground station."""
-        self._conditions.ground_station_seen(now)
+        self._monitor.ground_station_seen(now)
 
     # ------------------------------------------------------------------ plans
 
@@ -227,7 +227,7 @@ class Commander:
         """Replace the fence; see :meth:`set_mission`."""
         fault = self._plans.set_fence(items, self.home)
         if fault is None:
-            self._conditions.check_fence_soon()
+            self._monitor.check_fence_soon()
         return fault
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
@@ -244,7 +244,7 @@ class Commander:
         """Request a flight mode; False if it cannot be flown now."""
         self._asked = True
         self._update_needs()
-        possible = force or not self.armed or not self._conditions.lacks(mode.needs & ~flight_modes.NO_ARMING)
+        possible = force or not self.armed or not self._monitor.lacks(mode.needs & ~flight_modes.NO_ARMING)
         allowed = possible and self.mode is not flight_modes.TERMINATION
         if allowed:
             self.intended = mode
@@ -254,7 +254,7 @@ class Commander:
 
     def refuse_mode(self, mode: Mode) -> None:
         """Send the text that a mode cannot be flown now."""
-        self.say(CRITICAL, f"Switching to {mode.name} is currently not available")
+        self.send_text(CRITICAL, f"Switching to {mode.name} is currently not available")
 
     def follow_intention(self) -> None:
         """Put the intended mode, or that of the active failsafe, in force now."""
@@ -290,19 +290,19 @@ class Commander:
             return True
         self._update_needs()
         self._update_checks()
-        missing = self._conditions.troubles.missing
+        missing = self._monitor.conditions.missing
         problem = arming_checks.stick_problem(self.mode, self.sticks, missing, self._values)
         if problem is not None:
-            self.say(CRITICAL, f"Arming denied: {problem}")
+            self.send_text(CRITICAL, f"Arming denied: {problem}")
             return False
         if self.arming_problems:
-            self.say(CRITICAL, "Arming denied: Resolve system health failures first")
+            self.send_text(CRITICAL, "Arming denied: Resolve system health failures first")
             for text in self.arming_problems:
-                self.say(CRITICAL, f"Preflight Fail: {text}")
+                self.send_text(CRITICAL, f"Preflight Fail: {text}")
             return False
         self.armed = True
         self._auto_disarm.begin()
-        self.say(INFO, f"Armed by {reason}")
+        self.send_text(INFO, f"Armed by {reason}")
         if self._values["COM_HOME_EN"]:
             self.set_home_here()
         return True
@@ -312,13 +312,13 @@ class Commander:
         if not self.armed:
             return True
         if not forced and not (self.land.landed or self.land.maybe_landed):
-            self.say(CRITICAL, "Disarming denied: not landed")
+            self.send_text(CRITICAL, "Disarming denied: not landed")
             return False
         self.armed = False
         self._takeoff_time = -1
         self.intended = self._after_disarming
         self.navigator.flight.disarmed()
-        self.say(INFO, f"Disarmed by {reason}")
+        self.send_text(INFO, f"Disarmed by {reason}")
         return True
 
     # ------------------------------------------------------------------ home
@@ -335,7 +335,7 @@ class Commander:
         self._home.set_by_item(item, self._knows_global_position())
 
     def _knows_global_position(self) -> bool:
-        return not self._conditions.lacks(flight_modes.GLOBAL_POSITION)
+        return not self._monitor.lacks(flight_modes.GLOBAL_POSITION)
 
     def _home_changed(self) -> None:
         self.navigator.home = self.home
@@ -357,7 +357,7 @@ class Commander:
         self._now = now
         self.state.read(estimate, records.GLOBAL)
         self._update_landed(thrust, dt)
-        self._conditions.update_links(now)
+        self._monitor.update_links(now)
         self._home.update(self._knows_global_position(), not self.armed and self.land.landed)
         self._update_troubles(dt)
         self._disarm_if_due(dt)
@@ -368,7 +368,7 @@ class Commander:
         self._modes.fly(
             self.mode, self._auto_disarm.armed_for if self.armed else None, self._home.local(), now, dt
         )
-        self._modes.output.on_ground = self.land.carried
+        self._modes.output.on_ground = self.land.ground_load
         self._modes.output.write(setpoint)
 
     def _update_landed(self, thrust: float, dt: float) -> None:
@@ -387,7 +387,7 @@ class Commander:
             if was_landed and not land.landed:
                 self._took_off()
             elif land.landed and not was_landed:
-                self.say(INFO, "Landing detected")
+                self.send_text(INFO, "Landing detected")
         if land.landed:
             self.landed_state = LandedState.ON_GROUND
         elif self._modes.ramping_up or self.mode is flight_modes.AUTO_TAKEOFF:
@@ -398,7 +398,7 @@ class Commander:
             self.landed_state = LandedState.IN_AIR
 
     def _took_off(self) -> None:
-        self.say(INFO, "Takeoff detected")
+        self.send_text(INFO, "Takeoff detected")
         self._auto_disarm.has_flown = True
         if self._takeoff_time < 0:
             self._takeoff_time = self._now
@@ -406,21 +406,21 @@ class Commander:
             self.set_home_here()
 
     def _update_troubles(self, dt: float) -> None:
-        conditions, troubles = self._conditions, self._conditions.troubles
-        conditions.update_accuracy()
+        monitor, conditions = self._monitor, self._monitor.conditions
+        monitor.update_accuracy()
         self._modes.watch_height(self.home, dt)
         self._update_needs()
-        troubles.battery = self.battery_state.warning
-        troubles.motor = "motor" in self.failures
-        troubles.mission_failed = self.navigator.flight.failed
+        conditions.battery = self.battery_state.warning
+        conditions.motor = "motor" in self.failures
+        conditions.mission_failed = self.navigator.flight.failed
         limit = self._values["COM_FLT_TIME_MAX"]
-        troubles.flight_time = limit >= 0 and self.flight_time > limit
-        conditions.update_attitude(self.mode, dt)
-        conditions.update_fence(self._now, self.home)
+        conditions.flight_time = limit >= 0 and self.flight_time > limit
+        monitor.update_attitude(self.mode, dt)
+        monitor.update_fence(self._now, self.home)
 
     def _update_needs(self) -> None:
         """Find the needs of modes that are not met, by all setpoints and plans received so far."""
-        self._conditions.update_needs(self._now, self.home, self._plans.mission_valid)
+        self._monitor.update_needs(self._now, self.home, self._plans.mission_valid)
 
     def _disarm_if_due(self, dt: float) -> None:
         if not self.armed:
@@ -430,21 +430,21 @@ class Commander:
             self.disarm(reason, forced=self.mode is flight_modes.TERMINATION)
 
     def _update_checks(self) -> None:
-        battery, troubles = self.battery_state, self._conditions.troubles
+        battery, conditions = self.battery_state, self._monitor.conditions
         self.arming_problems = arming_checks.arming_problems(
             self.mode,
-            troubles.missing,
+            conditions.missing,
             self.state,
             self._values,
             (battery.warning, battery.remaining),
             self.failures,
-            troubles.fence,
+            conditions.fence,
             self._geofence.needs_home,
-            troubles.station_lost,
+            conditions.station_lost,
         )
         arming_checks.health(
             self.facts,
-            troubles.missing,
+            conditions.missing,
             self.sticks.time >= 0,
             battery.warning,
             self.failures,
@@ -456,16 +456,16 @@ class Commander:
 
     def _decide(self, dt: float) -> None:
         """Decide which mode is in force."""
-        wish, self.navigator.wish = self.navigator.wish, None
-        if wish is not None:
-            self._grant(wish)
-        moved = self.sticks.settle() and self._override_allowed()
+        requested_mode, self.navigator.requested_mode = self.navigator.requested_mode, None
+        if requested_mode is not None:
+            self._grant(requested_mode)
+        moved = self.sticks.has_moved() and self._override_allowed()
         if moved and not self._failsafe.active:
             self.change_mode(flight_modes.POSITION_CONTROL)
-            self.say(INFO, "Pilot took over using sticks")
-        troubles = self._conditions.troubles
+            self.send_text(INFO, "Pilot took over using sticks")
+        conditions = self._monitor.conditions
         self.intended = self._failsafe.update(
-            self.intended, self._asked, moved, self.armed, self.mission_finished, troubles, dt
+            self.intended, self._asked, moved, self.armed, self.mission_finished, conditions, dt
         )
         self._asked = False
         if self._failsafe.action == failsafe.DISARM:
@@ -474,12 +474,12 @@ class Commander:
             self._checked = self._now - CHECK_PERIOD
         self.follow_intention()
 
-    def _grant(self, wish: Mode) -> None:
+    def _grant(self, requested_mode: Mode) -> None:
         """Enter the mode that the navigator requests, e.g. Hold after a take-off or a mission."""
         asked = self._asked
-        if wish is flight_modes.AUTO_RTL:
-            if self.change_mode(wish):
-                self.say(INFO, "Returning to launch")
+        if requested_mode is flight_modes.AUTO_RTL:
+            if self.change_mode(requested_mode):
+                self.send_text(INFO, "Returning to launch")
         elif (
             self.mode is flight_modes.AUTO_TAKEOFF
             and self._values["COM_TAKEOFF_ACT"] == 1
@@ -487,12 +487,12 @@ class Commander:
         ):
             self.change_mode(flight_modes.AUTO_MISSION)
         else:
-            self.change_mode(wish)
+            self.change_mode(requested_mode)
         self._asked = asked
 
     def _override_allowed(self) -> bool:
         enabled = int(self._values["COM_RC_OVERRIDE"])
-        if not self.armed or self._conditions.lacks(flight_modes.MANUAL_CONTROL):
+        if not self.armed or self._monitor.lacks(flight_modes.MANUAL_CONTROL):
             return False
         if self.mode is flight_modes.OFFBOARD:
             return bool(enabled & 2)

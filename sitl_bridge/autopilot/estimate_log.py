@@ -266,7 +266,7 @@ class EstimateLog:
         if time == self._truth_time:
             return
         self._truth_time = time
-        place = reader["truth_place"].tolist()
+        place = reader["truth_position"].tolist()
         if self._truth_frame is None:
             self._truth_frame = TangentPlane(*place)
         frame = self._truth_frame

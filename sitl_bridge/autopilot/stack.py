@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
 from sitl_bridge.autopilot.estimation.measurement import (
     READER,
     STEP,
-    done,
+    clear_fresh,
     fail_sensors,
     frame_size,
     read_frame,
@@ -139,7 +139,7 @@ def advance_stack(stacks: Any, i: int, controls: Any) -> None:
         allocate(stacks.allocations[i], wrench, setpoint.level, controls)
         for k in range(controls.shape[0]):
             controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
-    done(m)
+    clear_fresh(m)
 
 
 @compiled

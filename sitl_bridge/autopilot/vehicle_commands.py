@@ -47,7 +47,7 @@ class Commanded(Protocol):
     def mission(self) -> tuple[MissionItem, ...]: ...  # noqa: D102
     @property
     def mission_missing(self) -> bool: ...  # noqa: D102
-    def say(self, severity: int, text: str) -> None: ...  # noqa: D102
+    def send_text(self, severity: int, text: str) -> None: ...  # noqa: D102
     def change_mode(self, mode: Mode, force: bool = False) -> bool: ...  # noqa: D102
     def refuse_mode(self, mode: Mode) -> None: ...  # noqa: D102
     def follow_intention(self) -> None: ...  # noqa: D102
@@ -89,7 +89,7 @@ def _switch(commander: Commanded, mode: Mode, force: bool = False) -> int:
 def _arm_disarm(commander: Commanded, params: Params, _now: int) -> int:
     wanted = _rounded(params[0])
     if wanted not in (0, 1):
-        commander.say(CRITICAL, f"Unsupported ARM_DISARM param: {params[0]:.3f}")
+        commander.send_text(CRITICAL, f"Unsupported ARM_DISARM param: {params[0]:.3f}")
         return UNSUPPORTED
     if wanted == 1:
         done = commander.arm("external command")
@@ -114,7 +114,7 @@ def _set_mode(commander: Commanded, params: Params, _now: int) -> int:
         else flight_modes.mode_of_base_mode(base)
     )
     if mode is None:
-        commander.say(CRITICAL, "Unsupported auto mode" if main == 4 else "Unsupported mode")
+        commander.send_text(CRITICAL, "Unsupported auto mode" if main == 4 else "Unsupported mode")
         return TEMPORARILY_REJECTED
     return _switch(commander, mode, force=mode is flight_modes.AUTO_LAND)
 
@@ -135,14 +135,14 @@ def _take_off(commander: Commanded, params: Params, _now: int) -> int:
 def _land(commander: Commanded, _params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_LAND, force=True)
     if result == ACCEPTED:
-        commander.say(INFO, "Landing at current position")
+        commander.send_text(INFO, "Landing at current position")
     return result
 
 
 def _return(commander: Commanded, _params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_RTL)
     if result == ACCEPTED:
-        commander.say(INFO, "Returning to launch")
+        commander.send_text(INFO, "Returning to launch")
     return result
 
 
@@ -169,7 +169,7 @@ def _hold_at(
         return result
     breach = commander.breach_at(latitude, longitude, altitude)
     if breach is not None:
-        commander.say(CRITICAL, "Reposition is outside geofence")
+        commander.send_text(CRITICAL, "Reposition is outside geofence")
         return result  # as PX4: the mode changes, the place does not
     commander.reposition(latitude, longitude, altitude, yaw, speed)
     return result
@@ -177,7 +177,7 @@ def _hold_at(
 
 def _orbit(commander: Commanded, params: Params, _now: int) -> int:
     if not commander.change_mode(flight_modes.ORBIT):
-        commander.say(CRITICAL, "Orbit command rejected")
+        commander.send_text(CRITICAL, "Orbit command rejected")
         return TEMPORARILY_REJECTED
     state, values = commander.state, commander.parameters.values
     before = commander.orbit.circle
@@ -195,16 +195,16 @@ def _orbit(commander: Commanded, params: Params, _now: int) -> int:
         z = state.projection.down(params[6])
     radius = abs(radius)
     if not LEAST_RADIUS <= radius <= values["MC_ORBIT_RAD_MAX"]:
-        commander.say(CRITICAL, "Orbit radius limit exceeded")
+        commander.send_text(CRITICAL, "Orbit radius limit exceeded")
         radius = max(LEAST_RADIUS, min(values["MC_ORBIT_RAD_MAX"], before.radius))
     circle = Circle(x, y, z, radius, speed if clockwise else -speed, look)
-    commander.orbit.fly(circle.sanitised())
+    commander.orbit.fly(circle.with_speed_limit())
     return ACCEPTED
 
 
 def _start_mission(commander: Commanded, params: Params, _now: int) -> int:
     if commander.mission_missing:
-        commander.say(CRITICAL, "Mission start denied! No valid mission")
+        commander.send_text(CRITICAL, "Mission start denied! No valid mission")
         return DENIED
     first = params[0] if math.isfinite(params[0]) else 0.0
     if not -1 <= first < len(commander.mission):
@@ -258,7 +258,7 @@ def _inject_failure(commander: Commanded, params: Params, _now: int) -> int:
     if not commander.parameters.values["SYS_FAILURE_EN"]:
         return DENIED
     result, text = inject(params, commander.facts, commander.failures)
-    commander.say(WARNING, text)
+    commander.send_text(WARNING, text)
     return result
 
 

@@ -1,4 +1,4 @@
-"""From where a vehicle is and where it shall be to the force and the moment that its rotors are to give.
+"""Controllers: from estimate and setpoint to the total thrust and moment.
 
-Nothing here knows rotors (allocation.py does) or decides where to fly (the commander does).
+Mixing to motor commands is in allocation.py; the setpoint comes from modes/.
 """

@@ -1,6 +1,6 @@
-"""From thrust and moments to the commands of the motors of any airframe, within their limits.
+"""Control allocation: motor commands for a thrust and moments, for any airframe, within the motor limits.
 
-What is asked comes from control/; what a command does is the dynamics' matter.  Nothing here knows time.
+The controllers in this directory give the wrench; dynamics/ models the motors.  Allocation is static.
 """
 
 from __future__ import annotations
@@ -23,42 +23,44 @@ if TYPE_CHECKING:
     from sitl_bridge.world.world import World
 
 INTERVALS = 32
-"""Intervals of ALLOCATION.curve."""
+"""Number of intervals of ALLOCATION.curve."""
 NEWTON_STEPS = 24
-"""At most; each settles which rotors are at a limit, so about one a rotor is needed."""
+"""Largest number of Newton steps; each finds which rotors are saturated, so about one per rotor is needed."""
 IDLE_SHARE = 0.01
-"""Share of a rotor's thrust range at IDLE: a tenth of its speed range, too little to move any vehicle."""
-LEAST_DC_COMMAND = 0.02
-"""A DC motor that gets no voltage brakes (motor.py); this keeps it turning freely.  For hector that is with a
-third of its weight in thrust, by its identified law: too much on the ground, so at IDLE a DC motor rests."""
+"""Share of a rotor's thrust range at IDLE: a tenth of its speed range, far below lift-off."""
+MIN_DC_COMMAND = 0.02
+"""Minimum command of a DC motor in flight.  Without voltage a DC motor brakes (motor.py); this command keeps
+it turning freely.  On hector its identified law then still gives a third of the weight in thrust, too much on
+the ground, so at IDLE a DC motor is off."""
 
 
 def allocation_record(airframe: Airframe, world: World) -> NDArray[np.void]:
-    """() ALLOCATION of an airframe in the air at a world's origin.
+    """Return the () ALLOCATION record of an airframe in the air at a world's origin.
 
-    A rotor of thrust f pushes along its axis a and turns the vehicle by r x a f - d k a f with its turning
-    direction d and k = dQ/dT at hover.  Commands follow from static thrust at the nominal voltage.
+    A rotor with thrust f and axis a at position r gives the force f a and the moment r x a f - d k a f, with
+    its direction of rotation d and k = dQ/dT at hover.  Commands follow from static thrust at nominal
+    voltage.
 
     Args:
-        airframe: the airframe, payload and all.
-        world: gives the air's density.
+        airframe: the airframe including its payload.
+        world: supplies the air density.
 
     Raises:
-        UserError: for an airframe that cannot hover, or whose rotors cannot control roll and pitch.
+        UserError: if the airframe cannot hover or its rotors cannot control roll and pitch.
     """
     record, rotors = airframe.record, len(airframe.rotors)
     density = density_at(world)
     trim = hover(record, density, float(world.environment[0]["gravity"]))
     if trim is None:
-        raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
+        raise UserError(f"{airframe.name} cannot hover; see `sitl-bridge check`")
     allocation = np.zeros((), ALLOCATION)
     allocation["rotor_count"] = rotors
     effectiveness = _effectiveness(record, trim.rotor_thrust, density)
     if np.linalg.matrix_rank(effectiveness[:3], tol=1e-6 * np.abs(effectiveness).max()) < 3:
-        raise UserError(f"{airframe.name}: its rotors cannot control thrust, roll and pitch apart")
+        raise UserError(f"{airframe.name}: its rotors cannot control thrust, roll and pitch independently")
     allocation["effectiveness"][:, :rotors] = effectiveness
     allocation["inverse"][:rotors] = np.linalg.pinv(effectiveness, rcond=1e-6)
-    least = LEAST_DC_COMMAND if record["motor_kind"] == MOTOR_DC else 0.0
+    least = MIN_DC_COMMAND if record["motor_kind"] == MOTOR_DC else 0.0
     grid = np.linspace(least, 1.0, 97)
     thrusts = np.array([static_thrusts(record, max(float(c), 1e-6), density) for c in grid])
     low, high = thrusts[0], thrusts[-1]
@@ -72,14 +74,14 @@ def allocation_record(airframe: Airframe, world: World) -> NDArray[np.void]:
 
 
 def density_at(world: World) -> float:
-    """Density in kg/m^3 of the air at a world's origin."""
+    """Return the air density in kg/m^3 at a world's origin."""
     return float(air(world.environment[0], 0.0)[2])
 
 
 def _effectiveness(
     record: NDArray[np.void], thrusts: NDArray[np.float64], density: float
 ) -> NDArray[np.float64]:
-    """(4, rotors) thrust along body up and moments of 1 N of each rotor about its hover thrust (N)."""
+    """Return the (4, rotors) thrust along body up and moments per N of rotor thrust, about hover thrust."""
     n = len(thrusts)
     axis = np.array(record["rotor_axis"][:n])
     slope = np.array([torque_slope(record, k, float(thrusts[k]), density) for k in range(n)])
@@ -90,20 +92,20 @@ def _effectiveness(
 
 @compiled
 def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
-    """Motor commands for a wrench; roll and pitch first, then thrust, then yaw.
+    """Write motor commands for a wrench, with priority to roll and pitch, then thrust, then yaw.
 
-    Where nothing at all is asked for, rotors that idle with less than their least thrust do so.  Else
-    sequential desaturation, from rotor thrusts f = B+ (T, L, M, N) with the pseudo-inverse B+ of the
-    effectiveness, where one of them is out of its limits:
+    For a zero wrench, rotors idle if their idle thrust is below their minimum thrust.  Otherwise the rotor
+    thrusts are f = B+ (T, L, M, N), with the pseudo-inverse B+ of the effectiveness.  If one of them exceeds
+    its limits, allocation desaturates in sequence:
 
-    1. Without yaw, the thrust T' nearest to T for which B+ (T', L, M, 0) keeps the limits.
-    2. Where there is none, but some f within the limits has these roll and pitch moments: the one nearest to
-       B+ (T, L, M, 0).  Where not, the greatest share of both moments that some f gives.
-    3. The greatest share of the yaw moment still wanted that then fits.
+    1. Without yaw, find the thrust T' nearest to T for which B+ (T', L, M, 0) is within the limits.
+    2. If there is none but some f within the limits gives these roll and pitch moments, use the f nearest to
+    B+ (T, L, M, 0).  Otherwise use the largest share of both moments that some f gives.
+    3. Add the largest share of the yaw moment that then fits.
 
     Args:
         allocation: ALLOCATION record; ``saturated`` becomes bits 0 thrust, 1 roll and pitch, 2 yaw not met.
-        wrench: WRENCH record; ``unmet_thrust`` and ``unmet_moment`` become what is asked less what is given.
+        wrench: WRENCH record; ``unmet_thrust`` and ``unmet_moment`` become requested minus achieved values.
         level: SETPOINT.level.
         controls: (16,) commands, motors first; the rest becomes 0.
     """
@@ -123,11 +125,11 @@ def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
             if allocation.failed[k] == 0:
                 controls[k] = allocation.idle[k]
         return
-    thrusts_within_limits(allocation, wrench)
+    desaturate(allocation, wrench)
     for k in range(n):
         low = allocation.thrust_min[k]
         share = (allocation.work[1, k] - low) / (allocation.thrust_max[k] - low)
-        # Comparisons in this order make no number of the controller's a command outside the limits.
+        # In this order of comparisons, nan from a controller gives a command within the limits.
         root = math.sqrt(min(share, 1.0)) * INTERVALS if share > 0.0 else 0.0
         j = min(int(root), INTERVALS - 1)
         rest = root - j
@@ -136,13 +138,13 @@ def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
 
 
 @compiled
-def thrusts_within_limits(allocation: Any, wrench: Any) -> None:
-    """Rotor thrusts in N of a wrench, into ``work[1]``: the steps that ``allocate`` tells."""
+def desaturate(allocation: Any, wrench: Any) -> None:
+    """Write the rotor thrusts of a wrench in N to ``work[1]``, desaturated as described in ``allocate``."""
     n = allocation.rotor_count
     inverse, effect = allocation.inverse, allocation.effectiveness
     turning, thrust = allocation.work[0], allocation.work[1]
     fits = True
-    # Rotor k allows the collective thrusts from (min - r)/d to (max - r)/d with r of roll and pitch.
+    # Rotor k limits the collective thrust to (min - r)/d .. (max - r)/d, with r from roll and pitch.
     lowest, highest = -math.inf, math.inf
     for k in range(n):
         d = inverse[k, 0]
@@ -164,8 +166,8 @@ def thrusts_within_limits(allocation: Any, wrench: Any) -> None:
     else:
         for k in range(n):
             thrust[k] = turning[k] + inverse[k, 0] * wrench.thrust
-        if turn_on_the_edge(allocation, wrench.moment[0], wrench.moment[1]) == 0:
-            turn_within(allocation, wrench.moment[0], wrench.moment[1])
+        if saturate_moment(allocation, wrench.moment[0], wrench.moment[1]) == 0:
+            project_onto_moment(allocation, wrench.moment[0], wrench.moment[1])
     missing = wrench.moment[2]
     for k in range(n):
         missing -= effect[3, k] * thrust[k]
@@ -185,7 +187,7 @@ def thrusts_within_limits(allocation: Any, wrench: Any) -> None:
         wrench.unmet_thrust -= effect[0, k] * thrust[k]
         for i in range(3):
             wrench.unmet_moment[i] -= effect[1 + i, k] * thrust[k]
-    # Rounding is no saturation.
+    # Rounding errors do not count as saturation.
     nothing = 1e-9 * scale
     turned = max(abs(wrench.unmet_moment[0]), abs(wrench.unmet_moment[1])) > nothing
     allocation.saturated = (1 if abs(wrench.unmet_thrust) > nothing else 0) + (2 if turned else 0)
@@ -193,20 +195,20 @@ def thrusts_within_limits(allocation: Any, wrench: Any) -> None:
 
 
 @compiled
-def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
-    """Thrusts of the greatest share of a roll and pitch moment, where not all of it can be given.
+def saturate_moment(allocation: Any, roll: float, pitch: float) -> int:
+    """Write the thrusts of the largest feasible share of a roll and pitch moment.
 
-    The moments that rotors can give fill a zonotope, whose edges are each parallel to the moment
-    e_k = (roll, pitch) of some rotor.  On the edge with the outward normal n, rotors with n . e > 0 are at
-    their most, those with n . e < 0 at their least; rotors along the edge lead to the point on it.
+    The feasible moments form a zonotope whose edges are parallel to the moment e_k = (roll, pitch) of some
+    rotor.  On the edge with outward normal n, rotors with n . e > 0 are at maximum thrust and those with n .
+    e < 0 at minimum; the rotors parallel to the edge set the point on it.
 
     Args:
-        allocation: ALLOCATION record; ``work[1]`` is written where the answer is 1.
+        allocation: ALLOCATION record; ``work[1]`` is written if the result is 1.
         roll: N m.
         pitch: N m.
 
     Returns:
-        0 where the whole moment can be given and more, else 1.
+        0 if the moment lies inside the feasible set, else 1.
     """
     n = allocation.rotor_count
     effect, low, high = allocation.effectiveness, allocation.thrust_min, allocation.thrust_max
@@ -220,7 +222,7 @@ def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
         for j in range(n):
             e = sign * (x * effect[1, j] + y * effect[2, j])
             most += e * (high[j] if e > 0.0 else low[j])
-        # Next to an edge too: there turn_within finds no slope to climb.
+        # Treat a moment next to an edge as outside: there the gradient in project_onto_moment vanishes.
         if abs(along) * share > max(most, 0.0) * (1.0 - 1e-9):
             share, edge, side = min(max(most, 0.0) / abs(along), share), k, sign
     if edge < 0:
@@ -249,15 +251,15 @@ def turn_on_the_edge(allocation: Any, roll: float, pitch: float) -> int:
 
 
 @compiled
-def turn_within(allocation: Any, roll: float, pitch: float) -> None:
-    """Thrusts within the limits nearest to those in ``work[1]`` with a roll and pitch moment that some have.
+def project_onto_moment(allocation: Any, roll: float, pitch: float) -> None:
+    """Write the thrusts within the limits that give a roll and pitch moment, nearest to those in ``work[1]``.
 
     The nearest are clip(f_0 + E^T y) with the two rows E of roll and pitch; y is found by Newton's method on
     E clip(f_0 + E^T y) = (roll, pitch), which is piecewise linear and the gradient of a convex function of y.
-    A step ends where that function is least along it: whole steps may go round in circles.
+    Each step ends at the minimum of that function along it: full steps can cycle.
 
     Args:
-        allocation: ALLOCATION record; ``work[1]`` holds f_0 and gets the result.
+        allocation: ALLOCATION record; ``work[1]`` holds f_0 and receives the result.
         roll: N m.
         pitch: N m.
     """
@@ -290,16 +292,17 @@ def turn_within(allocation: Any, roll: float, pitch: float) -> None:
 
 @compiled
 def share_of_step(allocation: Any, d0: float, d1: float, wanted: float) -> float:
-    """How far along a step (d0, d1) of ``turn_within`` the moment along it reaches ``wanted``; at most 1.
+    """Return the share (at most 1) of a step (d0, d1) at which the moment along it reaches ``wanted``.
 
-    That moment, sum of s clip(f + t s) with s = E^T d, rises in t with a kink where a rotor gets to a limit.
+    That moment, sum of s clip(f + t s) with s = E^T d, increases with t and has a kink where a rotor
+    saturates.
     """
     effect, start = allocation.effectiveness, allocation.work[0]
     before, after = 0.0, 1.0
     given_before, given_after = 0.0, 0.0
     n = allocation.rotor_count
     for kink in range(-2, 2 * n):
-        t = 2.0 + kink  # first the two ends
+        t = 2.0 + kink  # the two ends first
         if kink >= 0:
             k = kink // 2
             slope = effect[1, k] * d0 + effect[2, k] * d1

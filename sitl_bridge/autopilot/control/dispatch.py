@@ -1,4 +1,4 @@
-"""One step of whichever controller a vehicle flies, over all setpoint levels."""
+"""One step of the selected controller, for every setpoint level."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any
 from sitl_bridge.autopilot.control.hector_pid import hector_pid
 from sitl_bridge.autopilot.control.lee import lee
 from sitl_bridge.autopilot.control.records import LEE, USER
-from sitl_bridge.autopilot.control.reference_model import FREE, advance_yaw, follow_setpoint, relief
+from sitl_bridge.autopilot.control.reference_model import FREE, advance_yaw, follow_setpoint, ground_relief
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled
 def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
-    """Thrust and moment that bring a vehicle to its setpoint.
+    """Compute thrust and moment from estimate and setpoint.
 
-    At OFF and IDLE integrators rest at zero and the wrench is zero.  The disturbance that a trajectory's
-    integrators have learnt is kept through the other levels.
+    At OFF and IDLE the integrators are reset and the wrench is zero.  At the attitude and rate levels the
+    trajectory integrators keep their values.
 
     Args:
         controller: CONTROLLER record.
         estimate: ESTIMATE record.
         setpoint: SETPOINT record.
-        dt: s since the last call.
-        wrench: WRENCH record; what was unmet of the last one is read, thrust and moment are written.  Of a
-            controller of the user's own it is left alone while it flies.
+        dt: time since the last call, s.
+        wrench: WRENCH record; the unmet part of the last wrench is read, thrust and moment are written.  In
+            flight with a user's own controller it is left unchanged.
     """
     level, last = setpoint.level, controller.level
     controller.level = level
     if level < TRAJECTORY or controller.kind == USER:
         if level < TRAJECTORY:
-            rest(controller, wrench)
+            reset_controller(controller, wrench)
         return
     if last < TRAJECTORY:
         for i in range(3):
@@ -43,19 +43,19 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
         follow_setpoint(controller, estimate, setpoint, last != TRAJECTORY, dt)
         advance_yaw(controller, heading, setpoint, last != TRAJECTORY, dt)
     else:
-        given_attitude(controller, setpoint, wrench)
+        copy_attitude_setpoint(controller, setpoint, wrench)
     if controller.kind == LEE:
         lee(controller, estimate, setpoint, dt, wrench)
     else:
         hector_pid(controller, estimate, setpoint, dt, wrench)
-    hasten_rotors(controller, estimate, dt, wrench)
-    carried = max(setpoint.on_ground, relief(controller) if level == TRAJECTORY else 0.0)
+    compensate_rotor_lag(controller, estimate, dt, wrench)
+    carried = max(setpoint.on_ground, ground_relief(controller) if level == TRAJECTORY else 0.0)
     if carried > 0.0:
-        # The ground turns the vehicle's feet, not the law; pushing against it tips a vehicle over.
+        # Contact moments act on the feet: a control moment against them would tip the vehicle over.
         for i in range(3):
             wrench.moment[i] *= max(1.0 - carried, 0.0)
             controller.moment_integral[i] = 0.0
-        # Rotors that at their least give more than is left to be carried, as hector's do, idle from then on.
+        # If minimum rotor thrust exceeds the thrust still needed, as with hector's rotors, the rotors idle.
         if (1.0 - carried) * controller.mass * controller.gravity <= controller.thrust_min:
             wrench.thrust = 0.0
             for i in range(3):
@@ -63,18 +63,18 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
 
 
 @compiled
-def hasten_rotors(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
-    """Make the rotors' answer to moments what the laws are designed for.
+def compensate_rotor_lag(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
+    """Compensate the rotor lag in the moment, towards the lag that the control laws assume.
 
-    The derivative D: rotors with a lag T turn the vehicle by (T s + 1) dOmega/dt = M/J; with
-    (1 + D) M - D J dOmega/dt in place of M the lag is T/(1 + D).  The yaw lead: speeding up a rotor turns
-    the vehicle before its drag does, by (1 + lead s), which a filter 1/(1 + lead s) takes back.
+    Derivative D: rotors with a lag T turn the vehicle by (T s + 1) dOmega/dt = M/J; with (1 + D) M - D J
+    dOmega/dt in place of M the lag is T/(1 + D).  Yaw lead: the reaction of an accelerating rotor acts before
+    its drag, by (1 + lead s); a filter 1/(1 + lead s) cancels it.
 
     Args:
         controller: CONTROLLER record.
         estimate: ESTIMATE record.
         dt: s.
-        wrench: WRENCH record with the law's moment, changed in place.
+        wrench: WRENCH record with the moment of the control law, changed in place.
     """
     D = controller.derivative
     if D > 0.0:
@@ -94,8 +94,8 @@ def hasten_rotors(controller: Any, estimate: Any, dt: float, wrench: Any) -> Non
 
 
 @compiled
-def rest(controller: Any, wrench: Any) -> None:
-    """Forget what was learnt in flight, ask for nothing."""
+def reset_controller(controller: Any, wrench: Any) -> None:
+    """Reset the integrators and set the wrench to zero."""
     wrench.thrust = 0.0
     controller.yaw_moment = 0.0
     controller.grounded = 0.0
@@ -108,8 +108,8 @@ def rest(controller: Any, wrench: Any) -> None:
 
 
 @compiled
-def given_attitude(controller: Any, setpoint: Any, wrench: Any) -> None:
-    """Take over attitude or rates and the thrust, a share of full thrust, from the setpoint."""
+def copy_attitude_setpoint(controller: Any, setpoint: Any, wrench: Any) -> None:
+    """Copy attitude or rates and the thrust (share of full thrust) from the setpoint."""
     share = min(max(setpoint.thrust, 0.0), 1.0) if math.isfinite(setpoint.thrust) else 0.0
     wrench.thrust = share * controller.thrust_max
     if setpoint.level == LEVEL_ATTITUDE:

@@ -1,7 +1,7 @@
-"""Gains that follow from an airframe: one rule for all vehicles and both laws, nothing tuned by hand.
+"""Controller gains computed from an airframe: one rule for all vehicles and both laws, without hand tuning.
 
-The loops are a cascade, each crossing over slower than the one within it by the same factor.  The innermost
-one is set by how fast rotors answer, the outer ones follow.
+The loops form a cascade.  The rotor lag sets the innermost gain; each outer loop is slower by the same
+factor.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 ControllerChoice: TypeAlias = str | Callable[..., Any] | None
-"""``hector_pid``, ``lee``, ``rotors`` or FILE.py:CLASS; or a user's own class or function that takes the
-vehicle and returns a controller; None for the airframe's."""
+"""A built-in law (``hector_pid``, ``lee``, ``rotors``), FILE.py:CLASS, or a class or function that takes the
+vehicle and returns a controller; None for the airframe's own choice."""
 
 KINDS = {"hector_pid": HECTOR_PID, "lee": LEE, "rotors": LEE}
-CASCADE = 3.0
-"""Gain of a loop over the gain of the one around it.  Loops k and k/3 nested, s^2 + k s + k^2/3, have a
-damping of sqrt(3)/2 = 0.87 and a phase margin of 72 deg; an integral with k/9 keeps 0.76."""
+CASCADE_RATIO = 3.0
+"""Ratio of a loop's gain to the gain of the loop around it.  With k and k/3, s^2 + k s + k^2/3 has a damping
+of sqrt(3)/2 = 0.87 and a phase margin of 72 deg; with an integral of k/9 the damping is 0.76."""
 LINEAR_TILT = 0.35
-"""rad, attitude error that takes all of the angular acceleration there is; smaller ones do not saturate."""
+"""Attitude error at which the angular acceleration saturates, rad."""
 FAST_LAG = 0.02
-"""s, lag of the motors of small multirotors (RotorS's and PX4's models).  Slower rotors are brought there by
-a derivative of the rate, as far as MOST_DERIVATIVE goes."""
-MOST_DERIVATIVE = 2.0
-"""Of that derivative; beyond it the noise of gyroscopes takes more than a tenth of the moments there are."""
+"""Motor lag of small multirotors (models of RotorS and PX4), s.  A rate derivative reduces the lag of slower
+rotors to this value, within MAX_DERIVATIVE."""
+MAX_DERIVATIVE = 2.0
+"""Largest gain of that derivative; above it, gyroscope noise uses more than a tenth of the available
+moments."""
 DERIVATIVE_FILTER = 0.1
-"""Time constant of its filter over the rotors' lag."""
+"""Ratio of the derivative's filter time constant to the rotor lag."""
 VERTICAL_LIMIT = 4.0
-"""1/s, greatest gain of the vertical velocity: PX4's MPC_Z_VEL_P_ACC, what barometer and GPS bear."""
+"""Largest gain of the vertical velocity, 1/s: PX4's MPC_Z_VEL_P_ACC, for the noise of barometer and GNSS."""
 HORIZONTAL_LIMIT = 3.0
-"""1/s, the same horizontally: MPC_XY_VEL_P_ACC is 1.8 by default, and may be up to 5."""
+"""Largest gain of the horizontal velocity, 1/s: MPC_XY_VEL_P_ACC is 1.8 by default and at most 5."""
 RATE_LIMIT = math.radians(220.0)
-"""rad/s, greatest rate of roll and pitch asked for: PX4's MC_ROLLRATE_MAX."""
+"""Largest commanded roll and pitch rate, rad/s: PX4's MC_ROLLRATE_MAX."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """The loops of an airframe, by axis.
+    """Control loops of an airframe, by axis.
 
     Attributes:
-        lag: s, of the rotors' answer and half a step, as the derivative leaves it.
-        derivative: gain of the derivative of the rate, 1.
+        lag: rotor lag after the derivative, plus half a time step, s.
+        derivative: gain of the rate derivative, dimensionless.
         derivative_filter: s.
-        yaw_lead: s, moment of a rotor's acceleration over that of its drag.
-        angular_acceleration: (3,) rad/s^2, the most the rotors give in hover, roll, pitch, yaw.
+        yaw_lead: ratio of a rotor's acceleration moment to its drag moment, s.
+        angular_acceleration: (3,) rad/s^2, largest that the rotors give in hover: roll, pitch, yaw.
         rate: (3,) 1/s.
         attitude: (3,) 1/s.
         velocity: (3,) 1/s, NED.
@@ -80,41 +81,42 @@ class Design:
 
 
 def design(airframe: Airframe, world: World) -> Design:
-    """Loops of an airframe.
+    """Design the control loops of an airframe.
 
-    Rates: a rotor answers with a lag T, so K_rate = 1/(2 T) gives the rate loop s^2 + s/T + K/T a damping
-    of 0.71.  Each outer gain is a third of the one within it.  Where an attitude error of LINEAR_TILT would
-    take more than the angular acceleration there is, rate and attitude gains are lowered together
-    until it does not.
+    Rates: with a rotor lag T, K_rate = 1/(2 T) gives the rate loop s^2 + s/T + K/T a damping of 0.71.  Each
+    outer gain is a third of the next inner one.  If an attitude error of LINEAR_TILT would need more than the
+    available angular acceleration, rate and attitude gains are reduced together to the limit.
 
     Args:
         airframe: the airframe.
-        world: gives air and gravity.
+        world: supplies air density and gravity.
 
     Raises:
-        UserError: for an airframe that cannot hover.
+        UserError: if the airframe cannot hover.
     """
     density, gravity = density_at(world), float(world.environment[0]["gravity"])
     trim = hover(airframe.record, density, gravity)
     if trim is None:
-        raise UserError(f"{airframe.name} cannot hover; `sitl-bridge check` tells more")
+        raise UserError(f"{airframe.name} cannot hover; see `sitl-bridge check`")
     answer = response(airframe, geometry(airframe), trim, density, thrust_curve_factor(airframe))
     smoothing = DERIVATIVE_FILTER * answer.motor_lag
-    share = min(max(answer.motor_lag / FAST_LAG - 1.0, 0.0), MOST_DERIVATIVE)
-    # T s + 1 becomes T s + 1 + D/(1 + smoothing s), whose lag at low frequency this is.
+    share = min(max(answer.motor_lag / FAST_LAG - 1.0, 0.0), MAX_DERIVATIVE)
+    # T s + 1 becomes T s + 1 + D/(1 + smoothing s); this is its lag at low frequency.
     lag = (answer.motor_lag - share * smoothing) / (1.0 + share) + answer.delay
-    most = greatest_acceleration(airframe, world, trim.rotor_thrust)
-    rate = np.minimum(0.5 / lag, np.sqrt(CASCADE * most / LINEAR_TILT))
-    attitude = rate / CASCADE
+    most = max_angular_acceleration(airframe, world, trim.rotor_thrust)
+    rate = np.minimum(0.5 / lag, np.sqrt(CASCADE_RATIO * most / LINEAR_TILT))
+    attitude = rate / CASCADE_RATIO
     tilt = float(min(attitude[0], attitude[1]))
     velocity = np.array(
-        [min(tilt / CASCADE, HORIZONTAL_LIMIT)] * 2 + [min(0.5 / lag / CASCADE, VERTICAL_LIMIT)]
+        [min(tilt / CASCADE_RATIO, HORIZONTAL_LIMIT)] * 2 + [min(0.5 / lag / CASCADE_RATIO, VERTICAL_LIMIT)]
     )
-    return Design(lag, share, smoothing, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE)
+    return Design(
+        lag, share, smoothing, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE_RATIO
+    )
 
 
-def greatest_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> Floats:
-    """(3,) rad/s^2 about each axis that rotors can give both ways from their hover thrusts (n,) in N."""
+def max_angular_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> Floats:
+    """Return the (3,) rad/s^2 available both ways about each axis from hover thrusts (n,) in N."""
     allocation = allocation_record(airframe, world)
     n = len(thrusts)
     room = np.minimum(allocation["thrust_max"][:n] - thrusts, thrusts - allocation["thrust_min"][:n])
@@ -128,22 +130,23 @@ def greatest_acceleration(airframe: Airframe, world: World, thrusts: Floats) -> 
 
 
 def controller_record(airframe: Airframe, world: World, choice: ControllerChoice = None) -> NDArray[np.void]:
-    """() CONTROLLER of an airframe.
+    """Return the () CONTROLLER record of an airframe.
 
     Args:
         airframe: the airframe.
-        world: gives air and gravity.
-        choice: of controller.  A user's own gets a record of kind USER; user_controller.py makes it.
+        world: supplies air density and gravity.
+        choice: the controller.  A user's own controller gets a record of kind USER; user_controller.py makes
+            the object.
 
     Raises:
-        UserError: for a choice there is not, and for an airframe that cannot hover.
+        UserError: if there is no such controller or the airframe cannot hover.
     """
     law = choice or airframe.controller.kind
     if isinstance(law, str) and law not in BUILT_IN and own_controller(law) is None:
         raise UserError(f"no controller is called {law!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
     published = airframe.controller.rotors
     if law == "rotors" and published is None:
-        raise UserError(f"{airframe.name}: RotorS publishes no gains for it; `lee` flies it by Lee's law")
+        raise UserError(f"{airframe.name}: RotorS publishes no gains for it; use `lee` for the same law")
     loops = design(airframe, world)
     record, allocation = airframe.record, allocation_record(airframe, world)
     controller = np.zeros((), CONTROLLER)
@@ -154,7 +157,8 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     upward = allocation["effectiveness"][0]
     controller["thrust_min"] = upward @ allocation["thrust_min"]
     controller["thrust_max"] = upward @ allocation["thrust_max"]
-    # Braking from a rate at the attitude's gain takes gain times rate; half of what there is.
+    # Braking from a rate with the attitude gain needs gain times rate; allow half of the available
+    # acceleration.
     controller["rate_limit"] = np.minimum(
         RATE_LIMIT, 0.5 * loops.angular_acceleration / np.maximum(loops.attitude, 1e-9)
     )
@@ -173,15 +177,15 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     _fill_hector(controller["hector"], loops)
     _fill_lee(controller["lee"], loops, mass, gravity, np.array(record["inertia"]))
     if law == "rotors" and published is not None:
-        _publish(controller, published)
+        _fill_published(controller, published)
     return controller
 
 
 def _rotor_drag(airframe: Airframe, world: World) -> float:
-    """Deceleration of the hovering rotors' in-plane drag over velocity, 1/s: sum(lambda w)/m (RotorS eq. 2).
+    """Return the drag of hovering rotors, deceleration over velocity, 1/s: sum(lambda w)/m (RotorS eq. 2).
 
-    Fed forward as in Faessler, Franchi, Scaramuzza, "Differential flatness of quadrotor dynamics subject to
-    rotor drag", RA-L 2018.
+    The controllers feed it forward as in Faessler, Franchi, Scaramuzza, "Differential flatness of quadrotor
+    dynamics subject to rotor drag", RA-L 2018.
     """
     record, density = airframe.record, density_at(world)
     trim = hover(record, density, float(world.environment[0]["gravity"]))
@@ -192,24 +196,24 @@ def _rotor_drag(airframe: Airframe, world: World) -> float:
 
 def _fill_hector(gains: NDArray[np.void], loops: Design) -> None:
     gains["position_p"], gains["velocity_p"] = loops.position, loops.velocity
-    gains["velocity_i"] = loops.velocity * loops.position / CASCADE
+    gains["velocity_i"] = loops.velocity * loops.position / CASCADE_RATIO
     gains["attitude_p"], gains["rate_p"] = loops.attitude, loops.rate
-    gains["rate_i"] = loops.rate * loops.attitude / CASCADE
+    gains["rate_i"] = loops.rate * loops.attitude / CASCADE_RATIO
 
 
 def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: float, inertia: Floats) -> None:
     gains["mass"], gains["gravity"], gains["inertia"] = mass, gravity, inertia
     gains["k_x"], gains["k_v"] = mass * loops.velocity * loops.position, mass * loops.velocity
     gains["c_1"] = loops.position
-    gains["k_i"] = loops.velocity * loops.position / CASCADE
+    gains["k_i"] = loops.velocity * loops.position / CASCADE_RATIO
     axes = np.diag(inertia)
     gains["k_R"], gains["k_Omega"] = axes * loops.rate * loops.attitude, axes * loops.rate
     gains["c_2"] = loops.attitude
-    gains["k_I"] = axes * loops.rate * loops.attitude / CASCADE
+    gains["k_I"] = axes * loops.rate * loops.attitude / CASCADE_RATIO
 
 
-def _publish(controller: NDArray[np.void], published: RotorsGains) -> None:
-    """Lee's plain law as RotorS flies it: bare setpoints, no integral, nothing done about rotors or drag."""
+def _fill_published(controller: NDArray[np.void], published: RotorsGains) -> None:
+    """Fill Lee's law as in RotorS: bare setpoints, no integral, no compensation of rotor lag or drag."""
     gains = controller["lee"]
     gains["mass"], gains["gravity"], gains["inertia"] = published.mass, published.gravity, 0.0
     gains["k_x"], gains["k_v"] = published.position_gain, published.velocity_gain

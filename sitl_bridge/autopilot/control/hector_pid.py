@@ -1,7 +1,7 @@
 """hector_quadrotor's cascade of PID controllers (its paper, section 3.5, fig. 3).
 
-Position P gives a velocity, velocity PI an acceleration and with it roll, pitch and vertical thrust;
-attitude P gives angular rates, rate PI(D) the moments.  Axes are taken as independent, as the paper does.
+Position P gives a velocity, velocity PI an acceleration and from it roll, pitch and vertical thrust; attitude
+P gives angular rates, rate PI(D) the moments.  The axes are decoupled, as in the paper.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any
 
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
-    LEAST_ALOFT,
+    MIN_FLIGHT_THRUST,
     POSITION,
     integrate_errors,
     limit_acceleration,
-    settle_on_ground,
+    relax_on_ground,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
 
-LEAST_UPRIGHT = 0.5
-"""Cosine of the tilt down to which thrust makes up for it; beyond 60 deg it pushes sideways more than up."""
+MIN_TILT_COSINE = 0.5
+"""Smallest cosine of tilt used for thrust compensation; beyond 60 deg the thrust is mostly sideways."""
 
 
 @compiled
 def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
-    """Thrust and moment of the cascade for one step.
+    """Compute thrust and moment of the cascade for one step.
 
     Args:
         controller: CONTROLLER record whose reference is of this step.
@@ -44,7 +44,7 @@ def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench:
 
 @compiled
 def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
-    """Position P and velocity PI with feed-forward; roll and pitch into q_d, thrust into the wrench.
+    """Position P and velocity PI with feed-forward: write roll and pitch to q_d, thrust to the wrench.
 
     v_c = v_d + K_x (x_d - x), a_c = a_d + D v_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
     tan(theta) = -a_x/(g - a_z), tan(phi) = a_y cos(theta)/(g - a_z), T = m (g - a_z)/(cos phi cos theta),
@@ -61,7 +61,7 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
         controller.e_i[i] = error
         a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
         a_c[i] += gains.velocity_p[i] * error + controller.integral[i]
-    settle_on_ground(controller, estimate, dt)
+    relax_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, gains.velocity_i, dt)
     lift = controller.gravity - a_c[2]
@@ -78,16 +78,16 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
     upright = 1.0 - 2.0 * (estimate.attitude[1] ** 2 + estimate.attitude[2] ** 2)
     wrench.thrust = controller.thrust_min
     if upright > 0.0:
-        thrust = controller.mass * lift / max(upright, LEAST_UPRIGHT)
+        thrust = controller.mass * lift / max(upright, MIN_TILT_COSINE)
         wrench.thrust = min(max(thrust, controller.thrust_min), controller.thrust_max)
 
 
 @compiled
 def attitude_loop(controller: Any, estimate: Any) -> None:
-    """Attitude P: rates in proportion to the tilt still to go and the turn about the thrust axis left then.
+    """Attitude P: rates proportional to the remaining tilt and rotation about the thrust axis.
 
-    The error q* q_d is a tilt times a turn about body z ("swing-twist"), so that thrust takes the shortest
-    way to where it is to point, whatever the heading.
+    The error q* q_d is split into a tilt and a rotation about body z ("swing-twist"), so that the thrust
+    direction takes the shortest path whatever the heading.
     """
     w, x, y, z = estimate.attitude[0], -estimate.attitude[1], -estimate.attitude[2], -estimate.attitude[3]
     d = controller.q_d
@@ -114,13 +114,13 @@ def attitude_loop(controller: Any, estimate: Any) -> None:
 def rate_loop(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
     """Rate PI, alpha = K_p e + integral, and the moment J alpha + Omega x J Omega.
 
-    The derivative of the cascade's PID is the one that both laws share (dispatch.py).
-    An integrator rests while the allocation could not give what it pushes for, and all do while thrust is
-    too low for flight: on the ground moments turn nothing.
+    Both laws share the derivative of the cascade's PID (dispatch.py).  An integrator is held while the
+    allocation cannot give more in its direction.  All are held while thrust is too low for flight: on the
+    ground, moments have no effect.
     """
     gains = controller.hector
     J, alpha, W = controller.inertia, controller.e_i, estimate.angular_velocity
-    aloft = wrench.thrust > LEAST_ALOFT * controller.mass * controller.gravity
+    aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
     for i in range(3):
         error = controller.Omega_d[i] - W[i]
         if aloft and not wrench.unmet_moment[i] * error > 0.0:

@@ -12,11 +12,11 @@ from typing import Any
 
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
-    LEAST_ALOFT,
+    MIN_FLIGHT_THRUST,
     POSITION,
     integrate_errors,
     limit_acceleration,
-    settle_on_ground,
+    relax_on_ground,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
@@ -24,7 +24,7 @@ from sitl_bridge.kernels.compiled import compiled
 
 @compiled
 def lee(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
-    """Thrust and moment of the law for one step.
+    """Compute thrust and moment of the law for one step.
 
     Args:
         controller: CONTROLLER record whose reference is of this step.
@@ -52,10 +52,10 @@ def rotation_matrix(q: Any, R: Any) -> None:
 
 @compiled
 def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
-    """Force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
+    """Set the force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
 
     A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m (x_d'' + D x_d'), b_3d = -A/|A|, f = -A . R e_3, with
-    e_i' = e_v + c_1 e_x (Goodarzi).  A is limited as ``limit_acceleration`` tells.
+    e_i' = e_v + c_1 e_x (Goodarzi).  ``limit_acceleration`` limits A.
     """
     law = controller.lee
     a_c, R, R_d = controller.a_c, controller.R, controller.R_d
@@ -69,7 +69,7 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
         controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
         a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
         a_c[i] += controller.integral[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass
-    settle_on_ground(controller, estimate, dt)
+    relax_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
     A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], law.mass * (a_c[2] - law.gravity)
@@ -91,15 +91,15 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
 def attitude_moment(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
     """Moment M = -k_R e_R - k_Omega e_Omega - k_I e_I + Omega x J Omega (Lee 2010, eqs 10, 11 and 16).
 
-    e_R = (R_d^T R - R^T R_d)^vee/2, e_Omega = Omega - R^T R_d Omega_d, e_I' = e_Omega + c_2 e_R.  Of Omega_d
-    only the yaw rate is known, as in RotorS.  RotorS multiplies gains that it has divided by the inertia
-    with the inertia again, which is this law, and leaves out Omega x J Omega: ``inertia`` is zero then.
+    e_R = (R_d^T R - R^T R_d)^vee/2, e_Omega = Omega - R^T R_d Omega_d, e_I' = e_Omega + c_2 e_R.  Only the
+    yaw rate of Omega_d is known, as in RotorS.  RotorS divides its gains by the inertia and multiplies with
+    it again, which equals this law, and omits Omega x J Omega: ``inertia`` is then zero.
     """
     law = controller.lee
     W, W_d, R, R_d = estimate.angular_velocity, controller.Omega_d, controller.R, controller.R_d
     J = law.inertia
     rates_only = setpoint.level == LEVEL_RATES
-    aloft = wrench.thrust > LEAST_ALOFT * controller.mass * controller.gravity
+    aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
     if not rates_only:
         W_d[0], W_d[1], W_d[2] = 0.0, 0.0, controller.yaw_rate_d
     for i in range(3):

@@ -1,8 +1,8 @@
-"""What every law follows: the setpoint, made flyable by a reference model, and the limits on what is asked.
+"""The reference that every law follows: the setpoint through a reference model, and limits of the commands.
 
-The reference model answers a jump of the setpoint as the closed loop is designed to, within the limits of
-speed, acceleration and tilt.  The laws then see small errors only, so their integrators learn disturbances
-and not manoeuvres, and whatever starts to be followed starts from where the vehicle is.
+The reference model answers a step of the setpoint with the designed closed-loop response, within the limits
+of speed, acceleration and tilt.  The laws then see small errors only, so their integrators estimate
+disturbances rather than manoeuvres.  A new reference starts at the vehicle's state.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any
 from sitl_bridge.kernels.compiled import compiled
 
 BRAKING_SHARE = 0.6
-"""Of the acceleration that the reference may use, what it plans to brake with; the rest lets it settle."""
+"""Share of the reference's acceleration limit planned for braking; the rest is for settling."""
 TILT_SHARE = 0.5
-"""Of the horizontal acceleration at the tilt limit, what the reference may use; the rest is for wind."""
-LEASH = 2.0
-"""m/s of velocity command that the reference may run ahead of the vehicle, by its position."""
+"""Share of the horizontal acceleration at the tilt limit for the reference; the rest is for wind."""
+MAX_LEAD = 2.0
+"""Largest lead of the reference's position over the vehicle, as a velocity command, m/s."""
 DEFAULT_TILT = math.radians(45.0)
-"""Where a setpoint has no tilt limit; PX4's MPC_TILTMAX_AIR."""
-LEAST_LIFT = 0.1
-"""Of the weight; less upward thrust is not asked for: a vehicle without thrust cannot steer by its tilt."""
-LEAST_ALOFT = 0.3
-"""Of the weight; with less thrust the vehicle is on the ground or about to be."""
+"""Tilt limit of a setpoint without one: PX4's MPC_TILTMAX_AIR."""
+MIN_LIFT = 0.1
+"""Smallest upward thrust over weight: without thrust, tilt does not steer a vehicle."""
+MIN_FLIGHT_THRUST = 0.3
+"""Thrust over weight below which the vehicle is on the ground or about to land."""
 GROUND_SPEED = 0.25
-"""m/s, PX4's LNDMC_Z_VEL_MAX: a vehicle that is to descend faster than this, and by this much faster than it
-does, but moves more slowly, stands on something."""
+"""Speed threshold of a blocked descent, m/s: PX4's LNDMC_Z_VEL_MAX.  A vehicle stands on something if its
+commanded descent exceeds this value, and exceeds the actual descent by it, and it moves more slowly."""
 GROUND_TIME = 0.1
-"""s for which it does before that is believed.  PX4's land detector takes 0.35 s, in which a vehicle that
-leans into the wind may tip over; here a mistake costs no more than a moment of thrust."""
+"""Time for which this must hold before ground contact is assumed, s.  PX4's land detector takes 0.35 s, long
+enough for a vehicle leaning into the wind to tip over; a false detection costs only a moment of thrust."""
 GROUND_FALL = 0.5
-"""m/s by which it may then fall faster than it is to: from a bounce as fast as it went up, and off the foot
-that was down first, flat onto the others, from some centimetres.  Faster, and there is no ground."""
+"""Largest excess of the fall over the commanded descent after contact, m/s: it covers a bounce and the drop
+from the first foot onto the others, from some centimetres.  A faster fall ends the ground contact."""
 GROUND_RELIEF = 0.5
-"""s within which the thrust then goes."""
+"""Time in which the thrust is then reduced to zero, s."""
 # --- CONTROLLER.follows
 FREE = 0
 VELOCITY = 1
@@ -43,16 +43,16 @@ POSITION = 2
 
 @compiled
 def tilt_limit(setpoint: Any) -> float:
-    """Tilt in rad that a trajectory may use."""
+    """Return the tilt limit of a trajectory in rad."""
     return float(setpoint.max_tilt) if setpoint.max_tilt > 0.0 else DEFAULT_TILT
 
 
 @compiled
 def planned_speed(distance: float, gain: float, deceleration: float) -> float:
-    """Speed in m/s at a distance (m) to the goal: gain times distance, or what can be braked from in time.
+    """Return the speed in m/s at a distance (m) from the goal: gain times distance, limited by braking.
 
-    v = k d up to d = a/k^2, then v = sqrt(2 a d - (a/k)^2), which joins it with the same slope and along
-    which the deceleration is a.
+    v = k d up to d = a/k^2, then v = sqrt(2 a d - (a/k)^2), which joins it with equal slope and has the
+    deceleration a.
     """
     if distance * gain * gain <= deceleration:
         return gain * distance
@@ -61,22 +61,22 @@ def planned_speed(distance: float, gain: float, deceleration: float) -> float:
 
 @compiled
 def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, dt: float) -> None:
-    """Bring x_d, v_d and a_d to this step: the setpoint itself, or a reference model's way towards it.
+    """Advance x_d, v_d and a_d by one step: the setpoint itself, or the reference model towards it.
 
     The model is of second order, v_d' = k_v (v_s - v_d) + a, v_s = v + k_x (x - x_d), with x, v and a of the
-    setpoint: a setpoint whose velocity and acceleration are its derivatives is followed without lag.  An
-    axis without a position follows the velocity, one without either its acceleration alone.
+    setpoint: a setpoint whose velocity and acceleration are its derivatives is followed without lag.  An axis
+    without a position follows the velocity, one without either follows the acceleration alone.
 
     Args:
         controller: CONTROLLER record.
         estimate: ESTIMATE record.
         setpoint: SETPOINT record.
-        fresh: nothing was followed in the step before.
+        fresh: whether no reference was followed in the previous step.
         dt: s.
     """
     x_d, v_d, a_d = controller.x_d, controller.v_d, controller.a_d
     for i in range(3):
-        # A position or velocity that is not known cannot be followed either.
+        # A setpoint is followed only if the corresponding estimate is valid.
         mode = FREE
         if math.isfinite(setpoint.position[i] - estimate.position[i]):
             mode = POSITION
@@ -90,7 +90,7 @@ def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, 
         a_d[i] = setpoint.acceleration[i] if math.isfinite(setpoint.acceleration[i]) else 0.0
         controller.e_i[i] = setpoint.velocity[i] if math.isfinite(setpoint.velocity[i]) else 0.0
     if controller.reference_used == 0:
-        bare_setpoint(controller, estimate, setpoint)
+        use_bare_setpoint(controller, estimate, setpoint)
         return
     level_limit = TILT_SHARE * controller.gravity * math.tan(tilt_limit(setpoint))
     plan_velocity(controller, setpoint, level_limit)
@@ -106,14 +106,14 @@ def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, 
         if controller.follows[i] != FREE:
             v_d[i] += a_d[i] * dt
         if controller.follows[i] == POSITION:
-            reach = LEASH / controller.reference_position_p[i]
+            reach = MAX_LEAD / controller.reference_position_p[i]
             x = x_d[i] + v_d[i] * dt
             x_d[i] = min(max(x, estimate.position[i] - reach), estimate.position[i] + reach)
 
 
 @compiled
-def bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
-    """The setpoint as it is, drawn near enough to ask for no more than the speed limits."""
+def use_bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
+    """Copy the setpoint, with its position moved close enough to respect the speed limits."""
     velocity = controller.e_i
     for i in range(3):
         if controller.follows[i] != FREE:
@@ -132,7 +132,7 @@ def bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
 
 @compiled
 def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
-    """Add to ``e_i``, the setpoint's velocity, what leads the reference to its position, within limits."""
+    """Add the velocity that leads the reference to the setpoint's position to ``e_i``, within limits."""
     velocity, x_d = controller.e_i, controller.x_d
     distance = 0.0
     for i in range(2):
@@ -145,7 +145,7 @@ def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
             velocity[i] += (setpoint.position[i] - x_d[i]) * speed / distance
     if controller.follows[2] == POSITION:
         away = setpoint.position[2] - x_d[2]
-        # Who climbs to a goal brakes downwards.
+        # A vehicle that climbs to its goal brakes downwards.
         limit = controller.acceleration_up if away > 0.0 else controller.acceleration_down
         speed = planned_speed(abs(away), controller.reference_position_p[2], BRAKING_SHARE * limit)
         velocity[2] += math.copysign(speed, away)
@@ -154,7 +154,7 @@ def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
 
 @compiled
 def limit_speed(setpoint: Any, velocity: Any) -> None:
-    """Shorten a velocity (3,) NED to the setpoint's limits; a limit that is not above zero is none."""
+    """Scale a velocity (3,) NED to the setpoint's limits; a limit of zero or less disables it."""
     speed = math.hypot(velocity[0], velocity[1])
     if speed > setpoint.max_horizontal_speed > 0.0:
         velocity[0] *= setpoint.max_horizontal_speed / speed
@@ -167,15 +167,15 @@ def limit_speed(setpoint: Any, velocity: Any) -> None:
 
 @compiled
 def wrapped(angle: float) -> float:
-    """An angle in rad within -pi to pi."""
+    """Return an angle in rad wrapped to -pi to pi."""
     return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
 
 
 @compiled
 def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt: float) -> None:
-    """Turn yaw_d towards the yaw of the setpoint within the rate limit, or on with its yaw rate.
+    """Advance yaw_d towards the setpoint's yaw within the rate limit, or by its yaw rate.
 
-    With neither yaw nor rate the heading of the moment is kept.
+    Without yaw and yaw rate, yaw_d holds the current heading.
     """
     if fresh:
         controller.yaw_d = heading
@@ -192,11 +192,11 @@ def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt:
 
 
 @compiled
-def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
-    """Level out and let the thrust go where the ground keeps the vehicle from descending.
+def relax_on_ground(controller: Any, estimate: Any, dt: float) -> None:
+    """Level the vehicle and reduce its thrust while the ground prevents a descent.
 
-    Otherwise the tilt that held it against the wind would tip it over on its feet.  A wish to climb ends
-    that at once, and so does a fall.
+    Otherwise the tilt against the wind would tip the vehicle over on its feet.  A commanded climb or a fall
+    ends this at once.
 
     Args:
         controller: CONTROLLER record; ``a_c`` and the errors ``e_i`` of the law are changed in place.
@@ -208,7 +208,7 @@ def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
     if controller.grounded <= GROUND_TIME:
         held = min(sinking, controller.e_i[2]) > GROUND_SPEED > abs(estimate.velocity[2])
     controller.grounded = controller.grounded + dt if held and controller.follows[2] != FREE else 0.0
-    share = relief(controller)
+    share = ground_relief(controller)
     if share > 0.0:
         for i in range(3):
             controller.e_i[i] = 0.0
@@ -218,21 +218,21 @@ def settle_on_ground(controller: Any, estimate: Any, dt: float) -> None:
 
 
 @compiled
-def relief(controller: Any) -> float:
-    """0..1, how far thrust and moments have been given up to the ground that carries the vehicle."""
+def ground_relief(controller: Any) -> float:
+    """Return the reduction of thrust and moments on the ground, 0 (none) to 1 (all)."""
     return min(max((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 0.0), 1.0)
 
 
 @compiled
 def limit_acceleration(controller: Any, setpoint: Any) -> int:
-    """Shorten a_c to what thrust and tilt allow: height first, then the horizontal part.
+    """Limit a_c to the available thrust and tilt: vertical first, then horizontal.
 
     Args:
         controller: CONTROLLER record.
         setpoint: SETPOINT record.
 
     Returns:
-        Bits: 1 the horizontal part was shortened, 2 there is not lift enough, 4 there is lift left over.
+        Bits: 1 horizontal part limited, 2 vertical thrust too small, 4 vertical thrust too large.
     """
     a_c = controller.a_c
     limits = 0
@@ -240,8 +240,8 @@ def limit_acceleration(controller: Any, setpoint: Any) -> int:
     lift = controller.gravity - a_c[2]
     if lift > most:
         lift, limits = most, 2
-    elif not lift > LEAST_LIFT * controller.gravity:
-        lift, limits = LEAST_LIFT * controller.gravity, 4
+    elif not lift > MIN_LIFT * controller.gravity:
+        lift, limits = MIN_LIFT * controller.gravity, 4
     a_c[2] = controller.gravity - lift
     limit = min(lift * math.tan(tilt_limit(setpoint)), math.sqrt(most * most - lift * lift))
     asked = math.hypot(a_c[0], a_c[1])
@@ -254,16 +254,16 @@ def limit_acceleration(controller: Any, setpoint: Any) -> int:
 
 @compiled
 def integrate_errors(controller: Any, setpoint: Any, wrench: Any, limits: int, gain: Any, dt: float) -> None:
-    """Add gain times ``e_i`` to the integral of each axis that is followed, unless that winds it up.
+    """Add gain times ``e_i`` to the integral of each axis that is followed, with anti-windup.
 
-    Conditional integration: an axis rests where more of its integral would only push further into a limit
-    of tilt or thrust that is reached already.
+    Conditional integration: an axis is held if its integral would drive a tilt or thrust limit further into
+    saturation.
 
     Args:
-        controller: CONTROLLER record; ``e_i`` are the errors, ``a_c`` what is asked for.
+        controller: CONTROLLER record; ``e_i`` are the errors, ``a_c`` the commanded acceleration.
         setpoint: SETPOINT record.
-        wrench: WRENCH record of the step before, for what of it was not met.
-        limits: as ``limit_acceleration`` returned.
+        wrench: WRENCH record of the previous step; its unmet part is read.
+        limits: bits from ``limit_acceleration``.
         gain: (3,).
         dt: s.
     """

@@ -1,7 +1,6 @@
-"""A user's own controller: a class in a Python file, named in an airframe or on the command line, or a class
-object.
+"""A user's own controller: a Python class, named as FILE.py:CLASS or given as an object.
 
-It is called from Python at every step, with what the built-in laws get, and asks for what they ask for.
+It is called from Python at every step with the inputs of the built-in laws and returns a wrench.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """What a controller may know of its vehicle.
+    """Vehicle properties that a controller may use.
 
     Attributes:
-        name: of the airframe.
+        name: name of the airframe.
         mass: kg.
         inertia: (3, 3) kg m^2, body axes (FRD).
         gravity: m/s^2.
-        thrust_min: N of all rotors at their least command.
-        thrust_max: N of all rotors at full command.
+        thrust_min: N, all rotors at minimum command.
+        thrust_max: N, all rotors at full command.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Vehicle:
 
 @dataclass(frozen=True)
 class Wrench:
-    """What a controller asks of the rotors.
+    """Thrust and moment commanded by a controller.
 
     Attributes:
         thrust: N along body up.
@@ -61,26 +60,26 @@ class Wrench:
 
 
 class Controller:
-    """Base of a user's own controller.
+    """Base class of a user's own controller.
 
     Args:
-        vehicle: what it flies.
-        options: further arguments of the constructor come from ``options`` in the airframe.
+        vehicle: properties of the vehicle.
+        options: further constructor arguments come from ``options`` in the airframe.
     """
 
     def __init__(self, vehicle: Vehicle) -> None:
         self.vehicle = vehicle
 
     def reset(self) -> None:
-        """Forget what was learnt: called before the first step and while the vehicle idles on the ground."""
+        """Reset the integrators: called before the first step and while the vehicle idles on the ground."""
 
     def control(self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float) -> Wrench:
-        """Force and moment for one step of flight.
+        """Return thrust and moment for one step of flight.
 
         Args:
             estimate: () ESTIMATE record: ``estimate["position"]`` (3,) m NED, ``"velocity"``, ``"attitude"``
                 (4,) w, x, y, z body to NED, ``"angular_velocity"`` (3,) rad/s body and so on.
-            setpoint: () SETPOINT record; ``"level"`` tells which fields count, nan is not controlled.
+            setpoint: () SETPOINT record; ``"level"`` gives the fields in use, nan means not controlled.
             dt: s since the last step.
         """
         raise NotImplementedError
@@ -94,7 +93,7 @@ class ControllerHost:
         make: makes the controller.
 
     Raises:
-        UserError: when it cannot be made, or is no controller.
+        UserError: if it cannot be made or has no method control.
     """
 
     def __init__(self, where: str, make: Callable[[], Any]) -> None:
@@ -105,27 +104,27 @@ class ControllerHost:
                 raise TypeError(f"{self.controller!r} is no controller: it has no method control")
             self.controller.reset()
         except Exception as error:
-            raise UserError(f"{self._where} could not be made: {error!r}") from error
+            raise UserError(f"{self._where} could not be created: {error!r}") from error
 
     def run(
         self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float, wrench: NDArray[np.void]
     ) -> None:
-        """Let the controller fly one step; write ``thrust`` and ``moment`` of a () WRENCH record.
+        """Run the controller for one step; write ``thrust`` and ``moment`` of a () WRENCH record.
 
         Raises:
-            UserError: when it fails, or asks for what is no number.
+            UserError: if it raises an exception or returns a value that is not a finite number.
         """
         try:
             if int(setpoint["level"]) < TRAJECTORY:
                 self.controller.reset()
                 return
-            asked = self.controller.control(estimate, setpoint, dt)
-            thrust, moment = float(asked.thrust), np.asarray(asked.moment, float)
+            command = self.controller.control(estimate, setpoint, dt)
+            thrust, moment = float(command.thrust), np.asarray(command.moment, float)
         except Exception as error:
             raise UserError(f"{self._where} failed: {error!r}") from error
         if moment.shape != (3,) or not (math.isfinite(thrust) and np.isfinite(moment).all()):
             raise UserError(
-                f"{self._where} asked for thrust {thrust} and moment {moment}; a number and three are needed"
+                f"{self._where} returned thrust {thrust} and moment {moment}; expected one number and three"
             )
         wrench["thrust"], wrench["moment"] = thrust, moment
 
@@ -133,15 +132,15 @@ class ControllerHost:
 def user_controller(
     airframe: Airframe, world: World, choice: ControllerChoice = None
 ) -> ControllerHost | None:
-    """The user's own controller that flies an airframe; None where a built-in law does.
+    """Return the user's own controller of an airframe; None if it uses a built-in law.
 
     Args:
         airframe: the airframe.
-        world: where it flies.
-        choice: in place of the airframe's own controller, as for ``controller_record``.
+        world: the world.
+        choice: replaces the airframe's own controller, as for ``controller_record``.
 
     Raises:
-        UserError: when it cannot be loaded or made.
+        UserError: if it cannot be loaded or created.
     """
     law = choice or airframe.controller.kind
     own = own_controller(law) if isinstance(law, str) else None

@@ -1,1 +1,1 @@
-"""The estimator's parts: its memory, its settings, what it predicts, what it measures and how it corrects."""
+"""Parts of the estimator: records, sensor settings, prediction, sensor models, correction and alignment."""

@@ -1,4 +1,4 @@
-"""How the estimator starts: attitude of a resting vehicle from gravity and the Earth's field."""
+"""Initial alignment of a vehicle at rest: attitude from gravity and the Earth's magnetic field."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING
 from sitl_bridge.kernels.compiled import compiled
 
 WINDOW = 1.0
-"""s of rest over which samples are averaged."""
+"""Averaging time at rest, s."""
 UNKNOWN_HEADING = math.pi * math.pi / 3.0
-"""rad^2, variance of a heading that may be any."""
+"""Variance of an unknown heading (uniform over the circle), rad^2."""
 
 
 @compiled
-def resting(estimator: Any, measurement: Any) -> bool:
-    """Whether an inertial sample is one of rest: gravity and no rotation but for noise and biases."""
+def is_at_rest(estimator: Any, measurement: Any) -> bool:
+    """Return whether an inertial sample fits a vehicle at rest, within noise and biases."""
     f, w, x = measurement.accelerometer, measurement.gyroscope, estimator.nominal
     force = 0.0
     rate = 0.0
@@ -36,9 +36,9 @@ def resting(estimator: Any, measurement: Any) -> bool:
 
 
 @compiled
-def _collect(estimator: Any, measurement: Any) -> None:
-    """Add this step's samples to the sums; a moved vehicle starts over."""
-    if not resting(estimator, measurement):
+def _add_samples(estimator: Any, measurement: Any) -> None:
+    """Add the samples of this step to the sums; restart the averages if the vehicle moved."""
+    if not is_at_rest(estimator, measurement):
         estimator.rest_count = 0
         estimator.field_count = 0
         estimator.pressure_count = 0
@@ -62,12 +62,12 @@ def _collect(estimator: Any, measurement: Any) -> None:
 
 
 @compiled
-def _level(estimator: Any, r: Any) -> None:
-    """Rows of body to NED (3, 3) from mean specific force and field (TRIAD, gravity first)."""
+def _set_rotation(estimator: Any, r: Any) -> None:
+    """Set the rotation body to NED (3, 3) from mean specific force and field (TRIAD, gravity first)."""
     f, m = estimator.rest_force, estimator.rest_field
     norm = -1.0 / math.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
     x, y, z = f[0] * norm, f[1] * norm, f[2] * norm
-    # Without a field, body x is taken for magnetic north.
+    # Without a magnetometer, assume that body x points to magnetic north.
     found = estimator.field_count > 0
     mx, my, mz = (m[0], m[1], m[2]) if found else (1.0, 0.0, 0.0)
     down = mx * x + my * y + mz * z
@@ -83,7 +83,7 @@ def _level(estimator: Any, r: Any) -> None:
 
 @compiled
 def _set_attitude(q: Any, r: Any) -> None:
-    """Quaternion (4,) of a rotation matrix (Shepperd's method, for the largest component)."""
+    """Set a quaternion (4,) from a rotation matrix (Shepperd's method, for the largest component)."""
     trace = r[0, 0] + r[1, 1] + r[2, 2]
     if trace > 0.0:
         s = 2.0 * math.sqrt(1.0 + trace)
@@ -107,23 +107,23 @@ def _set_attitude(q: Any, r: Any) -> None:
 
 @compiled
 def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
-    """Covariance after alignment: the attitude's error is made of biases and averaged noise.
+    """Set the covariance after alignment: attitude errors come from sensor biases and averaged noise.
 
-    The barometer's part counts from the alignment and is set by ``align``.
+    ``align`` sets the barometer's terms; its drift starts at the alignment.
 
-    With the levelled specific force, tilt_north = (R b)_east/g and tilt_east = -(R b)_north/g; with the
-    field's east part put to zero, tilt_down follows (``magnetic_terms`` in sources.py).
+    From the levelled specific force, tilt_north = (R b)_east/g and tilt_east = -(R b)_north/g.  tilt_down
+    follows from setting the east component of the field to zero (``magnetic_terms`` in sensor_models.py).
 
     Args:
         estimator: ESTIMATOR record.
-        r: (3, 3) body to NED.
-        jacobian: (3, 6) scratch: attitude error by accelerometer bias and field bias.
-        span: s over which was averaged.
+        r: (3, 3) rotation body to NED.
+        jacobian: (3, 6) scratch: attitude error by accelerometer bias and by magnetometer bias.
+        span: averaging time, s.
     """
     p, prior = estimator.covariance, estimator.prior
     for i in range(VELOCITY, STATES):
-        # Biases have moved on since the start.
-        fading = 2.0 * estimator.fading[i]
+        # The biases have drifted since the start.
+        fading = 2.0 * estimator.decay_rate[i]
         left = math.exp(-fading * estimator.clock)
         grown = (1.0 - left) / fading if fading > 0.0 else estimator.clock
         prior[i] = prior[i] * left + estimator.walk[i] * grown
@@ -156,18 +156,18 @@ def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
 
 @compiled
 def align(estimator: Any, measurement: Any, dt: float) -> None:
-    """Collect samples; after ``WINDOW`` of rest set attitude, gyroscope bias and what they are worth.
+    """Average the samples; after ``WINDOW`` at rest, set attitude, gyroscope bias and covariance.
 
-    A fitted magnetometer or barometer that is silent all the while is waited for.
+    Alignment waits for the first samples of a magnetometer or barometer that the vehicle carries.
     """
-    _collect(estimator, measurement)
+    _add_samples(estimator, measurement)
     span = estimator.rest_count * dt
     waits = estimator.fitted[MAGNETIC_HEADING] == 1 and estimator.field_count == 0
     waits = waits or (estimator.fitted[BARO_HEIGHT] == 1 and estimator.pressure_count == 0)
     if span < WINDOW or (waits and span < 5.0 * WINDOW):
         return
     r = estimator.pending_rotation
-    _level(estimator, r)
+    _set_rotation(estimator, r)
     _set_attitude(estimator.attitude, r)
     _set_covariance(estimator, r, estimator.ring[:3, :6], span)
     for i in range(3):

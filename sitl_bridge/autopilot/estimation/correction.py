@@ -1,6 +1,6 @@
-"""Correction: how a scalar measurement changes state and covariance, and whether it is believed.
+"""Kalman correction by one scalar measurement: innovation gate, update of covariance and state.
 
-What a measurement says of the state is in sources.py.
+The measurement models are in sensor_models.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.autopilot.estimation.inertial import turn
+from sitl_bridge.autopilot.estimation.inertial import rotate
 from sitl_bridge.autopilot.estimation.records import (
     BAROMETER,
     GROUND,
@@ -21,19 +21,20 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.autopilot.records import FLOW_VELOCITY, GPS_POSITION, GPS_VELOCITY
 from sitl_bridge.kernels.compiled import compiled
 
-PATIENCE = 7.0
-"""s for which a source may be refused before the state is reset to it (PX4 EKF2, reset_timeout_max)."""
-ANYWHERE = 1e6
-"""m^2, variance of a position that nothing is known of."""
-REFUSED, BELIEVED, RESET = 0, 1, 2
-"""What ``judge`` says."""
+REJECTION_TIMEOUT = 7.0
+"""Time after which the state is reset to a source that is rejected throughout, s (PX4 EKF2,
+reset_timeout_max)."""
+UNKNOWN_POSITION = 1e6
+"""Variance of an unknown position, m^2."""
+REJECTED, ACCEPTED, RESET = 0, 1, 2
+"""Results of ``check_innovation``."""
 
 
 @compiled
-def term(estimator: Any, index: Any, value: float) -> None:
-    """Say that the measurement at hand changes by ``value`` with the error ``index``.
+def set_term(estimator: Any, index: Any, value: float) -> None:
+    """Set the derivative of the current measurement with respect to the error ``index``.
 
-    Integers here and below are never literals: numba compiles a kernel anew for each.
+    Pass typed integers here and below, not literals: numba would compile a new kernel for each literal.
     """
     count = estimator.term_count
     estimator.term_index[count] = index
@@ -42,11 +43,12 @@ def term(estimator: Any, index: Any, value: float) -> None:
 
 
 @compiled
-def project(estimator: Any) -> float:
-    """Variance H P H^T of the terms at hand; leaves P H^T in ``gain``.
+def predict_variance(estimator: Any) -> float:
+    """Return the predicted variance H P H^T of the current measurement; store P H^T in ``gain``.
 
-    For a late measurement P is less what the accelerometer's white noise has since added to velocity and
-    position, q t, q t^2/2 and q t^3/3: the measurement knows nothing of it, and carried back it cancels.
+    For a delayed measurement, P is reduced by the accelerometer's white noise accumulated since the
+    measurement: q t in velocity, q t^2/2 in the cross terms and q t^3/3 in position.  That noise is
+    independent of the measurement and cancels when the state is carried back.
     """
     gain = estimator.gain
     index, value = estimator.term_index, estimator.term_value
@@ -75,23 +77,23 @@ def project(estimator: Any) -> float:
 
 @compiled
 def fuse(estimator: Any, residual: float, variance: float, coupled: Any, coupling: float) -> None:
-    """Kalman update by the terms at hand, into ``correction`` and covariance.
+    """Update ``correction`` and the covariance with the current measurement.
 
     Args:
         estimator: ESTIMATOR record with ``term_*`` set.
-        residual: measured less predicted value, without the corrections not yet injected.
-        variance: of the measurement's noise.
-        coupled: an error whose last step was driven by this same noise, outside of the terms; -1: none.
+        residual: measured minus predicted value, excluding corrections that are not injected yet.
+        variance: variance of the measurement noise.
+        coupled: index of an error outside the terms that is correlated with this noise; -1 for none.
         coupling: covariance of that error with the noise (Simon, "Optimal State Estimation", eq. 7.11).
     """
-    spread = project(estimator) + variance
+    innovation_variance = predict_variance(estimator) + variance
     gain, correction = estimator.gain, estimator.correction
     if coupled >= 0:
         gain[coupled] += coupling
     for k in range(estimator.term_count):
         residual -= estimator.term_value[k] * correction[estimator.term_index[k]]
-    step = residual / spread
-    scale = 1.0 / math.sqrt(spread)
+    step = residual / innovation_variance
+    scale = 1.0 / math.sqrt(innovation_variance)
     for i in range(STATES):
         correction[i] += gain[i] * step
         gain[i] *= scale
@@ -102,27 +104,27 @@ def fuse(estimator: Any, residual: float, variance: float, coupled: Any, couplin
 
 
 @compiled
-def inject(estimator: Any) -> None:
-    """Move the nominal state by the corrections gathered, and keep their sums for states of the past."""
+def inject_correction(estimator: Any) -> None:
+    """Add the pending corrections to the nominal state and to the sums that correct past states."""
     c = estimator.correction
-    turn(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], -1.0)
+    rotate(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], -1.0)
     for i in range(VELOCITY, STATES):
         estimator.nominal[i] += c[i]
     for i in range(3):
         push = c[VELOCITY + i]
-        estimator.turned[i] += c[TILT + i]
-        estimator.pushed[i] += push
-        estimator.shifted[i] += c[POSITION + i] - estimator.clock * push
+        estimator.attitude_correction_sum[i] += c[TILT + i]
+        estimator.velocity_correction_sum[i] += push
+        estimator.position_correction_sum[i] += c[POSITION + i] - estimator.clock * push
     for i in range(STATES):
         c[i] = 0.0
 
 
 @compiled
-def judge(estimator: Any, estimate: Any, source: int) -> int:
-    """Hold ``residual`` against ``spread`` (variances), axis by axis; note how it went.
+def check_innovation(estimator: Any, estimate: Any, source: int) -> int:
+    """Test ``residual`` against the gate and ``innovation_variance`` on each axis; update the counters.
 
     Returns:
-        REFUSED, BELIEVED, or RESET where the source was refused for so long that the state is to follow it.
+        REJECTED, ACCEPTED, or RESET if the source has been rejected for ``REJECTION_TIMEOUT``.
     """
     gate = estimator.gate[source]
     axes = 1
@@ -132,31 +134,31 @@ def judge(estimator: Any, estimate: Any, source: int) -> int:
         axes = 2
     ratio = 0.0
     for i in range(axes):
-        residual, spread = estimator.residual[i], estimator.spread[i]
+        residual, innovation_variance = estimator.residual[i], estimator.innovation_variance[i]
         estimate.innovation[source, i] = residual
-        estimate.innovation_variance[source, i] = spread
-        ratio = max(ratio, residual * residual / (gate * gate * spread))
+        estimate.innovation_variance[source, i] = innovation_variance
+        ratio = max(ratio, residual * residual / (gate * gate * innovation_variance))
     estimate.test_ratio[source] = ratio
-    verdict = REFUSED
+    verdict = REJECTED
     if ratio <= 1.0:
-        verdict = BELIEVED
-    elif math.isinf(estimator.refused_since[source]):
-        estimator.refused_since[source] = estimator.clock
-    elif estimator.clock - estimator.refused_since[source] >= PATIENCE:
+        verdict = ACCEPTED
+    elif math.isinf(estimator.rejected_since[source]):
+        estimator.rejected_since[source] = estimator.clock
+    elif estimator.clock - estimator.rejected_since[source] >= REJECTION_TIMEOUT:
         verdict = RESET
         estimate.resets += 1
-    if verdict == REFUSED:
+    if verdict == REJECTED:
         estimate.rejected[source] += 1
         return verdict
     estimate.fused[source] += 1
     estimator.fused_at[source] = estimator.clock
-    estimator.refused_since[source] = math.inf
+    estimator.rejected_since[source] = math.inf
     return verdict
 
 
 @compiled
-def forget(estimator: Any, index: Any, variance: float) -> None:
-    """Cut an error off from all others and give it a variance."""
+def reset_variance(estimator: Any, index: Any, variance: float) -> None:
+    """Remove an error's correlations with all other errors and set its variance."""
     p = estimator.covariance
     for j in range(STATES):
         p[index, j] = 0.0
@@ -165,13 +167,13 @@ def forget(estimator: Any, index: Any, variance: float) -> None:
 
 
 @compiled
-def cast_off(estimator: Any) -> None:
-    """Let the local frame lie anywhere on Earth: all that is measured from its origin moves with it."""
+def release_origin(estimator: Any) -> None:
+    """Make the position of the local frame unknown: everything measured from its origin shifts together."""
     p = estimator.covariance
-    p[POSITION, POSITION] += ANYWHERE
-    p[POSITION + 1, POSITION + 1] += ANYWHERE
+    p[POSITION, POSITION] += UNKNOWN_POSITION
+    p[POSITION + 1, POSITION + 1] += UNKNOWN_POSITION
     for i in range(3):
         first = POSITION + 2 if i == 0 else (BAROMETER if i == 1 else GROUND)
         for j in range(3):
             second = POSITION + 2 if j == 0 else (BAROMETER if j == 1 else GROUND)
-            p[first, second] += ANYWHERE
+            p[first, second] += UNKNOWN_POSITION

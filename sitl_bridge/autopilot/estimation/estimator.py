@@ -1,8 +1,9 @@
 """The estimator of the built-in flight stack: an error-state Kalman filter over all sensors of a vehicle.
 
-Here is its step: predict by the inertial samples, correct by what is fresh, tell what is believed.  Settings,
-prediction, measurements and correction are modules of ``estimation``.  (hector section 3.4; RotorS section
-2.3; Solà, "Quaternion kinematics for the error-state Kalman filter", arXiv 1711.02508.)
+This module runs one step: predict with the inertial sample, correct with fresh measurements, write the
+estimate.  Settings, prediction, sensor models and correction are the other modules of ``estimation``.
+(hector section 3.4; RotorS section 2.3; Solà, "Quaternion kinematics for the error-state Kalman filter",
+arXiv 1711.02508.)
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.autopilot.estimation.alignment import align, resting
-from sitl_bridge.autopilot.estimation.correction import inject
+from sitl_bridge.autopilot.estimation.alignment import align, is_at_rest
+from sitl_bridge.autopilot.estimation.correction import inject_correction
 from sitl_bridge.autopilot.estimation.inertial import (
-    FADING_PERIOD,
-    LONGEST_LAG,
-    fade,
+    COVARIANCE_INTERVAL,
+    DECAY_INTERVAL,
+    decay_biases,
+    handle_saturation,
     integrate,
-    notice_shock,
-    remember,
-    rotated,
-    spread,
+    propagate_covariance,
+    rotate_to_ned,
+    store_state,
 )
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
@@ -34,13 +35,13 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.autopilot.estimation.records import POSITION as POSITION_ERROR
 from sitl_bridge.autopilot.estimation.records import VELOCITY as VELOCITY_ERROR
 from sitl_bridge.autopilot.estimation.sensor_models import (
-    assume_level_flight,
-    assume_rest,
-    take_field,
-    take_fix,
-    take_flow,
-    take_pressure,
-    take_range,
+    fuse_fix,
+    fuse_flow,
+    fuse_level_flight,
+    fuse_magnetic_field,
+    fuse_pressure,
+    fuse_range,
+    fuse_zero_velocity,
 )
 from sitl_bridge.autopilot.estimation.sensor_settings import estimator_record
 from sitl_bridge.autopilot.records import (
@@ -63,201 +64,211 @@ from sitl_bridge.kernels.compiled import compiled
 
 __all__ = ["ESTIMATOR", "estimator_record", "update"]
 
-ASSUMPTION_PERIOD = 0.2
-"""s between assumptions of rest or level flight (PX4 EKF2, ZeroVelocityUpdate)."""
+ASSUMPTION_INTERVAL = 0.2
+"""Interval between assumed measurements of rest or level flight, s (PX4 EKF2, ZeroVelocityUpdate)."""
 REST_VARIANCE = 1e-4
-"""(m/s)^2 of the assumed rest."""
-CALM = 1.0
-"""s of samples as from rest that make a vehicle one that stands."""
-STUCK = 2.0
-"""s of the same reading again and again that are no chance where the link rounds coarsely (PX4's
+"""Variance of the zero velocity assumed at rest, (m/s)^2."""
+REST_TIME = 1.0
+"""Time of resting samples after which a vehicle counts as standing still, s."""
+STUCK_ROUNDED = 2.0
+"""Time of identical readings after which a sensor on a coarsely rounded field counts as stuck, s (PX4's
 DataValidator: 100 samples)."""
-REPEATED = 0.0
-"""s of the same where the link carries single precision: noise makes no reading twice.  A hundred of them
-would teach a heading or a height so surely that the fixes which contradict it are refused."""
+STUCK_PRECISE = 0.0
+"""The same for sensors sent in single precision, s: with noise, two readings are never identical.  A hundred
+identical samples would make the filter so certain of heading or height that it rejects the GNSS fixes that
+contradict them."""
 STUCK_INERTIAL = 0.4
-"""s of the same for accelerometer and gyroscope, 100 samples of PX4's."""
-DEAF = 0.5
-"""s without inertial samples after which nothing is valid (PX4's DataValidator, time-out)."""
-DEAD_RECKONING = 5.0
-"""s without a source after which what it told is no longer valid (PX4 EKF2, valid_timeout_max)."""
-WORST_TILT = math.radians(3.0) ** 2
-"""rad^2, variance at which the attitude counts as aligned (PX4 EKF2, tilt alignment)."""
-DOUBTFUL_TILT = WORST_TILT / 4.0
-"""rad^2, half that deviation."""
-STRONG = 0.1
-"""Share of gravity by which the specific force may differ from it in level flight (PX4 EKF2)."""
-WORST_HEADING = math.radians(15.0) ** 2
-"""rad^2; a position controller still converges well with four times the deviation."""
-WORST_VELOCITY = 1.0
-"""(m/s)^2, COM_VEL_FS_EVH (PX4)."""
-WORST_POSITION = 25.0
-"""m^2, COM_POS_FS_EPH (PX4)."""
-WORST_HEIGHT = 25.0
-"""m^2, EKF2_REQ_EPV (PX4)."""
+"""The same for accelerometer and gyroscope, s: 100 samples, as in PX4."""
+INERTIAL_TIMEOUT = 0.5
+"""Time without inertial samples after which no estimate is valid, s (time-out of PX4's DataValidator)."""
+VALID_TIMEOUT = 5.0
+"""Time without a measurement after which the quantity is no longer valid, s (PX4 EKF2, valid_timeout_max)."""
+MAX_TILT_VARIANCE = math.radians(3.0) ** 2
+"""Tilt variance below which the attitude is valid, rad^2 (PX4 EKF2, tilt alignment)."""
+UNCERTAIN_TILT_VARIANCE = MAX_TILT_VARIANCE / 4.0
+"""Tilt variance of half that standard deviation, rad^2, from which level flight is assumed in dead
+reckoning."""
+LEVEL_FORCE_TOLERANCE = 0.1
+"""Largest relative difference of specific force and gravity in level flight (PX4 EKF2)."""
+MAX_HEADING_VARIANCE = math.radians(15.0) ** 2
+"""Heading variance below which the heading is valid, rad^2; a position controller still converges at four
+times this standard deviation."""
+MAX_VELOCITY_VARIANCE = 1.0
+"""Velocity variance below which the velocity is valid, (m/s)^2: PX4's COM_VEL_FS_EVH."""
+MAX_POSITION_VARIANCE = 25.0
+"""Horizontal position variance below which the position is valid, m^2: PX4's COM_POS_FS_EPH."""
+MAX_HEIGHT_VARIANCE = 25.0
+"""Height variance below which the height is valid, m^2: PX4's EKF2_REQ_EPV."""
 
 
 @compiled
-def _stuck(estimator: Any, source: Any, a: float, b: float, c: float, patience: float) -> bool:
-    """Whether a noisy sensor has said the very same for longer than chance allows."""
-    said = estimator.said[source]
-    if said[0] != a or said[1] != b or said[2] != c:
-        said[0], said[1], said[2] = a, b, c
-        estimator.said_at[source] = estimator.clock
-    return bool(estimator.noisy[source] and estimator.clock - estimator.said_at[source] > patience)
+def _is_stuck(estimator: Any, source: Any, a: float, b: float, c: float, timeout: float) -> bool:
+    """Return whether a noisy sensor has repeated the same reading for longer than ``timeout`` (s)."""
+    last_reading = estimator.last_reading[source]
+    if last_reading[0] != a or last_reading[1] != b or last_reading[2] != c:
+        last_reading[0], last_reading[1], last_reading[2] = a, b, c
+        estimator.reading_since[source] = estimator.clock
+    return bool(estimator.noisy[source] and estimator.clock - estimator.reading_since[source] > timeout)
 
 
 @compiled
-def _inertial_live(estimator: Any, measurement: Any) -> bool:
-    """Whether both inertial sensors say something new."""
+def _inertial_is_live(estimator: Any, measurement: Any) -> bool:
+    """Return whether both inertial sensors deliver new readings."""
     f, w = measurement.accelerometer, measurement.gyroscope
-    force_stuck = _stuck(estimator, np.int64(SOURCES), f[0], f[1], f[2], STUCK_INERTIAL)
-    rate_stuck = _stuck(estimator, np.int64(SOURCES + 1), w[0], w[1], w[2], STUCK_INERTIAL)
+    force_stuck = _is_stuck(estimator, np.int64(SOURCES), f[0], f[1], f[2], STUCK_INERTIAL)
+    rate_stuck = _is_stuck(estimator, np.int64(SOURCES + 1), w[0], w[1], w[2], STUCK_INERTIAL)
     return measurement.imu_fresh == 1 and not force_stuck and not rate_stuck
 
 
 @compiled
-def _news(estimator: Any, measurement: Any, source: int, dt: float) -> float:
-    """Age in s of what a source has newly said; -1 where it says nothing or is stuck.
+def _sample_age(estimator: Any, measurement: Any, source: int, dt: float) -> float:
+    """Return the age in s of a source's fresh sample; -1 if there is none or the sensor is stuck.
 
-    Samples that come in the inertial frame are late by their latency, in whole steps; range and flow come
-    behind it and are read with the next one.  A fix carries its time.
+    Samples in the primary inertial frame are late by the sensor's latency, rounded up to whole steps.  Range
+    and flow frames follow that frame and are read one step later.  A GNSS fix carries its own time.
     """
     m = measurement
     age = math.ceil(estimator.latency[source] / dt - 1e-6) * dt
-    said = m.magnetometer
+    last_reading = m.magnetometer
     fresh = False
     stuck = False
     if source == GPS_POSITION and m.gps_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.latitude, m.longitude, m.gps_velocity[2], STUCK)
+        stuck = _is_stuck(estimator, source, m.latitude, m.longitude, m.gps_velocity[2], STUCK_ROUNDED)
         age = (m.time - m.gps_time) * 1e-6
     elif source == BARO_HEIGHT and m.barometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.pressure, 0.0, 0.0, REPEATED)
+        stuck = _is_stuck(estimator, source, m.pressure, 0.0, 0.0, STUCK_PRECISE)
     elif source == MAGNETIC_HEADING and m.magnetometer_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, said[0], said[1], said[2], REPEATED)
+        stuck = _is_stuck(estimator, source, last_reading[0], last_reading[1], last_reading[2], STUCK_PRECISE)
     elif source == RANGE_HEIGHT and m.range_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.range, 0.0, 0.0, STUCK)
+        stuck = _is_stuck(estimator, source, m.range, 0.0, 0.0, STUCK_ROUNDED)
         age += dt
     elif source == FLOW_VELOCITY and m.flow_fresh:
         fresh = True
-        stuck = _stuck(estimator, source, m.flow[0], m.flow[1], 0.0, STUCK)
+        stuck = _is_stuck(estimator, source, m.flow[0], m.flow[1], 0.0, STUCK_ROUNDED)
         age += dt
     return age if fresh and not stuck else -1.0
 
 
 @compiled
-def _correct(estimator: Any, estimate: Any, measurement: Any, dt: float) -> None:
-    """Take in what is fresh."""
+def _fuse_fresh(estimator: Any, estimate: Any, measurement: Any, dt: float) -> None:
+    """Fuse the fresh measurements."""
     for source in range(SOURCES):
         if estimator.fitted[source] == 0:
             continue
-        age = _news(estimator, measurement, source, dt)
+        age = _sample_age(estimator, measurement, source, dt)
         if age < 0.0:
             continue
-        spread(estimator)
+        propagate_covariance(estimator)
         if source == GPS_POSITION:
-            take_fix(estimator, estimate, measurement, source, age)
+            fuse_fix(estimator, estimate, measurement, source, age)
         elif source == BARO_HEIGHT:
-            take_pressure(estimator, estimate, measurement, source, age)
+            fuse_pressure(estimator, estimate, measurement, source, age)
         elif source == MAGNETIC_HEADING:
-            take_field(estimator, estimate, measurement, source, age)
+            fuse_magnetic_field(estimator, estimate, measurement, source, age)
         elif source == RANGE_HEIGHT:
-            take_range(estimator, estimate, measurement, source, age)
+            fuse_range(estimator, estimate, measurement, source, age)
         elif source == FLOW_VELOCITY:
-            take_flow(estimator, estimate, measurement, source, age)
-        inject(estimator)
+            fuse_flow(estimator, estimate, measurement, source, age)
+        inject_correction(estimator)
 
 
 @compiled
-def _aided(estimator: Any) -> float:
-    """When a source of horizontal motion was last fused, s of ``clock``."""
+def _aiding_time(estimator: Any) -> float:
+    """Return the time of the last fused measurement of horizontal motion, s of ``clock``."""
     fused = estimator.fused_at
     return max(max(fused[GPS_POSITION], fused[GPS_VELOCITY]), fused[FLOW_VELOCITY])
 
 
 @compiled
-def _assume(estimator: Any) -> None:
-    """While nothing tells the velocity: what keeps the tilt bounded.  The validity bits do not count it.
+def _fuse_assumptions(estimator: Any) -> None:
+    """While velocity is not measured, bound the tilt error with assumed measurements.
 
-    A vehicle that stands still and was never told of its motion rests; in flight a calm inertial unit says
-    nothing of the velocity.  In dead reckoning whose tilt grows doubtful, flight is level on average.
+    Before any velocity measurement, a vehicle whose inertial samples are at rest is assumed to stand still.
+    In flight, calm inertial samples do not imply zero velocity.  In dead reckoning with a large tilt
+    variance, level flight on average is assumed.  These assumptions do not count towards validity.
     """
     now = estimator.clock
-    if now - estimator.assumed_at < ASSUMPTION_PERIOD:
+    if now - estimator.assumed_at < ASSUMPTION_INTERVAL:
         return
     p, f = estimator.covariance, estimator.force_before
-    if math.isinf(_aided(estimator)):
-        if now - estimator.still_since >= CALM:
+    if math.isinf(_aiding_time(estimator)):
+        if now - estimator.still_since >= REST_TIME:
             estimator.assumed_at = now
-            spread(estimator)
-            assume_rest(estimator, REST_VARIANCE)
-            inject(estimator)
+            propagate_covariance(estimator)
+            fuse_zero_velocity(estimator, REST_VARIANCE)
+            inject_correction(estimator)
             return
-    elif now - _aided(estimator) <= DEAD_RECKONING:
+    elif now - _aiding_time(estimator) <= VALID_TIMEOUT:
         return
     strength = math.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
-    doubtful = max(p[TILT, TILT], p[TILT + 1, TILT + 1]) > DOUBTFUL_TILT
-    if doubtful and abs(strength - estimator.gravity) < STRONG * estimator.gravity:
+    tilt_uncertain = max(p[TILT, TILT], p[TILT + 1, TILT + 1]) > UNCERTAIN_TILT_VARIANCE
+    if tilt_uncertain and abs(strength - estimator.gravity) < LEVEL_FORCE_TOLERANCE * estimator.gravity:
         estimator.assumed_at = now
-        spread(estimator)
-        assume_level_flight(estimator)
-        inject(estimator)
+        propagate_covariance(estimator)
+        fuse_level_flight(estimator)
+        inject_correction(estimator)
 
 
 @compiled
-def _validity(estimator: Any) -> int:
-    """Bits of what may be relied upon, by the covariance and by how long ago it was measured."""
+def _validity_bits(estimator: Any) -> int:
+    """Return the validity bits, from the covariance and the time since the last measurements."""
     p, now, fused = estimator.covariance, estimator.clock, estimator.fused_at
     bits = 0
-    if now - estimator.heard_at > DEAF:
+    if now - estimator.inertial_at > INERTIAL_TIMEOUT:
         return bits
-    if max(p[TILT, TILT], p[TILT + 1, TILT + 1]) < WORST_TILT:
+    if max(p[TILT, TILT], p[TILT + 1, TILT + 1]) < MAX_TILT_VARIANCE:
         bits |= ATTITUDE
-    # Without a field the heading seems to get known by motion that is but noise.
-    if p[TILT + 2, TILT + 2] < WORST_HEADING and not math.isinf(fused[MAGNETIC_HEADING]):
+    # Without a magnetometer, noise in the motion makes the heading variance shrink wrongly.
+    if p[TILT + 2, TILT + 2] < MAX_HEADING_VARIANCE and not math.isinf(fused[MAGNETIC_HEADING]):
         bits |= HEADING
     measured = max(max(fused[BARO_HEIGHT], fused[GPS_POSITION]), fused[RANGE_HEIGHT])
-    if now - measured <= DEAD_RECKONING and p[POSITION_ERROR + 2, POSITION_ERROR + 2] < WORST_HEIGHT:
+    if now - measured <= VALID_TIMEOUT and p[POSITION_ERROR + 2, POSITION_ERROR + 2] < MAX_HEIGHT_VARIANCE:
         bits |= HEIGHT
-    if now - _aided(estimator) <= DEAD_RECKONING:
-        if max(p[VELOCITY_ERROR, VELOCITY_ERROR], p[VELOCITY_ERROR + 1, VELOCITY_ERROR + 1]) < WORST_VELOCITY:
+    if now - _aiding_time(estimator) <= VALID_TIMEOUT:
+        if (
+            max(p[VELOCITY_ERROR, VELOCITY_ERROR], p[VELOCITY_ERROR + 1, VELOCITY_ERROR + 1])
+            < MAX_VELOCITY_VARIANCE
+        ):
             bits |= VELOCITY
-        if max(p[POSITION_ERROR, POSITION_ERROR], p[POSITION_ERROR + 1, POSITION_ERROR + 1]) < WORST_POSITION:
+        if (
+            max(p[POSITION_ERROR, POSITION_ERROR], p[POSITION_ERROR + 1, POSITION_ERROR + 1])
+            < MAX_POSITION_VARIANCE
+        ):
             bits |= POSITION
     if estimator.origin_known:
         bits |= GLOBAL
-    if now - estimator.range_at <= DEAD_RECKONING:
+    if now - estimator.range_at <= VALID_TIMEOUT:
         bits |= ABOVE_GROUND
     return bits
 
 
 @compiled
-def _tell_deviations(estimator: Any, estimate: Any) -> None:
-    """Standard deviations, those of the attitude about body axes, and the bits that follow."""
+def _write_deviations(estimator: Any, estimate: Any) -> None:
+    """Write standard deviations (attitude about body axes) and the validity bits."""
     p, q = estimator.covariance, estimator.attitude
     for i in range(3):
         estimate.velocity_deviation[i] = math.sqrt(p[VELOCITY_ERROR + i, VELOCITY_ERROR + i])
         estimate.position_deviation[i] = math.sqrt(p[POSITION_ERROR + i, POSITION_ERROR + i])
-        n, e, d = rotated(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
+        n, e, d = rotate_to_ned(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
         variance = n * n * p[0, 0] + e * e * p[1, 1] + d * d * p[2, 2]
         variance += 2.0 * (n * e * p[0, 1] + n * d * p[0, 2] + e * d * p[1, 2])
         estimate.attitude_deviation[i] = math.sqrt(max(variance, 0.0))
-    estimate.valid = _validity(estimator)
+    estimate.valid = _validity_bits(estimator)
 
 
 @compiled
-def _tell(estimator: Any, estimate: Any) -> None:
-    """Fill in the estimate; position and velocity are those of the centre of gravity."""
+def _write_estimate(estimator: Any, estimate: Any) -> None:
+    """Write the estimate; position and velocity are those of the centre of gravity."""
     x, q, r = estimator.nominal, estimator.attitude, estimator.imu_position
     w = estimate.angular_velocity
     for i in range(3):
         w[i] = estimator.rate_before[i] - x[GYROSCOPE + i]
-    place = rotated(q, r[0], r[1], r[2])
-    motion = rotated(q, w[1] * r[2] - w[2] * r[1], w[2] * r[0] - w[0] * r[2], w[0] * r[1] - w[1] * r[0])
+    place = rotate_to_ned(q, r[0], r[1], r[2])
+    motion = rotate_to_ned(q, w[1] * r[2] - w[2] * r[1], w[2] * r[0] - w[0] * r[2], w[0] * r[1] - w[1] * r[0])
     for i in range(3):
         estimate.velocity[i] = x[VELOCITY_ERROR + i] - motion[i]
         estimate.position[i] = x[POSITION_ERROR + i] - place[i]
@@ -274,13 +285,13 @@ def _tell(estimator: Any, estimate: Any) -> None:
 
 @compiled
 def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
-    """Take in one step's measurements.
+    """Advance the estimate by one step.
 
     Args:
-        measurement: MEASUREMENT record; its inertial samples count whether fresh or held.
+        measurement: MEASUREMENT record; its inertial sample is integrated whether it is fresh or held.
         estimator: ESTIMATOR record.
-        estimate: ESTIMATE record, filled in; its innovations, counts and resets are those since the start.
-        dt: s since the last call, the same in every call.
+        estimate: ESTIMATE record, written; innovations, counters and resets accumulate from the start.
+        dt: time since the last call, s; the same in every call.
     """
     estimate.time = measurement.time
     if estimator.aligned == 0:
@@ -294,19 +305,19 @@ def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
             return
     else:
         integrate(estimator, measurement, dt)
-        notice_shock(estimator, measurement)
-    if _inertial_live(estimator, measurement):
-        estimator.heard_at = estimator.clock
-    remember(estimator)
-    if not resting(estimator, measurement):
+        handle_saturation(estimator, measurement)
+    if _inertial_is_live(estimator, measurement):
+        estimator.inertial_at = estimator.clock
+    store_state(estimator)
+    if not is_at_rest(estimator, measurement):
         estimator.still_since = estimator.clock
-    _correct(estimator, estimate, measurement, dt)
-    _assume(estimator)
-    if estimator.slow_time >= FADING_PERIOD - 0.5 * dt:
-        spread(estimator)
-        fade(estimator)
-    if estimator.pending_time >= LONGEST_LAG - 0.5 * dt:
-        spread(estimator)
+    _fuse_fresh(estimator, estimate, measurement, dt)
+    _fuse_assumptions(estimator)
+    if estimator.slow_time >= DECAY_INTERVAL - 0.5 * dt:
+        propagate_covariance(estimator)
+        decay_biases(estimator)
+    if estimator.pending_time >= COVARIANCE_INTERVAL - 0.5 * dt:
+        propagate_covariance(estimator)
     if estimator.pending_time == 0.0:
-        _tell_deviations(estimator, estimate)
-    _tell(estimator, estimate)
+        _write_deviations(estimator, estimate)
+    _write_estimate(estimator, estimate)

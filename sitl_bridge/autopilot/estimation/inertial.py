@@ -1,4 +1,4 @@
-"""Prediction: integration of inertial samples, the covariance's growth, and the states of the recent past.
+"""Prediction: integration of inertial samples, covariance propagation, and the ring of past states.
 
 RotorS section 2.3 (eqs 12 to 16) in discrete form; error dynamics after Solà, section 7.2 (global errors).
 """
@@ -20,20 +20,20 @@ from sitl_bridge.autopilot.estimation.records import (
 )
 from sitl_bridge.kernels.compiled import compiled
 
-LONGEST_LAG = 0.02
-"""s by which the covariance may lag behind the state where nothing is measured."""
-FADING_PERIOD = 0.2
-"""s between steps of what changes within minutes: fading biases, the ground's unevenness."""
+COVARIANCE_INTERVAL = 0.02
+"""Longest time between covariance updates, s."""
+DECAY_INTERVAL = 0.2
+"""Interval at which slow changes are applied, s: decaying biases, unevenness of the ground."""
 GROUND_SLOPE = 0.5
-"""m/m, EKF2_TERR_GRAD (PX4)."""
-UNKNOWN_SPEED = 100.0
-"""(m/s)^2, variance of a velocity that nothing is known of."""
-MOTION = 9
-"""Errors with dynamics of their own: tilt, velocity, position."""
+"""Assumed slope of the ground, m/m: PX4's EKF2_TERR_GRAD."""
+UNKNOWN_VELOCITY = 100.0
+"""Variance of an unknown velocity, (m/s)^2."""
+MOTION_ERRORS = 9
+"""Number of errors with coupled dynamics: tilt, velocity, position."""
 
 
 @compiled
-def turn(q: Any, x: float, y: float, z: float, side: float) -> None:
+def rotate(q: Any, x: float, y: float, z: float, side: float) -> None:
     """Rotate a quaternion (4,) in place by a rotation vector in rad, in body axes (side 1) or NED (side -1).
 
     q exp(r/2) or exp(r/2) q (Solà, eqs 101 and 214), normalised.
@@ -54,8 +54,8 @@ def turn(q: Any, x: float, y: float, z: float, side: float) -> None:
 
 
 @compiled
-def rotated(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
-    """NED components of a body vector."""
+def rotate_to_ned(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Return the NED components of a body vector."""
     a, b, c, d = q[0], q[1], q[2], q[3]
     return (
         (1 - 2 * (c * c + d * d)) * x + 2 * (b * c - a * d) * y + 2 * (b * d + a * c) * z,
@@ -68,14 +68,14 @@ def rotated(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
 def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     """Advance the nominal state by one inertial sample.
 
-    Trapezoidal rule over this sample and the last, of second order for the instantaneous values that the
-    simulated unit puts out.
+    Trapezoidal rule over this sample and the previous one: second order, because the simulated unit reports
+    instantaneous values.
     """
     x = estimator.nominal
     m = measurement
     before = estimator.rate_before
     wx, wy, wz = m.gyroscope[0], m.gyroscope[1], m.gyroscope[2]
-    turn(
+    rotate(
         estimator.attitude,
         (0.5 * (wx + before[0]) - x[GYROSCOPE]) * dt,
         (0.5 * (wy + before[1]) - x[GYROSCOPE + 1]) * dt,
@@ -87,11 +87,11 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     for axis in range(3):
         one = 1.0 if axis == 0 else 0.0
         two = 1.0 if axis == 1 else 0.0
-        n, e, d = rotated(q, one, two, 1.0 - one - two)
+        n, e, d = rotate_to_ned(q, one, two, 1.0 - one - two)
         estimator.pending_rotation[0, axis] += n * dt
         estimator.pending_rotation[1, axis] += e * dt
         estimator.pending_rotation[2, axis] += d * dt
-    force = rotated(
+    force = rotate_to_ned(
         q,
         m.accelerometer[0] - x[ACCELEROMETER],
         m.accelerometer[1] - x[ACCELEROMETER + 1],
@@ -110,30 +110,30 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
 
 
 @compiled
-def notice_shock(estimator: Any, measurement: Any) -> None:
-    """Where the accelerometer is at its limit, as in a crash, know no more of the velocity along that axis.
+def handle_saturation(estimator: Any, measurement: Any) -> None:
+    """While the accelerometer is saturated, as in a crash, reset the velocity variance along its axis.
 
-    How much more than the limit acted is not measured; the velocity before says nothing of the one after.
+    The force beyond the limit is not measured, so the earlier velocity does not predict the later one.
     """
     p = estimator.covariance
     for axis in range(3):
         if abs(measurement.accelerometer[axis]) < estimator.force_limit[axis]:
             continue
-        spread(estimator)
+        propagate_covariance(estimator)
         one = 1.0 if axis == 0 else 0.0
         two = 1.0 if axis == 1 else 0.0
-        n, e, d = rotated(estimator.attitude, one, two, 1.0 - one - two)
+        n, e, d = rotate_to_ned(estimator.attitude, one, two, 1.0 - one - two)
         for i in range(3):
             u = n if i == 0 else (e if i == 1 else d)
             for j in range(3):
                 v = n if j == 0 else (e if j == 1 else d)
-                p[VELOCITY + i, VELOCITY + j] += UNKNOWN_SPEED * u * v
-        estimator.shock_at = estimator.clock
+                p[VELOCITY + i, VELOCITY + j] += UNKNOWN_VELOCITY * u * v
+        estimator.saturated_at = estimator.clock
 
 
 @compiled
-def _noise(estimator: Any) -> None:
-    """Add what the inertial unit's white noise and the biases' walks did in the pending time."""
+def _add_process_noise(estimator: Any) -> None:
+    """Add the process noise of the pending time: white noise of the inertial unit and bias random walks."""
     p = estimator.covariance
     time = estimator.pending_time
     rate, force, r = estimator.rate_noise, estimator.force_noise, estimator.pending_rotation
@@ -151,18 +151,19 @@ def _noise(estimator: Any) -> None:
             if j < i:
                 p[TILT + j, TILT + i] = p[TILT + i, TILT + j]
                 p[VELOCITY + j, VELOCITY + i] = p[VELOCITY + i, VELOCITY + j]
-    for i in range(MOTION, STATES):
+    for i in range(MOTION_ERRORS, STATES):
         p[i, i] += estimator.walk[i] * time
 
 
 @compiled
-def spread(estimator: Any) -> None:
-    """Bring the covariance up to the nominal state by the pending integrals: P = F P F^T + Q.
+def propagate_covariance(estimator: Any) -> None:
+    """Propagate the covariance to the time of the nominal state: P = F P F^T + Q.
 
-    F is a product of four sparse parts, exact to second order in the pending time: half of the position's
-    growth and of the tilt's, the velocity's, and the other halves.  Per part, d tilt = -U d gyroscope bias,
-    d velocity = -[f]x tilt - U d accelerometer bias and d position = T velocity (Solà, eqs 316 to 318 without
-    their higher powers; U, f and T are ``pending_rotation``, ``pending_force`` and ``pending_time``).
+    F is a product of four sparse factors, exact to second order in the pending time: half of the position and
+    tilt propagation, the velocity propagation, then the other halves.  For each factor, d tilt = -U d
+    gyroscope bias, d velocity = -[f]x tilt - U d accelerometer bias and d position = T velocity (Solà, eqs
+    316 to 318 without their higher powers; U, f and T are ``pending_rotation``, ``pending_force`` and
+    ``pending_time``).
     """
     time = estimator.pending_time
     if time <= 0.0:
@@ -184,7 +185,7 @@ def spread(estimator: Any) -> None:
                 p[VELOCITY, j] -= fe * z - fd * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
                 p[VELOCITY + 1, j] -= fd * x - fn * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
                 p[VELOCITY + 2, j] -= fn * y - fe * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
-    for i in range(MOTION):
+    for i in range(MOTION_ERRORS):
         row = p[i]
         for part in range(2):
             for k in range(3):
@@ -198,12 +199,12 @@ def spread(estimator: Any) -> None:
                 row[VELOCITY] -= fe * z - fd * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
                 row[VELOCITY + 1] -= fd * x - fn * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
                 row[VELOCITY + 2] -= fn * y - fe * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
-    for i in range(MOTION):
+    for i in range(MOTION_ERRORS):
         for j in range(i):
             p[i, j] = p[j, i]
-        for j in range(MOTION, STATES):
+        for j in range(MOTION_ERRORS, STATES):
             p[j, i] = p[i, j]
-    _noise(estimator)
+    _add_process_noise(estimator)
     estimator.pending_time = 0.0
     for i in range(3):
         estimator.pending_force[i] = 0.0
@@ -212,15 +213,15 @@ def spread(estimator: Any) -> None:
 
 
 @compiled
-def fade(estimator: Any) -> None:
-    """Let Gauss-Markov biases fade by ``slow_time``, and the ground below be sloped."""
+def decay_biases(estimator: Any) -> None:
+    """Decay the Gauss-Markov biases over ``slow_time``; add the slope to the ground-height variance."""
     p = estimator.covariance
     x = estimator.nominal
     speed = math.sqrt(x[VELOCITY] * x[VELOCITY] + x[VELOCITY + 1] * x[VELOCITY + 1])
     p[GROUND, GROUND] += (GROUND_SLOPE * speed * estimator.slow_time) ** 2
-    for i in range(MOTION, STATES):
-        if estimator.fading[i] > 0.0:
-            left = math.exp(-estimator.fading[i] * estimator.slow_time)
+    for i in range(MOTION_ERRORS, STATES):
+        if estimator.decay_rate[i] > 0.0:
+            left = math.exp(-estimator.decay_rate[i] * estimator.slow_time)
             estimator.nominal[i] *= left
             for j in range(STATES):
                 p[i, j] *= left
@@ -230,8 +231,8 @@ def fade(estimator: Any) -> None:
 
 
 @compiled
-def remember(estimator: Any) -> None:
-    """Put the state into the ring, without the corrections so far; ``recall`` adds all."""
+def store_state(estimator: Any) -> None:
+    """Store the state in the ring, without the corrections so far; ``recall_state`` adds the later ones."""
     estimator.ring_skip += 1
     if estimator.ring_skip < estimator.stride:
         return
@@ -244,23 +245,27 @@ def remember(estimator: Any) -> None:
     for i in range(4):
         row[1 + i] = estimator.attitude[i]
     for i in range(3):
-        row[5 + i] = estimator.turned[i]
-        row[8 + i] = x[VELOCITY + i] - estimator.pushed[i]
-        row[11 + i] = x[POSITION + i] - estimator.shifted[i] - estimator.clock * estimator.pushed[i]
+        row[5 + i] = estimator.attitude_correction_sum[i]
+        row[8 + i] = x[VELOCITY + i] - estimator.velocity_correction_sum[i]
+        row[11 + i] = (
+            x[POSITION + i]
+            - estimator.position_correction_sum[i]
+            - estimator.clock * estimator.velocity_correction_sum[i]
+        )
         row[14 + i] = estimator.rate_before[i] - x[GYROSCOPE + i]
 
 
 @compiled
-def recall(estimator: Any, age: float) -> bool:
-    """Find the state ``age`` seconds ago, as it is seen now, for a measurement that comes late.
+def recall_state(estimator: Any, age: float) -> bool:
+    """Load the corrected state of ``age`` seconds ago, for a delayed measurement.
 
-    Corrections made since are carried back along the inertial solution, so that the covariance of the
-    present state, carried back likewise (``past_force`` and ``past_drop`` in the measurements' terms), is
-    the past one's but for the inertial unit's white noise in between: the accelerometer's is taken out
-    again (``project``), the gyroscope's left in, 0.3 % of the tilt's variance for the iris' 0.12 s.
+    Corrections made since then are carried back along the inertial solution.  The present covariance, carried
+    back by ``past_force`` and ``past_displacement`` in the measurement terms, then equals the past covariance
+    except for the white noise in between.  ``predict_variance`` removes the accelerometer's noise; the
+    gyroscope's stays in (0.3 % of the tilt variance for the iris and 0.12 s).
 
     Returns:
-        False where the ring does not reach back that far, or only by way of a shock.
+        False if the ring does not reach back that far, or if the accelerometer was saturated in between.
     """
     x = estimator.nominal
     q = estimator.past_attitude
@@ -268,13 +273,13 @@ def recall(estimator: Any, age: float) -> bool:
     newest = estimator.ring[estimator.ring_head, 0]
     before = estimator.ring[(estimator.ring_head + RING - 1) % RING, 0]
     then = estimator.clock - age
-    if then < estimator.shock_at:
+    if then < estimator.saturated_at:
         return False
     if age > 0.0:
         if estimator.ring_count < 2:
             return False
         steps = max((newest - then) / (newest - before), 0.0)
-        # Times that are whole steps but for rounding need no interpolation.
+        # Ages that are whole steps, up to rounding, need no interpolation.
         if abs(steps - round(steps)) < 1e-6:
             steps = float(round(steps))
     low = math.ceil(steps)
@@ -287,9 +292,9 @@ def recall(estimator: Any, age: float) -> bool:
     for i in range(4):
         q[i] = estimator.attitude[i] if age <= 0.0 else late[1 + i]
     for i in range(3):
-        velocity = late[8 + i] + part * (soon[8 + i] - late[8 + i]) + estimator.pushed[i]
+        velocity = late[8 + i] + part * (soon[8 + i] - late[8 + i]) + estimator.velocity_correction_sum[i]
         position = late[11 + i] + part * (soon[11 + i] - late[11 + i])
-        position += estimator.shifted[i] + then * estimator.pushed[i]
+        position += estimator.position_correction_sum[i] + then * estimator.velocity_correction_sum[i]
         rate = late[14 + i]
         if age <= 0.0:
             velocity = x[VELOCITY + i]
@@ -300,8 +305,10 @@ def recall(estimator: Any, age: float) -> bool:
         estimator.past_position[i] = position
         estimator.past_rate[i] = rate
         estimator.past_force[i] = x[VELOCITY + i] - velocity - fall * age
-        estimator.past_drop[i] = age * x[VELOCITY + i] - (x[POSITION + i] - position) - 0.5 * fall * age * age
+        estimator.past_displacement[i] = (
+            age * x[VELOCITY + i] - (x[POSITION + i] - position) - 0.5 * fall * age * age
+        )
     if age > 0.0:
-        sums = estimator.turned
-        turn(q, sums[0] - late[5], sums[1] - late[6], sums[2] - late[7], -1.0)
+        sums = estimator.attitude_correction_sum
+        rotate(q, sums[0] - late[5], sums[1] - late[6], sums[2] - late[7], -1.0)
     return True

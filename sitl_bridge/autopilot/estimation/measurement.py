@@ -1,7 +1,7 @@
-"""From frames of the simulator link to what the flight stack measures; sensors that were made to fail.
+"""Decoding of simulator-link frames into the measurements of the flight stack, and injected sensor failures.
 
-The stack in one process with the simulation reads the same bytes as the one at the far end of a socket, so
-both fly the same flight.  Who sends and receives them is in link.py and fleet.py.
+A stack in the simulation's process decodes the same bytes as one connected by a socket, so both produce the
+same flight.  Sending and receiving are in lockstep_client.py and pilot.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 
 OTHER = 0
 STEP = 1
-"""A primary inertial frame: time moves, the stack is to run."""
+"""Result of ``read_frame`` for a primary inertial frame: time advances, run the stack."""
 
 GYROSCOPE_FAILURE = 0
 ACCELEROMETER_FAILURE = 1
@@ -47,38 +47,38 @@ FAILURES = 7
 SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT, TRUTH_AT = 0, 1, 2, 3, 4
 
 
-def _places() -> np.ndarray[Any, np.dtype[np.int64]]:
+def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
     fields = PAYLOADS.fields
     assert fields is not None
     rows = [fields[name][:2] for name in ("sensor", "gps", "distance", "flow", "truth")]
     return np.array([[offset, dtype.itemsize] for dtype, offset in rows], np.int64)
 
 
-_PLACES = _places()
+_PAYLOADS = _payload_locations()
 """(5, 2) offset and length of each payload within the scratch record."""
 
 READER = np.dtype(
     [
         ("payloads", PAYLOADS),
         ("measurement", MEASUREMENT),
-        ("held", MEASUREMENT),  # of each sensor the last sample before it got stuck
+        ("last_sample", MEASUREMENT),  # last sample of each sensor before it got stuck
         ("failure", "i8", FAILURES),  # FAULT_* by sensor
         # --- the last HIL_STATE_QUATERNION, for the log only
         ("truth_time", "i8"),  # us, 0 before the first
-        ("truth_place", "f8", 3),  # latitude deg, longitude deg, altitude m
+        ("truth_position", "f8", 3),  # latitude deg, longitude deg, altitude m
         ("truth_velocity", "f8", 3),  # m/s NED
-        ("garbage", "i8"),  # bytes that belong to no frame
+        ("garbage", "i8"),  # number of bytes outside any frame
     ],
     align=True,
 )
-"""What one vehicle's side of the link remembers."""
+"""Receive state of one vehicle's simulator link."""
 
 
 @compiled
 def frame_size(data: Any, at: int, end: int) -> int:
-    """Bytes of the frame at ``at``: 0 where more must come first, -1 where no frame begins.
+    """Return the length in bytes of the frame at ``at``: 0 if it is incomplete, -1 if no frame begins there.
 
-    Checksums of the messages the stack reads are verified; others are stepped over by their length.
+    Checksums are verified for the messages that the stack reads; other messages are skipped by their length.
     """
     if data[at] != MAGIC:
         return -1
@@ -109,8 +109,8 @@ def frame_size(data: Any, at: int, end: int) -> int:
 
 
 @compiled
-def _unpack(data: Any, at: int, raw: Any, place: Any) -> None:
-    """Payload of the frame at ``at`` into the scratch record, with the zeros that were cut off."""
+def _copy_payload(data: Any, at: int, raw: Any, place: Any) -> None:
+    """Copy the payload of the frame at ``at`` to the scratch record and restore its truncated zeros."""
     length = np.int64(data[at + 1])
     for k in range(place[1]):
         raw[place[0] + k] = data[at + HEADER + k] if k < length else np.uint8(0)
@@ -118,21 +118,21 @@ def _unpack(data: Any, at: int, raw: Any, place: Any) -> None:
 
 @compiled
 def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
-    """Take the verified frame at ``at`` into the reader's measurement; STEP where the stack is to run.
+    """Decode the verified frame at ``at`` into the reader's measurement; return STEP if the stack is to run.
 
-    Only the first instance of a sensor is read.  What follows the primary inertial frame of a step counts
-    for the next step, because only that frame's end is known to be reached when it is answered.
+    Only the first instance of a sensor is read.  Frames after the primary inertial frame of a step count for
+    the next step: only the primary frame is known to have arrived when the stack answers.
 
     Args:
         data: uint8 frames.
-        at: where the frame begins.
-        raw: the bytes of the reader.
+        at: offset of the frame.
+        raw: the reader's record as bytes.
         reader: READER record.
     """
     m = reader.measurement
     message = data[at + 7] | (np.int64(data[at + 8]) << 8) | (np.int64(data[at + 9]) << 16)
     if message == HIL_SENSOR:
-        _unpack(data, at, raw, _PLACES[SENSOR_AT])
+        _copy_payload(data, at, raw, _PAYLOADS[SENSOR_AT])
         s = reader.payloads.sensor
         if s.id != 0:
             return OTHER
@@ -151,7 +151,7 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
             m.pressure = np.float64(s.abs_pressure) * 1e2
         return STEP
     if message == HIL_GPS:
-        _unpack(data, at, raw, _PLACES[GPS_AT])
+        _copy_payload(data, at, raw, _PAYLOADS[GPS_AT])
         g = reader.payloads.gps
         if g.id == 0:
             m.gps_fresh = 1
@@ -167,13 +167,13 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
             m.fix = np.int64(g.fix_type)
             m.satellites = np.int64(g.satellites_visible)
     elif message == DISTANCE_SENSOR:
-        _unpack(data, at, raw, _PLACES[DISTANCE_AT])
+        _copy_payload(data, at, raw, _PAYLOADS[DISTANCE_AT])
         d = reader.payloads.distance
         if d.id == 0:
             m.range_fresh = 1
             m.range = d.current_distance * 1e-2 if d.signal_quality != 1 else np.nan
     elif message == HIL_OPTICAL_FLOW:
-        _unpack(data, at, raw, _PLACES[FLOW_AT])
+        _copy_payload(data, at, raw, _PAYLOADS[FLOW_AT])
         f = reader.payloads.flow
         m.flow_fresh = 1
         m.flow[0] = f.integrated_x
@@ -183,12 +183,12 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
         m.flow_interval = f.integration_time_us * 1e-6
         m.flow_quality = np.float64(f.quality)
     elif message == HIL_STATE_QUATERNION:
-        _unpack(data, at, raw, _PLACES[TRUTH_AT])
+        _copy_payload(data, at, raw, _PAYLOADS[TRUTH_AT])
         q = reader.payloads.truth
         reader.truth_time = np.int64(q.time_usec)
-        reader.truth_place[0] = q.lat * 1e-7
-        reader.truth_place[1] = q.lon * 1e-7
-        reader.truth_place[2] = q.alt * 1e-3
+        reader.truth_position[0] = q.lat * 1e-7
+        reader.truth_position[1] = q.lon * 1e-7
+        reader.truth_position[2] = q.alt * 1e-3
         for axis in range(3):
             reader.truth_velocity[axis] = q.vel[axis] * 1e-2
     return OTHER
@@ -196,12 +196,12 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
 
 @compiled
 def fail_sensors(reader: Any) -> None:
-    """Silence or freeze the sensors whose failure was injected, and keep what the others last said.
+    """Silence or freeze the sensors with an injected failure; store the last samples of the others.
 
-    PX4 takes a failed inertial sensor for silent as a whole; so is it here, for nobody flies without.
+    A failed gyroscope or accelerometer silences the whole inertial unit, as in PX4.
     """
     m = reader.measurement
-    held = reader.held
+    held = reader.last_sample
     failure = reader.failure
     for axis in range(3):
         if failure[GYROSCOPE_FAILURE] == FAULT_STUCK:
@@ -244,8 +244,8 @@ def fail_sensors(reader: Any) -> None:
 
 
 @compiled
-def done(m: Any) -> None:
-    """Everything measured was used; nothing is fresh any more."""
+def clear_fresh(m: Any) -> None:
+    """Clear the fresh flags after the measurements were used."""
     m.imu_fresh = 0
     m.magnetometer_fresh = 0
     m.barometer_fresh = 0

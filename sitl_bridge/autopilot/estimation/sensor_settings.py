@@ -1,6 +1,6 @@
-"""What the estimator is told of an airframe's sensors and of the place: every figure of its error model.
+"""Estimator settings from an airframe's sensors and its location: every number of the error model.
 
-All figures follow from the airframe's file, the link's number formats and the world; nothing is tuned.
+All values follow from the airframe file, the number formats of the link and the world; none is tuned.
 """
 
 from __future__ import annotations
@@ -43,41 +43,43 @@ if TYPE_CHECKING:
     from sitl_bridge.world.world import World
 
 GATE = 5.0
-"""Standard deviations within which a measurement is believed, EKF2_GPS_P_GATE and others (PX4).  PX4 takes 3
-for magnetometer and flow with noise assumed far above the sensors'; with the sensors' own, 3 would refuse
-one good sample in 370."""
-LINK_VELOCITY = 0.01
-"""m/s, step of the velocity in HIL_GPS (cm/s)."""
-LINK_POSITION = math.radians(1e-7) * SEMI_MAJOR_AXIS
-"""m, step of latitude and longitude in HIL_GPS (1e-7 deg)."""
-LINK_ALTITUDE = 1e-3
-"""m, step of the altitude in HIL_GPS (mm)."""
-LINK_RANGE = 0.01
-"""m, step of the distance in DISTANCE_SENSOR (cm)."""
-FIELD_STEP = 1e-9
-"""T, to which the World Magnetic Model is tabulated."""
+"""Gates in standard deviations, as PX4's EKF2_GPS_P_GATE and others.  For magnetometer and flow PX4 uses 3,
+with assumed noise far above the sensors'.  With the true noise, a gate of 3 would reject one good sample in
+370."""
+VELOCITY_RESOLUTION = 0.01
+"""Resolution of the velocity in HIL_GPS (cm/s), m/s."""
+POSITION_RESOLUTION = math.radians(1e-7) * SEMI_MAJOR_AXIS
+"""Resolution of latitude and longitude in HIL_GPS (1e-7 deg), m."""
+ALTITUDE_RESOLUTION = 1e-3
+"""Resolution of the altitude in HIL_GPS (mm), m."""
+RANGE_RESOLUTION = 0.01
+"""Resolution of the distance in DISTANCE_SENSOR (cm), m."""
+FIELD_RESOLUTION = 1e-9
+"""Resolution of the World Magnetic Model's table, T."""
 REST_DEVIATIONS = 6.0
-"""Of an inertial sample from rest that are still rest; beyond by chance once in months at 250 Hz."""
+"""Standard deviations within which an inertial sample counts as rest; noise exceeds them once in months at
+250 Hz."""
 REST_VELOCITY = 0.01
-"""m/s, deviation from rest of a vehicle that stands when it is switched on."""
+"""Standard deviation of the initial velocity of a standing vehicle, m/s."""
 GROUND_UNEVENNESS = 0.02
-"""m, deviation of the ground below the sensor from the plane the legs stand on: short grass."""
-LEAST_NOISE = 1e-14
-"""(m/s^2)^2/Hz and (rad/s)^2/Hz, of an ideal unit: the rounding to single precision on the link."""
-STEP = 0.004
-"""s, the shortest step for which the ring of past states reaches back far enough."""
+"""Standard deviation of the ground height below the sensor from the plane of the landing gear, m: short
+grass."""
+MIN_NOISE_DENSITY = 1e-14
+"""Noise density of an ideal inertial unit, (m/s^2)^2/Hz and (rad/s)^2/Hz: rounding to single precision."""
+MIN_TIME_STEP = 0.004
+"""Shortest time step for which the ring of past states covers the sensor latencies, s."""
 
 
 def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArray[np.void]:
-    """The estimator of one vehicle before its first sample.
+    """Return the estimator record of one vehicle before its first sample.
 
-    It is told the airframe's sensors, gravity and magnetic field of the place (both models of the Earth that
-    flight stacks carry) and the temperature of the air, which a barometer's thermometer tells; where it is,
-    it learns from its fixes.
+    The estimator knows the airframe's sensors, the local gravity and magnetic field (both from Earth models
+    that flight stacks carry) and the air temperature, which a barometer's thermometer measures.  The position
+    comes from GNSS fixes.
 
     Args:
-        airframe: whose sensors it reads, the first instance of each kind.
-        world: where it starts.
+        airframe: the airframe; the first instance of each sensor kind is used.
+        world: the world at the start.
         start_time: us of simulated time.
 
     Returns:
@@ -97,56 +99,56 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
     estimator["prior"][POSITION : POSITION + 3] = REST_VELOCITY**2
     estimator["attitude"] = (1.0, 0.0, 0.0, 0.0)
     estimator["gate"] = GATE
-    for name in ("fused_at", "gps_at", "range_at", "assumed_at", "shock_at"):
+    for name in ("fused_at", "gps_at", "range_at", "assumed_at", "saturated_at"):
         estimator[name] = -math.inf
-    estimator["refused_since"] = math.inf
-    # The highest instance first, so that the lowest of a kind has the last word.
+    estimator["rejected_since"] = math.inf
+    # Highest instance first, so that the lowest instance of a kind overrides the others.
     records = sorted(airframe.sensor_records(), key=lambda record: -int(record["instance"]))
     for sensor in records:
         if sensor["kind"] == kinds.IMU:
-            _inertial(estimator, sensor)
+            _set_inertial(estimator, sensor)
     for sensor in records:
         if sensor["kind"] == kinds.MAGNETOMETER:
-            _magnetometer(estimator, sensor)
+            _set_magnetometer(estimator, sensor)
         elif sensor["kind"] == kinds.BAROMETER:
-            _barometer(estimator, sensor, environment)
+            _set_barometer(estimator, sensor, environment)
         elif sensor["kind"] == kinds.GPS:
-            _gps(estimator, sensor, airframe, float(environment["latitude"]))
+            _set_gps(estimator, sensor, airframe, float(environment["latitude"]))
         elif sensor["kind"] == kinds.RANGE_FINDER:
-            _range_finder(estimator, sensor)
+            _set_range_finder(estimator, sensor)
         elif sensor["kind"] == kinds.OPTICAL_FLOW:
-            _flow(estimator, sensor)
+            _set_flow(estimator, sensor)
     lowest = max((point[2] for point in airframe.contact.points), default=0.0)
     estimator["nominal"][GROUND] = lowest - estimator["imu_position"][2]
     estimator["prior"][GROUND] = GROUND_UNEVENNESS**2
-    estimator["stride"] = max(1, math.ceil(float(estimator["latency"].max()) / (STEP * (RING - 4))))
+    estimator["stride"] = max(1, math.ceil(float(estimator["latency"].max()) / (MIN_TIME_STEP * (RING - 4))))
     return estimator
 
 
-def _drift(estimator: NDArray[np.void], first: int, sensor: NDArray[np.void], axes: slice) -> None:
-    """Prior and dynamics of the errors that are a sensor's biases (hector eq. 11b; RotorS eqs 14 and 15).
+def _set_drift(estimator: NDArray[np.void], first: int, sensor: NDArray[np.void], axes: slice) -> None:
+    """Set prior and dynamics of a sensor's bias errors (hector eq. 11b; RotorS eqs 14 and 15).
 
-    A turn-on bias besides makes the sum no Gauss-Markov process; it is then let walk without fading, which
-    bounds it from above.
+    With a turn-on bias on top, the sum is no Gauss-Markov process.  It is modelled as a random walk without
+    decay, which is an upper bound.
     """
     period = float(sensor["period"]) * 1e-6
     decay, turn_on = sensor["bias_decay"][axes], sensor["turn_on_sigma"][axes]
     target = slice(first, first + len(decay))
     estimator["prior"][target] = sensor["bias_start"][axes] ** 2 + turn_on**2
     estimator["walk"][target] = sensor["bias_step"][axes] ** 2 / period
-    estimator["fading"][target] = np.where(turn_on > 0.0, 0.0, -np.log(decay) / period)
+    estimator["decay_rate"][target] = np.where(turn_on > 0.0, 0.0, -np.log(decay) / period)
 
 
-def _inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
-    """Noise densities, biases and place of the inertial unit, and what its samples are at rest."""
+def _set_inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+    """Set noise densities, biases, position and rest limits of the inertial unit."""
     period = float(sensor["period"]) * 1e-6
     noise = sensor["noise"][:6]
-    estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, LEAST_NOISE)
-    estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, LEAST_NOISE)
+    estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, MIN_NOISE_DENSITY)
+    estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, MIN_NOISE_DENSITY)
     estimator["noisy"][SOURCES:] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
     estimator["force_limit"] = sensor["limit"][:3]
-    _drift(estimator, ACCELEROMETER, sensor, slice(0, 3))
-    _drift(estimator, GYROSCOPE, sensor, slice(3, 6))
+    _set_drift(estimator, ACCELEROMETER, sensor, slice(0, 3))
+    _set_drift(estimator, GYROSCOPE, sensor, slice(3, 6))
     prior = estimator["prior"]
     estimator["force_rest"] = REST_DEVIATIONS * math.sqrt(
         float((noise[:3] ** 2 + prior[ACCELEROMETER : ACCELEROMETER + 3]).max())
@@ -158,20 +160,23 @@ def _inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     estimator["rate_variance"] = (noise[3:] ** 2).max()
 
 
-def _magnetometer(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
-    """Noise of a sample and hard iron."""
+def _set_magnetometer(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+    """Set noise of a magnetometer sample and hard-iron bias."""
     estimator["fitted"][MAGNETIC_HEADING] = 1
     estimator["noisy"][MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
     estimator["latency"][MAGNETIC_HEADING] = sensor["latency"] * 1e-6
     estimator["magnetometer_variance"] = float((sensor["noise"][:3] ** 2).max())
-    _drift(estimator, MAGNETOMETER, sensor, slice(0, 3))
-    estimator["prior"][MAGNETOMETER : MAGNETOMETER + 3] += FIELD_STEP**2
+    _set_drift(estimator, MAGNETOMETER, sensor, slice(0, 3))
+    estimator["prior"][MAGNETOMETER : MAGNETOMETER + 3] += FIELD_RESOLUTION**2
 
 
-def _barometer(estimator: NDArray[np.void], sensor: NDArray[np.void], environment: NDArray[np.void]) -> None:
-    """Noise of a sample and the drift of the reading after the start, whose own bias cancels.
+def _set_barometer(
+    estimator: NDArray[np.void], sensor: NDArray[np.void], environment: NDArray[np.void]
+) -> None:
+    """Set noise of a barometer sample and the drift since the start; the initial bias cancels.
 
-    The bias' change since the start, 2 s^2 (1 - exp(-t/tau)), stays below the walk 2 s^2 t/tau.
+    The variance of the bias change since the start, 2 s^2 (1 - exp(-t/tau)), stays below that of the walk, 2
+    s^2 t/tau.
     """
     estimator["fitted"][BARO_HEIGHT] = 1
     estimator["noisy"][BARO_HEIGHT] = sensor["noise"][0] > 0.0
@@ -189,13 +194,15 @@ def _barometer(estimator: NDArray[np.void], sensor: NDArray[np.void], environmen
     estimator["walk"][BAROMETER] = float(sensor["bias_step"][0]) ** 2 / period * metres**2
 
 
-def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe, latitude: float) -> None:
-    """Error model of the receiver (hector, "GPS Receiver"): its position error integrates its velocity error.
+def _set_gps(
+    estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe, latitude: float
+) -> None:
+    """Set the error model of the GNSS receiver (hector): its position error integrates its velocity error.
 
-    The slight difference between the drift's decay and the integrated velocity tells the true position; any
-    constant error of the velocity is taken for as much, times the correlation time, in position.  So the
-    link's rounding must be told for what it is.  Of a velocity without noise it is a constant error; noise of
-    a deviation s makes it white, and leaves of the constant part of variance q^2/12 no more than
+    The small difference between the drift's decay and the integrated velocity makes the true position
+    observable.  A constant velocity error shifts that position by the error times the correlation time, so
+    the rounding of the link must be modelled correctly.  For a noise-free velocity the rounding is a constant
+    error.  Noise of standard deviation s makes it white and reduces its constant part, of variance q^2/12, by
     exp(-4 pi^2 s^2/q^2) (Widrow and Kollar, "Quantization Noise", 2008: quantisation with Gaussian dither).
     """
     instance = int(sensor["instance"])
@@ -207,40 +214,40 @@ def _gps(estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airfra
         estimator["fitted"][source] = 1
         estimator["latency"][source] = sensor["latency"] * 1e-6
     white = sensor["noise"][:3] ** 2
-    estimator["noisy"][GPS_POSITION] = sensor["noise"][:3].min() >= LINK_VELOCITY
+    estimator["noisy"][GPS_POSITION] = sensor["noise"][:3].min() >= VELOCITY_RESOLUTION
     arm = sensor["position"] - estimator["imu_position"]
     estimator["gps_position"] = arm
-    # The velocity of the antenna about the inertial unit is known as well as the gyroscope tells.
+    # The antenna's velocity about the inertial unit is known to the accuracy of the gyroscope.
     turning = estimator["rate_variance"] * (arm**2).sum()
-    estimator["gps_velocity_variance"] = white + LINK_VELOCITY**2 / 12.0 + turning
-    steps = np.array([LINK_POSITION, LINK_POSITION * math.cos(latitude), LINK_ALTITUDE])
+    estimator["gps_velocity_variance"] = white + VELOCITY_RESOLUTION**2 / 12.0 + turning
+    steps = np.array([POSITION_RESOLUTION, POSITION_RESOLUTION * math.cos(latitude), ALTITUDE_RESOLUTION])
     estimator["gps_position_variance"] = sensor["noise"][3:6] ** 2 + steps**2 / 12.0
     estimator["gps_coupling"] = period * white
     estimator["gps_drift_variance"] = specification.position_deviation() ** 2
     estimator["prior"][GPS_DRIFT : GPS_DRIFT + 3] = estimator["gps_drift_variance"]
-    estimator["gps_fading"] = sensor["parameter"][0]
+    estimator["gps_drift_decay"] = sensor["parameter"][0]
     estimator["gps_period"] = period
     estimator["gps_accuracy"] = specification.eph, specification.epv
-    _drift(estimator, GPS_SPEED, sensor, slice(0, 3))
-    dither = white / LINK_VELOCITY**2
+    _set_drift(estimator, GPS_SPEED, sensor, slice(0, 3))
+    dither = white / VELOCITY_RESOLUTION**2
     estimator["prior"][GPS_SPEED : GPS_SPEED + 3] += (
-        LINK_VELOCITY**2 / 12.0 * np.exp(-4.0 * math.pi**2 * dither)
+        VELOCITY_RESOLUTION**2 / 12.0 * np.exp(-4.0 * math.pi**2 * dither)
     )
 
 
-def _range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
-    """Noise and place; a drifting bias counts as noise."""
+def _set_range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+    """Set noise and position of the range finder; a drifting bias counts as noise."""
     estimator["fitted"][RANGE_HEIGHT] = 1
-    estimator["noisy"][RANGE_HEIGHT] = sensor["noise"][0] >= LINK_RANGE
+    estimator["noisy"][RANGE_HEIGHT] = sensor["noise"][0] >= RANGE_RESOLUTION
     estimator["latency"][RANGE_HEIGHT] = sensor["latency"] * 1e-6
     estimator["range_variance"] = (
-        sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2 + LINK_RANGE**2 / 12.0
+        sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2 + RANGE_RESOLUTION**2 / 12.0
     )
     estimator["range_position"] = sensor["position"] - estimator["imu_position"]
 
 
-def _flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
-    """Noise of flow and camera gyroscope together, place."""
+def _set_flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+    """Set position and combined noise of flow sensor and its gyroscope."""
     estimator["fitted"][FLOW_VELOCITY] = 1
     estimator["noisy"][FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
     estimator["latency"][FLOW_VELOCITY] = sensor["latency"] * 1e-6

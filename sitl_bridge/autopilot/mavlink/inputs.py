@@ -48,12 +48,12 @@ class Inputs:
     """
 
     def __init__(
-        self, commander: Commander, estimate: Any, system_id: int, say: Callable[[int, str], None]
+        self, commander: Commander, estimate: Any, system_id: int, send_text: Callable[[int, str], None]
     ) -> None:
         self._commander = commander
         self._estimate = estimate
         self._system_id = system_id
-        self._say = say
+        self._send_text = send_text
         self._complained = -COMPLAINT_PERIOD
         self.handlers: dict[str, Callable[[Any, int], None]] = {
             "SET_POSITION_TARGET_LOCAL_NED": self._on_local_target,
@@ -72,7 +72,7 @@ class Inputs:
     def _complain(self, text: str, now: int) -> None:
         if now - self._complained >= COMPLAINT_PERIOD:
             self._complained = now
-            self._say(mavlink.MAV_SEVERITY_CRITICAL, text)
+            self._send_text(mavlink.MAV_SEVERITY_CRITICAL, text)
 
     # ------------------------------------------------------------------ offboard
 

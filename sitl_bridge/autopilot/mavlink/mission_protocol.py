@@ -82,9 +82,9 @@ class MissionStore:
         say: sends a status text to everybody: MAV_SEVERITY, text.
     """
 
-    def __init__(self, commander: Commander, say: Callable[[int, str], None]) -> None:
+    def __init__(self, commander: Commander, send_text: Callable[[int, str], None]) -> None:
         self.commander = commander
-        self.say = say
+        self.send_text = send_text
         self.upload: Upload | None = None
         self._identified: dict[int, tuple[tuple[MissionItem, ...], int]] = {}
 
@@ -160,7 +160,7 @@ class MissionProtocol:
         if wall - upload.heard > GIVE_UP:
             self._store.upload = None
             name = NAMES[upload.kind]
-            self._store.say(
+            self._store.send_text(
                 mavlink.MAV_SEVERITY_ERROR,
                 f"{name} upload given up: item {len(upload.items)} of {upload.count} did not come",
             )
@@ -194,7 +194,7 @@ class MissionProtocol:
         if count > MAX_ITEMS[kind]:
             self._store.upload = None
             text = f"{NAMES[kind]} refused: {count} items are more than the {MAX_ITEMS[kind]} that are stored"
-            self._store.say(mavlink.MAV_SEVERITY_ERROR, text)
+            self._store.send_text(mavlink.MAV_SEVERITY_ERROR, text)
             return [_ack(partner, mavlink.MAV_MISSION_NO_SPACE, kind)]
         self._store.upload = Upload(self, partner, kind, count, wall, wall)
         self._last = None
@@ -250,7 +250,7 @@ class MissionProtocol:
             for index, value in enumerate(values):
                 if math.isinf(value):
                     reason = f"item {item.seq}: parameter {index + 1} is infinite"
-                    self._store.say(mavlink.MAV_SEVERITY_CRITICAL, reason)
+                    self._store.send_text(mavlink.MAV_SEVERITY_CRITICAL, reason)
                     return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID_PARAM1 + index, reason)
         return None
 
@@ -320,7 +320,9 @@ class MissionProtocol:
 
     def _on_set_current(self, message: Any, _partner: Partner, _wall: int) -> list[Any]:
         if not self._store.commander.set_current(message.seq):
-            self._store.say(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq} to go to")
+            self._store.send_text(
+                mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq} to go to"
+            )
         return [self.current()]
 
 

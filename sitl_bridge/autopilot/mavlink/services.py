@@ -215,8 +215,8 @@ class Services:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.missions = MissionStore(source.commander, self.say)
-        self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.say)
+        self.missions = MissionStore(source.commander, self.send_text)
+        self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.send_text)
         self.events = EventLog(source.commander)
         self.metadata = files(source.commander.parameters)
         self.files = ServedFiles(self.metadata, source.log.parent if source.log is not None else None)
@@ -285,7 +285,7 @@ class Services:
             if last is None or now - last >= FAULT_PERIOD:
                 self._faults[what] = now
                 fault = f"{type(error).__name__}: {error}"
-                self.say(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
+                self.send_text(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
 
     def component_metadata(self, now: int) -> Any:
         """COMPONENT_METADATA: where the files about this autopilot are."""
@@ -293,9 +293,9 @@ class Services:
         uri = f"mftp://{GENERAL}"
         return mavlink.MAVLink_component_metadata_message(now // 1000 & 0xFFFFFFFF, crc, uri.encode("ascii"))
 
-    def say(self, severity: int, text: str) -> None:
+    def send_text(self, severity: int, text: str) -> None:
         """Send a status text to every partner with the next poll, and log it."""
-        self.source.commander.say(severity, text)
+        self.source.commander.send_text(severity, text)
 
     def text_messages(self, severity: int, text: str) -> list[Any]:
         """STATUSTEXT, in chunks where it is long (common.xml: with an id, and a last chunk that is short)."""

@@ -1,1 +1,1 @@
-"""Flight modes of the built-in stack: missions, take-off, landing, and the setpoints that each mode makes."""
+"""Flight modes of the built-in stack: missions, take-off, landing, and the setpoints of each mode."""

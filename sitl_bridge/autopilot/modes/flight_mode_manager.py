@@ -1,6 +1,6 @@
-"""Flies the mode in force: runs its flight task, the take-off ramp and the limits of the setpoint.
+"""Runs the active mode: its flight task, the take-off ramp and the limits of the setpoint.
 
-Which mode is in force is the commander's decision.  The name is PX4's (FlightModeManager).
+The commander selects the mode.  The name is PX4's (FlightModeManager).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AU
 
 
 class FlightModeManager:
-    """Flies one vehicle in the mode in force.
+    """Runs the active mode of one vehicle.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
-        land: the land detector.
-        say: sends a status text.
+        values: parameter values.
+        state: estimated state of the vehicle.
+        land: land detector.
+        send_text: sends a status text (severity, text).
 
     Attributes:
-        output: the setpoint for the controller.
+        output: setpoint for the controller.
         navigator: sets the target of automatic modes.
-        sticks: their positions.
+        sticks: stick positions.
         offboard: the offboard signal.
-        orbit: the task of Orbit mode.
-        follow: the task of Follow mode.
+        orbit: task of Orbit mode.
+        follow: task of Follow mode.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class FlightModeManager:
         values: dict[str, float],
         state: VehicleState,
         land: LandDetector,
-        say: Callable[[int, str], None],
+        send_text: Callable[[int, str], None],
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self.output = Output()
-        self.navigator = Navigator(values, state, land, say)
+        self.navigator = Navigator(values, state, land, send_text)
         self.sticks = Sticks()
         self.offboard = OffboardSignal()
         self._takeoff = Takeoff(values)
@@ -74,11 +74,11 @@ class FlightModeManager:
 
     @property
     def ramping_up(self) -> bool:
-        """Whether thrust is being built up for a take-off."""
+        """Whether the thrust ramps up for a take-off."""
         return self._takeoff.state == RAMP_UP
 
     def watch_height(self, home: tuple[float, float, float] | None, dt: float) -> None:
-        """Take in the height above home, by which a descent without a height estimate is timed."""
+        """Update the height above home, which times a descent without a height estimate."""
         projection = self._state.projection
         ground = projection.down(home[2]) if home is not None and projection is not None else 0.0
         self._blind_descent.update(self._state, ground, dt)
@@ -91,12 +91,12 @@ class FlightModeManager:
         now: int,
         dt: float,
     ) -> None:
-        """Set the output of the mode in force.
+        """Run the active mode for one update and set the output.
 
         Args:
-            mode: in force.
+            mode: the active mode.
             armed_for: s since arming; None while disarmed.
-            home: m NED; None before it is known.
+            home: m NED; None if unknown.
             now: us.
             dt: s since the last update.
         """
@@ -110,7 +110,7 @@ class FlightModeManager:
         self._takeoff.update(True, self._land.landed, self._wants_takeoff, dt)
         self._run_task(mode, home, now, dt)
         if output.level == records.TRAJECTORY:
-            if self._land.held_up:
+            if self._land.descent_blocked:
                 output.stay_level()
             self._takeoff.shape(output)
         elif self._takeoff.on_ground and not self._has_thrust(armed_for):
@@ -139,14 +139,14 @@ class FlightModeManager:
             self._fly_by_sticks(mode, dt)
 
     def _has_thrust(self, armed_for: float) -> bool:
-        """Whether a thrust setpoint may lift the vehicle: after spooling up, if it is large enough."""
+        """Return whether the thrust setpoint is large enough for lift-off, after spool-up."""
         return armed_for >= self._values["COM_SPOOLUP_TIME"] and (
             self.output.thrust > self._values["MPC_MANTHR_MIN"] + 0.01
         )
 
     def _fly_automatic(self, home: tuple[float, float, float] | None, now: int, dt: float) -> None:
         if self._takeoff.on_ground:
-            self._automatic.settle()
+            self._automatic.hold_here()
         self.navigator.update(now)
         self._automatic.update(self.navigator.target, home, self.ramping_up, dt)
         self._wants_takeoff = self._automatic.wants_takeoff
@@ -164,14 +164,14 @@ class FlightModeManager:
         self._wants_takeoff = task.wants_takeoff
 
     def switch(self, mode: Mode, armed: bool, now: int) -> None:
-        """Start the task of a mode if the mode has changed or the vehicle was armed."""
+        """Start the task of a mode if the mode changed or the vehicle was armed."""
         flown = mode if armed else None
         if flown is self._flown:
             return
         automatic = flown is not None and flown.automatic and flown not in OWN_TASKS
         if self._flown is flight_modes.OFFBOARD:
-            # A setpoint from outside is not continued, as in PX4 (FlightModeManager::switchTask): its
-            # acceleration would carry the vehicle away until the jerk limit has ended it.
+            # An offboard setpoint is not continued, as in PX4 (FlightModeManager::switchTask): its
+            # acceleration would move the vehicle away until the jerk limit reduced it.
             self.output.clear(records.IDLE)
         self._flown = flown
         self.navigator.enter(flown if automatic else None, now)

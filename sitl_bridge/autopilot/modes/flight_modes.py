@@ -1,18 +1,18 @@
-"""Flight modes: PX4's encoding of each, what it needs to run, and who steers in it.
+"""Flight modes: PX4's encoding, the requirements of each mode, and its kind of control.
 
-Numbers follow PX4's px4_custom_mode.h and vehicle_status; what a mode does is in tasks/, when it may be
-entered in checks.py.
+Numbers follow PX4's px4_custom_mode.h and vehicle_status.  The tasks of the modes are in tasks/; the checks
+before a mode change are in arming_checks.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# --- what a mode needs, as bits (PX4: ModeUtil/mode_requirements.cpp)
+# --- requirements of a mode, as bits (PX4: ModeUtil/mode_requirements.cpp)
 ATTITUDE = 1
 LOCAL_POSITION = 2
 RELAXED_POSITION = 4
-"""Horizontal velocity is enough, a position may be missing."""
+"""Horizontal velocity is sufficient; the position may be unknown."""
 ALTITUDE = 8
 GLOBAL_POSITION = 16
 HOME = 32
@@ -33,14 +33,14 @@ FLAG_ARMED = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mode:
-    """A flight mode; there is one object of each, compare with ``is``.
+    """A flight mode; there is one object for each, compare with ``is``.
 
     Attributes:
-        name: as PX4 prints it.
+        name: PX4's name.
         nav_state: PX4's internal number (vehicle_status.nav_state).
         main: PX4's main mode.
         sub: PX4's sub mode.
-        needs: bits above.
+        needs: requirement bits, see above.
         base: MAV_MODE_FLAG bits of HEARTBEAT.base_mode without ``FLAG_ARMED``.
     """
 
@@ -62,12 +62,12 @@ class Mode:
 
     @property
     def manual(self) -> bool:
-        """Whether the sticks steer."""
+        """Whether the sticks control the vehicle."""
         return bool(self.base & FLAG_MANUAL)
 
     @property
     def automatic(self) -> bool:
-        """Whether the navigator steers."""
+        """Whether the navigator controls the vehicle."""
         return bool(self.base & FLAG_AUTO)
 
 
@@ -115,7 +115,7 @@ _SELECTABLE = {(mode.main, mode.sub): mode for mode in MODES if mode not in (DES
 
 
 def mode_of(main: int, sub: int) -> Mode | None:
-    """The mode a ground station asks for by PX4's main and sub mode; None where there is none.
+    """Return the mode with PX4's main and sub mode; None if there is none.
 
     As in PX4, AUTO without a sub mode is the mission, and modes other than AUTO have no sub mode here.
     """
@@ -125,12 +125,12 @@ def mode_of(main: int, sub: int) -> Mode | None:
 
 
 def mode_of_custom_mode(custom_mode: int) -> Mode | None:
-    """The mode of a HEARTBEAT or SET_MODE custom_mode; None where there is none."""
+    """Return the mode of a HEARTBEAT or SET_MODE custom_mode; None if there is none."""
     return mode_of(custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF)
 
 
 def mode_of_base_mode(base_mode: int) -> Mode:
-    """The mode PX4 takes from MAV_MODE_FLAG alone, when no custom mode is given."""
+    """Return the mode that PX4 derives from MAV_MODE_FLAG if no custom mode is given."""
     if base_mode & FLAG_AUTO:
         return AUTO_MISSION
     if base_mode & FLAG_MANUAL and base_mode & FLAG_GUIDED:

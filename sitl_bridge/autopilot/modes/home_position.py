@@ -1,4 +1,4 @@
-"""The home position: where it is, and when it is set anew (PX4's HomePosition.cpp)."""
+"""The home position and the rules for updating it (PX4's HomePosition.cpp)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 
 HOME_MOVED = 1.0
-"""m that a disarmed vehicle must move before home is set anew (kMinHomePositionChangeEPH)."""
+"""Distance that a disarmed vehicle must move before home is updated, m (kMinHomePositionChangeEPH)."""
 
 
 class HomePosition:
     """Home of one vehicle.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
+        values: parameter values.
+        state: estimated state of the vehicle.
         changed: called after each change.
 
     Attributes:
-        place: deg latitude, deg longitude, m above mean sea level; None before it is known.
+        place: deg latitude, deg longitude, m above mean sea level; None if unknown.
     """
 
     def __init__(self, values: dict[str, float], state: VehicleState, changed: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class HomePosition:
         self._given = False
 
     def local(self) -> tuple[float, float, float] | None:
-        """m NED in the local frame; None before it is known."""
+        """Home in m NED in the local frame; None if unknown."""
         projection = self._state.projection
         if self.place is None or projection is None:
             return None
@@ -42,7 +42,7 @@ class HomePosition:
         """Set home to the vehicle's position.
 
         Args:
-            known: whether the global position is good enough for a mode that needs it.
+            known: whether the global position is accurate enough.
             forced: also replace a home that was set by :meth:`set_at`.
 
         Returns:
@@ -57,20 +57,20 @@ class HomePosition:
         return True
 
     def set_at(self, latitude: float, longitude: float, altitude: float) -> None:
-        """Set home to a place: deg, deg, m above mean sea level."""
+        """Set home to a position: deg, deg, m above mean sea level."""
         self._given = True
         self.place = (latitude, longitude, altitude)
         self._changed()
 
     def set_by_item(self, item: MissionItem, known: bool) -> None:
-        """Set home by a DO_SET_HOME item of a mission."""
+        """Set home from a DO_SET_HOME item of a mission."""
         if item.param1 > 0.5:
             self.set_here(known, forced=True)
         elif abs(item.x) <= 90.0 and abs(item.y) <= 180.0:
             self.set_at(item.x, item.y, item.z)
 
     def update(self, known: bool, on_ground: bool) -> None:
-        """Keep home at a vehicle that stands disarmed; in the air, set a missing home.
+        """Move home with a vehicle that is on the ground and disarmed; in the air, set a missing home.
 
         Args:
             known: as for :meth:`set_here`.

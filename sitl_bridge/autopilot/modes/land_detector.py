@@ -1,6 +1,6 @@
-"""The land detector: whether the vehicle stands on the ground, in PX4's three stages.
+"""The land detector: detects ground contact in PX4's three stages.
 
-Ground contact, then maybe landed, then landed, each held for a third of LNDMC_TRIG_TIME
+Ground contact, then maybe landed, then landed; each stage must hold for a third of LNDMC_TRIG_TIME
 (MulticopterLandDetector.cpp).
 """
 
@@ -12,30 +12,30 @@ from sitl_bridge.autopilot.estimate import VehicleState
 from sitl_bridge.autopilot.setpoint_output import Output
 
 GRAVITY = 9.80665
-"""m/s^2, standard."""
+"""Standard gravity, m/s^2."""
 
-LOW_SHARE = 0.3
-"""Of the way from least to hover thrust, what counts as low (MulticopterLandDetector.cpp)."""
+LOW_THRUST_SHARE = 0.3
+"""Share of the range from minimum to hover thrust that counts as low thrust (MulticopterLandDetector.cpp)."""
 
-LEAST_SHARE = 0.1
-"""The same for no thrust to speak of."""
+NO_THRUST_SHARE = 0.1
+"""Share of the same range that counts as no thrust."""
 
-CLOSE = 1.0
-"""m above ground by the range finder, above which it is not believed that the vehicle has landed."""
+MAX_LANDED_HEIGHT = 1.0
+"""Largest height of a landed vehicle by the range finder, m."""
 
-WITHOUT_HEIGHT = 8.0
-"""s without thrust after which a vehicle without vertical velocity counts as landed."""
+LANDED_WITHOUT_HEIGHT = 8.0
+"""Time without thrust after which a vehicle with unknown vertical velocity counts as landed, s."""
 
 PRESS_DELAY, PRESS_TIME = 0.5, 1.0
-"""s without descent before the descent is asked for harder, and until no thrust at all is asked for."""
+"""Time of a blocked descent before extra descent acceleration is added, and time until it reaches gravity,
+s."""
+
+PRESS_RECOVERY = 3.0
+"""Ratio at which movement shortens the time of a blocked descent."""
 
 
-FORGIVING = 3.0
-"""s of pressing that a second of movement undoes."""
-
-
-class Held:
-    """A condition that counts once it has held for a time."""
+class Hysteresis:
+    """A condition with a hold time: it becomes true after the time and false at once."""
 
     __slots__ = ("_since", "state")
 
@@ -44,71 +44,71 @@ class Held:
         self._since = 0.0
 
     def update(self, condition: bool, dt: float, hold: float) -> None:
-        """Take in the condition for ``dt`` s; it must hold for ``hold`` s and ends at once."""
+        """Update with the condition over ``dt`` s; it must hold for ``hold`` s."""
         self._since = self._since + dt if condition else 0.0
         self.state = condition and (self.state or self._since >= hold - 1e-9)
 
 
 class LandDetector:
-    """Whether one vehicle is on the ground.
+    """Detects whether one vehicle is on the ground.
 
     Args:
-        values: the parameters' values.
+        values: parameter values.
 
     Attributes:
-        landed: on the ground, motors idling.
-        maybe_landed: the stage before.
-        ground_contact: the first stage.
-        press: m/s^2 down to be asked for beside a descent that does not come about.
+        landed: on the ground, motors idle.
+        maybe_landed: second stage.
+        ground_contact: first stage.
+        press: m/s^2, extra downward acceleration while a commanded descent is blocked.
     """
 
-    __slots__ = ("_contact", "_landed", "_least", "_maybe", "_stuck", "_values", "in_descend", "press")
+    __slots__ = ("_blocked", "_contact", "_landed", "_least", "_maybe", "_values", "in_descend", "press")
 
     def __init__(self, values: dict[str, float]) -> None:
         self._values = values
-        self._contact = Held(True)
-        self._maybe = Held(True)
-        self._landed = Held(True)
-        self._least = 0.0  # s of least thrust
-        self._stuck = 0.0  # s of descent asked for and not had
+        self._contact = Hysteresis(True)
+        self._maybe = Hysteresis(True)
+        self._landed = Hysteresis(True)
+        self._least = 0.0  # s of minimum thrust
+        self._blocked = 0.0  # s of blocked descent
         self.in_descend = False
         self.press = 0.0
 
     @property
     def landed(self) -> bool:
-        """On the ground."""
+        """Whether the vehicle is landed."""
         return self._landed.state
 
     @property
     def maybe_landed(self) -> bool:
-        """Probably on the ground: thrust is taken away to see."""
+        """Whether the vehicle is probably landed: thrust is reduced to verify."""
         return self._maybe.state
 
     @property
     def ground_contact(self) -> bool:
-        """Asked to descend, and held up by something."""
+        """Whether a commanded descent is stopped by contact."""
         return self._contact.state
 
     @property
-    def held_up(self) -> bool:
-        """Asked to descend and not descending: it stands on something, and can only tip over."""
+    def descent_blocked(self) -> bool:
+        """Whether a commanded descent is blocked: the vehicle stands on something and could tip over."""
         return self.press > 0.0 or (self.in_descend and self.ground_contact)
 
     @property
-    def carried(self) -> float:
-        """0..1, how much of the weight the ground seems to carry, as thrust is taken away to see."""
+    def ground_load(self) -> float:
+        """Estimated share of the weight on the ground, 0 to 1, while thrust is reduced."""
         return min(self.press / GRAVITY, 1.0)
 
     def disarmed(self) -> None:
-        """Without motors it stands on the ground."""
+        """Set the landed state: the motors stopped."""
         self._contact.state = self._maybe.state = self._landed.state = True
-        self._least = self._stuck = self.press = 0.0
+        self._least = self._blocked = self.press = 0.0
         self.in_descend = False
 
     def update(
         self, state: VehicleState, output: Output, thrust: float, climb_controlled: bool, dt: float
     ) -> None:
-        """Look at what was asked for last (``output``, ``thrust`` 0..1 of full) and what came of it."""
+        """Update from the last setpoint (``output``, ``thrust`` 0..1 of full) and the measured state."""
         values = self._values
         slow = values["LNDMC_Z_VEL_MAX"]
         descent = output.vz
@@ -119,34 +119,36 @@ class LandDetector:
 
         least, hover = values["MPC_THR_MIN"], values["MPC_THR_HOVER"]
         pressed = self.press >= GRAVITY
-        low = thrust <= least + LOW_SHARE * (hover - least) or pressed
+        low = thrust <= least + LOW_THRUST_SHARE * (hover - least) or pressed
         contact = low and not moving and not drifting
         if climb_controlled and not self._maybe.state and not self._landed.state:
             contact = contact and self.in_descend
         height = state.height_above_ground
-        if height == height and height > CLOSE:
+        if height == height and height > MAX_LANDED_HEIGHT:
             contact = False
         third = values["LNDMC_TRIG_TIME"] / 3.0
         self._contact.update(contact, dt, third)
 
-        limit = least + LEAST_SHARE * (hover - least) if climb_controlled else values["MPC_MANTHR_MIN"] + 0.01
+        limit = (
+            least + NO_THRUST_SHARE * (hover - least) if climb_controlled else values["MPC_MANTHR_MIN"] + 0.01
+        )
         none = thrust <= limit or pressed
         self._least = self._least + dt if none else 0.0
-        # Once the rotors idle, what still turns is the airframe coming to rest; one in the air would fall.
+        # With idling rotors, rotation is only the airframe settling; an airborne vehicle would fall.
         turning = not self._maybe.state and math.hypot(state.p, state.q) > math.radians(
             values["LNDMC_ROT_MAX"]
         )
-        maybe = none and not turning and (self._contact.state or self._least >= WITHOUT_HEIGHT)
+        maybe = none and not turning and (self._contact.state or self._least >= LANDED_WITHOUT_HEIGHT)
         self._maybe.update(maybe, dt, third)
         self._landed.update(self._maybe.state, dt, third)
 
     def _update_press(self, moving: bool, dt: float) -> None:
-        # On the ground a controller may settle at much of the weight; only a vehicle that stands on something
-        # does not fall when no thrust is left.
+        # On the ground a controller may settle at a large share of the weight.  Without thrust, only a
+        # vehicle that stands on something does not fall.
         if not self.in_descend:
-            self._stuck = 0.0
-        elif moving:  # maybe only rocks on its legs
-            self._stuck = max(0.0, self._stuck - FORGIVING * dt)
+            self._blocked = 0.0
+        elif moving:  # it may rock on its landing gear
+            self._blocked = max(0.0, self._blocked - PRESS_RECOVERY * dt)
         else:
-            self._stuck = min(self._stuck + dt, PRESS_DELAY + PRESS_TIME)
-        self.press = GRAVITY * max(0.0, (self._stuck - PRESS_DELAY) / PRESS_TIME)
+            self._blocked = min(self._blocked + dt, PRESS_DELAY + PRESS_TIME)
+        self.press = GRAVITY * max(0.0, (self._blocked - PRESS_DELAY) / PRESS_TIME)

@@ -1,6 +1,6 @@
-"""Flying a mission: from item to item, with climbs, waits, jumps and landings, as PX4's mission mode does.
+"""Mission execution item by item, with climbs, delays, jumps and landings, as in PX4's mission mode.
 
-Which missions may be flown is feasibility.py's; the way between two places is the flight tasks'.
+mission_feasibility.py checks missions before flight; the flight tasks plan the motion between two positions.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from sitl_bridge.autopilot.modes.mission_items import (
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, Target
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 
-# --- what is done for the current item (PX4: work items)
+# --- present step of the current item (PX4: work items)
 ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)
 
 
 def _seconds(item: MissionItem) -> float:
-    """Seconds for which an item holds the vehicle; 0 if it does not."""
+    """Return the hold time of an item in seconds; 0 if it has none."""
     return item.param1 if item.param1 > 0.0 else 0.0
 
 
 class MissionFlight:
-    """The mission of one vehicle and how far it has come.
+    """The mission of one vehicle and its progress.
 
     Args:
-        values: the parameters' values.
-        state: what the estimator believes.
-        land: the land detector.
-        target: set to where the mission wants to go.
-        say: sends a status text.
+        values: parameter values.
+        state: estimated state of the vehicle.
+        land: land detector.
+        target: position target, set from the mission.
+        send_text: sends a status text (severity, text).
 
     Attributes:
         items: the mission.
-        current: sequence number of the item that is flown or will be.
-        finished: whether the last item is done.
-        reached: sequence numbers of completed items, to be sent.
-        failed: it cannot be flown on.
-        wants_return: an item asks for a return to launch.
-        set_home: called with the parameters of an item that sets home.
+        current: sequence number of the current item.
+        finished: whether the last item is completed.
+        reached: sequence numbers of completed items that are not reported yet.
+        failed: whether the mission cannot be continued.
+        wants_return: whether an item requests a return to launch.
+        set_home: called with an item that sets home.
         home: deg, deg, m above mean sea level.
-        active: whether it is flown now.
+        active: whether the mission is being flown.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class MissionFlight:
         state: VehicleState,
         land: LandDetector,
         target: Target,
-        say: Callable[[int, str], None],
+        send_text: Callable[[int, str], None],
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._target = target
-        self._say = say
+        self._send_text = send_text
         self.items: tuple[MissionItem, ...] = ()
         self.current = 0
         self.finished = False
@@ -95,13 +95,13 @@ class MissionFlight:
         self._disarmed = False
         self._arrived = -1  # us
         self._gate: tuple[float, float] | None = None
-        self._interest: tuple[float, float] | None = None  # deg, what the nose points at
+        self._interest: tuple[float, float] | None = None  # deg, region of interest
         self._resume_speed = math.nan
 
-    # ------------------------------------------------------------------ from outside
+    # ------------------------------------------------------------------ commands
 
     def set_items(self, items: tuple[MissionItem, ...], now: int) -> None:
-        """Replace the mission; one that is flown is begun anew."""
+        """Replace the mission; restart it if it is being flown."""
         self.items = items
         self.current = next((item.seq for item in items if item.current), 0)
         self.finished = self.failed = False
@@ -112,22 +112,22 @@ class MissionFlight:
             self.begin(now)
 
     def set_current(self, seq: int, now: int = -1) -> bool:
-        """Go on with another item; False where there is none."""
+        """Continue with another item; return False if it does not exist."""
         if not 0 <= seq < len(self.items):
             return False
         self.current = seq
         self.finished = False
         if self.active:
-            self._target.forget_path()
-            self._enter(now if now >= 0 else self._state.time)
+            self._target.clear_path()
+            self._start_item(now if now >= 0 else self._state.time)
         return True
 
     def disarmed(self) -> None:
-        """The motors stopped: a mission that was done begins anew next time."""
+        """Note that the motors stopped: a completed mission restarts next time."""
         self._disarmed = True
 
     def begin(self, now: int) -> None:
-        """Take the mission up where it was left."""
+        """Start or resume the mission."""
         if self._begun and self._disarmed and self.current + 1 >= len(self.items):
             self.current = 0
             self._jumps = {}
@@ -139,30 +139,30 @@ class MissionFlight:
         self.wants_return = False
         self._interest = None
         target = self._target
-        target.forget_path()
+        target.clear_path()
         target.kind = IDLE if self._land.landed else HOLD
         target.x, target.y, target.z = self._state.x, self._state.y, self._state.z
         target.yaw = math.nan
         target.speed = self._resume_speed
         if not self.items:
             refusal = "refusing takeoff" if self._land.landed else "loitering"
-            self._say(CRITICAL, f"No valid mission available, {refusal}")
+            self._send_text(CRITICAL, f"No valid mission available, {refusal}")
             self.finished = True
             return
-        self._say(INFO, "Executing Mission")
-        self._enter(now, climb_first=True)
+        self._send_text(INFO, "Executing Mission")
+        self._start_item(now, climb_first=True)
 
     def pause(self) -> None:
-        """Leave the mission; it can be taken up again."""
+        """Pause the mission; it can be resumed."""
         self.active = False
         self._resume_speed = self._target.speed
 
     def update(self, now: int) -> None:
-        """Move on when the current item is done."""
+        """Advance when the current item is completed."""
         if not self.active or self.finished or not self.items or self.wants_return:
             return
         item = self.items[self.current]
-        self._look_at_interest(item)
+        self._point_at_interest(item)
         if not self._is_done(item, now):
             return
         if self._work in (CLIMB, MOVE_TO_LAND, LEVEL_OFF):
@@ -175,18 +175,18 @@ class MissionFlight:
         else:
             self._arrived = -1
 
-    # ------------------------------------------------------------------ items in order
+    # ------------------------------------------------------------------ sequence of items
 
     def _advance(self, now: int) -> None:
-        following = self._following(self.current, self._jumps)
+        following = self._next_index(self.current, self._jumps)
         if following is None:
-            self._end()
+            self._finish()
         else:
             self.current = following
-            self._enter(now)
+            self._start_item(now)
 
-    def _following(self, seq: int, jumps: dict[int, int]) -> int | None:
-        """The item after ``seq``, jumps taken and counted in ``jumps``; None at the end."""
+    def _next_index(self, seq: int, jumps: dict[int, int]) -> int | None:
+        """Return the index of the item after ``seq``, with jumps counted in ``jumps``; None at the end."""
         seq += 1
         for _ in range(len(self.items) + 1):
             if seq >= len(self.items):
@@ -200,37 +200,37 @@ class MissionFlight:
                 seq = int(item.param1)
             else:
                 seq += 1
-        self._say(CRITICAL, "Mission cannot be completed: its jumps lead in circles")
+        self._send_text(CRITICAL, "Mission cannot be completed: its jumps form an endless loop")
         self.failed = True
         return None
 
-    def _ahead(self) -> Iterator[MissionItem]:
-        """The items after the current one, as they will be flown."""
+    def _remaining_items(self) -> Iterator[MissionItem]:
+        """Yield the items after the current one in flight order."""
         jumps = dict(self._jumps)
-        seq = self._following(self.current, jumps)
+        seq = self._next_index(self.current, jumps)
         for _ in range(len(self.items)):
             if seq is None:
                 return
             yield self.items[seq]
-            seq = self._following(seq, jumps)
+            seq = self._next_index(seq, jumps)
 
-    def _enter(self, now: int, climb_first: bool = False) -> None:
-        """Begin the current item; those that take no time are done at once."""
+    def _start_item(self, now: int, climb_first: bool = False) -> None:
+        """Start the current item; complete immediate items at once."""
         climb_first |= self._land.landed
         for _ in range(len(self.items) + 1):
             item = self.items[self.current]
             self._arrived = -1
             self._work = ITEM
             self._gate = None
-            if item.command == DO_JUMP:  # set as current from outside
-                following = self._following(self.current - 1, self._jumps)
+            if item.command == DO_JUMP:  # set as current by a command
+                following = self._next_index(self.current - 1, self._jumps)
                 if following is None:
-                    self._end()
+                    self._finish()
                     return
                 self.current = following
                 continue
             if item.is_destination:
-                if not (climb_first and self._climb(item)):
+                if not (climb_first and self._start_climb(item)):
                     self._go_to(item, ITEM)
                 return
             if item.command == CONDITION_GATE:
@@ -240,18 +240,18 @@ class MissionFlight:
                 self._arrived = now
                 self._target.after = None
                 return
-            self._do(item)
+            self._execute(item)
             self.reached.append(item.seq)
             if self.wants_return or not item.autocontinue:
                 self.finished = self.wants_return and self.current + 1 == len(self.items)
                 return
-            following = self._following(self.current, self._jumps)
+            following = self._next_index(self.current, self._jumps)
             if following is None:
-                self._end()
+                self._finish()
                 return
             self.current = following
 
-    def _do(self, item: MissionItem) -> None:
+    def _execute(self, item: MissionItem) -> None:
         command = item.command
         if command == RETURN:
             self.wants_return = True
@@ -264,30 +264,30 @@ class MissionFlight:
         elif command == DO_SET_ROI_NONE or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_NONE):
             self._interest = None
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self.finished = True
         target = self._target
         target.after = None
         if self._land.landed:
             target.kind = IDLE
-            self._say(INFO, "Mission finished, landed")
+            self._send_text(INFO, "Mission finished, landed")
         else:
             target.kind = HOLD
-            self._say(INFO, "Mission finished, loitering")
+            self._send_text(INFO, "Mission finished, loitering")
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ positions
 
-    def _place(self, item: MissionItem) -> tuple[float, float, float]:
+    def _position_of(self, item: MissionItem) -> tuple[float, float, float]:
         projection = self._state.projection
         assert projection is not None
         home_altitude = self.home[2] if self.home is not None else 0.0
         north, east = projection.local(item.x, item.y)
         return north, east, projection.down(item.altitude(home_altitude))
 
-    def _climb(self, item: MissionItem) -> bool:
-        """Climb on the spot first, where the item lies higher; False where no climb is needed."""
+    def _start_climb(self, item: MissionItem) -> bool:
+        """Start a vertical climb if the item is higher; return whether a climb is needed."""
         state, target = self._state, self._target
-        _, _, z = self._place(item)
+        _, _, z = self._position_of(item)
         if item.command == LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
             return False
         self._work = CLIMB
@@ -295,19 +295,19 @@ class MissionFlight:
         target.x, target.y, target.z = state.x, state.y, z
         target.yaw = math.nan
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.forget_path()
+        target.clear_path()
         if self.home is not None and state.projection is not None:
             above = state.projection.altitude(z) - self.home[2]
-            self._say(INFO, f"Climb to {above:.1f} meters above home")
+            self._send_text(INFO, f"Climb to {above:.1f} meters above home")
         return True
 
     def _go_to(self, item: MissionItem, done: int) -> None:
-        """Set the target to an item, after the work ``done`` for it."""
+        """Set the target to an item after the step ``done`` of its work."""
         target, state, values = self._target, self._state, self._values
         before = (target.x, target.y, target.z) if target.kind in (GO, HOLD, CLIMB_OFF) else None
         if done == LEVEL_OFF:
-            before = None  # it changes its height wherever it is now
-        x, y, z = self._place(item)
+            before = None  # the height changes from the present position
+        x, y, z = self._position_of(item)
         command = item.command
         self._work = ITEM
         target.kind = GO
@@ -327,8 +327,8 @@ class MissionFlight:
         elif command in (LOITER_TIME, LOITER_UNLIMITED):
             target.kind = HOLD
         elif command == LOITER_TO_ALT:
-            # As a fixed wing's circle: its radius counts for multirotors, too, which fly to its centre
-            # meanwhile (mission_block.cpp, is_mission_item_reached_or_completed).
+            # As for a fixed-wing loiter circle, PX4 uses the radius for multirotors too, which fly to the
+            # centre (mission_block.cpp, is_mission_item_reached_or_completed).
             target.kind = HOLD
             own = math.isfinite(item.param2) and item.param2 != 0.0
             target.acceptance += abs(item.param2) if own else values["NAV_LOITER_RAD"]
@@ -337,15 +337,15 @@ class MissionFlight:
                 z = state.z
         target.x, target.y, target.z = x, y, z
         target.before = before if before != (x, y, z) else None
-        target.after = self._after(item) if target.kind == GO and self._work == ITEM else None
+        target.after = self._next_destination(item) if target.kind == GO and self._work == ITEM else None
 
-    def _after(self, item: MissionItem) -> tuple[float, float, float] | None:
-        """Where it goes on to without a stop; None where the vehicle is to stop at the item."""
+    def _next_destination(self, item: MissionItem) -> tuple[float, float, float] | None:
+        """Return the next destination flown without a stop; None if the vehicle stops at the item."""
         if not item.autocontinue or (item.command == WAYPOINT and item.param1 > 0.0):
             return None
-        for following in self._ahead():
+        for following in self._remaining_items():
             if following.is_destination:
-                x, y, z = self._place(following)
+                x, y, z = self._position_of(following)
                 if following.command == LAND:
                     z = self._target.z
                 return x, y, z
@@ -354,18 +354,18 @@ class MissionFlight:
         return None
 
     def _pass_gate(self, gate: MissionItem) -> None:
-        """Fly on towards what comes after a gate."""
-        self._gate = self._place(gate)[:2]
-        beyond = next((item for item in self._ahead() if item.is_destination), None)
+        """Continue to the destination after a gate."""
+        self._gate = self._position_of(gate)[:2]
+        beyond = next((item for item in self._remaining_items() if item.is_destination), None)
         if beyond is None:
             return
         target = self._target
         before = (target.x, target.y, target.z)
-        target.x, target.y, target.z = self._place(beyond)
+        target.x, target.y, target.z = self._position_of(beyond)
         target.kind = GO
         target.before, target.after = before, None
 
-    def _look_at_interest(self, item: MissionItem) -> None:
+    def _point_at_interest(self, item: MissionItem) -> None:
         projection = self._state.projection
         if self._interest is None or projection is None or item.command in (TAKEOFF, LAND):
             return
@@ -373,7 +373,7 @@ class MissionFlight:
         if math.hypot(north - self._state.x, east - self._state.y) > 1.0:
             self._target.yaw = math.atan2(east - self._state.y, north - self._state.x)
 
-    # ------------------------------------------------------------------ done?
+    # ------------------------------------------------------------------ completion
 
     def _is_done(self, item: MissionItem, now: int) -> bool:
         if item.command == DELAY:
@@ -381,12 +381,12 @@ class MissionFlight:
         if self._gate is not None:
             return self._is_past_gate(self._gate)
         if not item.is_destination:
-            return False  # done already; it waits there, for it does not go on by itself
+            return False  # already executed; without autocontinue the mission waits here
         if item.command == LAND and self._work == ITEM:
             return self._land.landed
         if self._land.landed:
             return False
-        if self._arrived < 0 and self._is_there():
+        if self._arrived < 0 and self._is_at_target():
             self._arrived = now
         if self._arrived < 0 or (self._work == ITEM and not self._has_heading(item)):
             return False
@@ -397,7 +397,7 @@ class MissionFlight:
         stay = _seconds(item) if item.command in (WAYPOINT, LOITER_TIME) else 0.0
         return now - self._arrived >= stay * 1e6
 
-    def _is_there(self) -> bool:
+    def _is_at_target(self) -> bool:
         target, state = self._target, self._state
         margin = self._values["NAV_MC_ALT_RAD"]
         if self._work == CLIMB:

@@ -1,7 +1,7 @@
-"""Mission, fence and rally items as MAVLink carries them, and which of them this flight stack takes.
+"""Mission, fence and rally items as in MAVLink, and the checks of their transfer.
 
-Two stages as in PX4: what the transfer refuses item by item (mavlink_mission.cpp), and what makes a whole
-mission infeasible (FeasibilityChecker.cpp).  Flying a mission is the navigator's.
+Two stages as in PX4: the transfer rejects single items (mavlink_mission.cpp), the feasibility check rejects
+whole missions (FeasibilityChecker.cpp).  The navigator flies missions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE = 5001,
 RALLY_POINT = 5100
 
 DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
-"""Items the vehicle flies to."""
+"""Items with a destination."""
 
 IN_POSITION_FRAME = DESTINATIONS | {
     ROI,
@@ -44,7 +44,7 @@ IN_POSITION_FRAME = DESTINATIONS | {
     DO_SET_ROI,
     CONDITION_GATE,
 }
-"""What the transfer takes with a position."""
+"""Commands with a position that the transfer accepts."""
 
 PASSED_OVER = frozenset(
     {ROI, DO_SET_ROI, DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE}
@@ -72,7 +72,7 @@ PASSED_OVER = frozenset(
     }
     | {42600}
 )
-"""Cameras, gimbals, triggers, grippers, actuators, winches: taken, and done at once, for there are none."""
+"""Commands of cameras, gimbals, triggers, grippers, actuators and winches: accepted without effect."""
 
 IN_MISSION_FRAME = (
     PASSED_OVER - {DO_SET_ROI_LOCATION}
@@ -88,10 +88,10 @@ IN_MISSION_FRAME = (
     }
     | {VTOL_TRANSITION}
 )
-"""What the transfer takes without a position."""
+"""Commands without a position that the transfer accepts."""
 
 MAX_ITEMS = {MISSION: 500, FENCE: 64, RALLY: 32}
-"""What PX4 stores in simulation (dataman_client: mission, fence and safe points)."""
+"""PX4's storage limits in simulation (dataman_client: mission, fence and safe points)."""
 
 ROI_NONE, ROI_NEXT, ROI_INDEX, ROI_LOCATION = 0, 1, 2, 3
 
@@ -104,9 +104,9 @@ class MissionItem:
         seq: sequence number, from 0.
         frame: MAV_FRAME.
         command: MAV_CMD.
-        current: whether it is the one to begin with.
-        autocontinue: whether the mission goes on by itself.
-        param1: of the command; also 2 to 4; nan where not set.
+        current: whether it is the first item to fly.
+        autocontinue: whether the mission continues automatically.
+        param1: of the command; also 2 to 4; nan if not set.
         x: deg latitude in a frame with a position, else param5.
         y: deg longitude, else param6.
         z: m altitude in the frame, else param7.
@@ -129,22 +129,22 @@ class MissionItem:
 
     @property
     def is_destination(self) -> bool:
-        """Whether the vehicle flies to it."""
+        """Whether the item has a destination."""
         return self.command in DESTINATIONS
 
     def altitude(self, home_altitude: float) -> float:
-        """m above mean sea level, with home at ``home_altitude``."""
+        """Return the altitude in m above mean sea level for a home at ``home_altitude``."""
         return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
 
 
 @dataclass(frozen=True, slots=True)
 class MissionFault:
-    """Why items were refused.
+    """Reason for rejecting items.
 
     Attributes:
-        seq: of the item at fault.
+        seq: sequence number of the faulty item.
         result: MAV_MISSION_RESULT.
-        reason: in words.
+        reason: text.
     """
 
     seq: int
@@ -153,9 +153,9 @@ class MissionFault:
 
 
 def check_transfer(items: Sequence[MissionItem], kind: int) -> MissionFault | None:
-    """The first fault for which a transfer of ``kind`` (MAV_MISSION_TYPE) is refused, or None."""
+    """Return the first fault for which a transfer of ``kind`` (MAV_MISSION_TYPE) is rejected, or None."""
     if len(items) > MAX_ITEMS[kind]:
-        reason = f"{len(items)} items are more than the {MAX_ITEMS[kind]} that can be stored"
+        reason = f"{len(items)} items exceed the limit of {MAX_ITEMS[kind]}"
         return MissionFault(MAX_ITEMS[kind], NO_SPACE, reason)
     for number, item in enumerate(items):
         if item.seq != number:
@@ -187,11 +187,11 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
         kind == MISSION and item.command in (ROI, DO_SET_ROI) and item.param1 != ROI_LOCATION
     ):
         if not abs(item.x) <= 90.0:
-            return fault(INVALID_PARAM5, f"{item.x:g} is no latitude")
+            return fault(INVALID_PARAM5, f"{item.x:g} is not a latitude")
         if not abs(item.y) <= 180.0:
-            return fault(INVALID_PARAM6, f"{item.y:g} is no longitude")
+            return fault(INVALID_PARAM6, f"{item.y:g} is not a longitude")
         if not math.isfinite(item.z):
-            return fault(INVALID_PARAM7, "it has no altitude")
+            return fault(INVALID_PARAM7, "altitude missing")
     if item.command in (ROI, DO_SET_ROI):
         known = (ROI_NONE, ROI_LOCATION) if has_position else (ROI_NONE, ROI_NEXT, ROI_INDEX)
         if item.param1 not in known:

@@ -1,6 +1,6 @@
-"""Where to in the automatic modes: take-off, hold, land, return; missions are flown by mission_flight.py.
+"""Targets of the automatic modes: take-off, hold, land, return; missions are in mission_flight.py.
 
-The navigator sets a target; the flight tasks make the way there.  Behaviour as PX4's navigator for a
+The navigator sets a target and the flight tasks plan the motion to it, as PX4's navigator does for a
 multirotor.
 """
 
@@ -29,17 +29,17 @@ class Navigator:
     """The navigator of one vehicle.
 
     Args:
-        values: the parameters' values.
-        state: what the estimator believes, kept up to date by the commander.
-        land: the land detector.
-        say: sends a status text (severity, text).
+        values: parameter values.
+        state: estimated state of the vehicle, updated by the commander.
+        land: land detector.
+        send_text: sends a status text (severity, text).
 
     Attributes:
-        target: where to fly.
+        target: position target.
         home: deg, deg, m above mean sea level; set by the commander.
-        wish: the mode that it requests from the commander; None if it requests none.
-        rally: deg latitude, deg longitude, m above mean sea level.
-        flight: the mission's flight.
+        requested_mode: mode requested from the commander; None if there is no request.
+        rally: rally points in deg latitude, deg longitude, m above mean sea level.
+        flight: mission execution.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class Navigator:
         values: dict[str, float],
         state: VehicleState,
         land: LandDetector,
-        say: Callable[[int, str], None],
+        send_text: Callable[[int, str], None],
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
-        self._say = say
+        self._send_text = send_text
         self.target = Target()
         self.home: tuple[float, float, float] | None = None
-        self.wish: Mode | None = None
+        self.requested_mode: Mode | None = None
         self.rally: tuple[MissionItem, ...] = ()
         self.takeoff_altitude = NAN
         self.takeoff_yaw = NAN
@@ -66,12 +66,12 @@ class Navigator:
         self._return_altitude = 0.0
         self._destination = (0.0, 0.0, 0.0)
         self._mission_landing = False
-        self.flight = MissionFlight(values, state, land, self.target, say)
+        self.flight = MissionFlight(values, state, land, self.target, send_text)
 
     # ------------------------------------------------------------------ modes
 
     def enter(self, mode: Mode | None, now: int) -> None:
-        """Begin a mode; None when no automatic mode is flown."""
+        """Start a mode; None if no automatic mode is active."""
         before, self._mode = self._mode, mode
         if (
             before is flight_modes.AUTO_MISSION
@@ -87,7 +87,7 @@ class Navigator:
             ):
                 self.stop_here()
             target.kind = HOLD if not self._land.landed else IDLE
-            target.forget_path()
+            target.clear_path()
             if before is not flight_modes.AUTO_LOITER:
                 target.speed = NAN
             return
@@ -103,16 +103,16 @@ class Navigator:
             self.flight.begin(now)
 
     def update(self, now: int) -> None:
-        """Move on in the mode that is flown."""
+        """Update the target of the active mode."""
         mode = self._mode
         if mode is flight_modes.AUTO_MISSION or self._mission_landing:
             self.flight.home = self.home
             self.flight.update(now)
             if self.flight.wants_return:
                 self.flight.wants_return = False
-                self.wish = flight_modes.AUTO_RTL
+                self.requested_mode = flight_modes.AUTO_RTL
             elif self.flight.finished and mode is flight_modes.AUTO_MISSION and not self._land.landed:
-                self.wish = flight_modes.AUTO_LOITER
+                self.requested_mode = flight_modes.AUTO_LOITER
         elif mode is flight_modes.AUTO_TAKEOFF:
             self._update_takeoff()
         elif mode is flight_modes.AUTO_RTL:
@@ -121,7 +121,7 @@ class Navigator:
     # ------------------------------------------------------------------ hold
 
     def stop_here(self) -> None:
-        """Hold where the vehicle comes to rest when it brakes as usual."""
+        """Hold at the position where the vehicle stops under normal braking."""
         state, target = self._state, self.target
         speed = math.hypot(state.vx, state.vy)
         # Reaction and braking time of the trajectory: v (2 a/j) / 2 + v^2 / (2 a).
@@ -135,12 +135,12 @@ class Navigator:
         target.z = state.z + (climb if abs(state.vz) > 0.3 else 0.0)
         target.yaw = NAN
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.forget_path()
+        target.clear_path()
 
     def reposition(
         self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
     ) -> None:
-        """Hold somewhere else: deg, deg, m above mean sea level, rad, m/s; nan keeps."""
+        """Hold at another position: deg, deg, m above mean sea level, rad, m/s; nan for no change."""
         target, projection = self.target, self._state.projection
         if projection is None:
             return
@@ -155,7 +155,7 @@ class Navigator:
         target.kind = HOLD
         target.yaw = yaw
         target.speed = speed if speed > 0.0 else target.speed
-        target.forget_path()
+        target.clear_path()
 
     # ------------------------------------------------------------------ take-off
 
@@ -166,15 +166,15 @@ class Navigator:
         if math.isfinite(self.takeoff_altitude) and state.projection is not None:
             z = state.projection.down(self.takeoff_altitude)
         else:
-            self._say(INFO, f"Using default takeoff altitude: {height:.1f} m")
+            self._send_text(INFO, f"Using default takeoff altitude: {height:.1f} m")
         if z > state.z:
             z = state.z
-            self._say(CRITICAL, "Already higher than takeoff altitude")
+            self._send_text(CRITICAL, "Already higher than takeoff altitude")
         target.kind = TAKEOFF
         target.x, target.y, target.z = state.x, state.y, z
         target.yaw = self.takeoff_yaw
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.forget_path()
+        target.clear_path()
         self._takeoff_margin = min(self._values["NAV_MC_ALT_RAD"], 0.5 * (state.z - z))
         self.takeoff_altitude = self.takeoff_yaw = NAN
 
@@ -184,7 +184,7 @@ class Navigator:
             return
         if self._state.z <= target.z + self._takeoff_margin:
             target.kind = HOLD
-            self.wish = flight_modes.AUTO_LOITER
+            self.requested_mode = flight_modes.AUTO_LOITER
 
     # ------------------------------------------------------------------ land
 
@@ -211,7 +211,7 @@ class Navigator:
         away = distance(*here, *self._destination[:2])
         self._return_altitude = self._cone_altitude(away, state.projection.altitude(state.z))
         above = self._return_altitude - self._destination[2]
-        self._say(
+        self._send_text(
             INFO,
             f"RTL: start return at {math.ceil(self._return_altitude)} m "
             f"({math.ceil(above)} m above destination)",
@@ -231,7 +231,7 @@ class Navigator:
         return True
 
     def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float]:
-        """The nearest of home and rally points, by RTL_TYPE also of the mission's landings."""
+        """Return the nearest of home, rally points and, by RTL_TYPE, the mission's landings."""
         assert self.home is not None
         home = self.home
         kind = int(self._values["RTL_TYPE"])
@@ -245,7 +245,7 @@ class Navigator:
         return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
 
     def _cone_altitude(self, away: float, present: float) -> float:
-        """Altitude to return at, in m above mean sea level (rtl.cpp, return altitude from the cone)."""
+        """Return the return altitude in m above mean sea level (rtl.cpp, return altitude from the cone)."""
         values = self._values
         ground, acceptance = self._destination[2], values["NAV_ACC_RAD"]
         highest = ground + values["RTL_RETURN_ALT"]
@@ -269,7 +269,7 @@ class Navigator:
         latitude, longitude, ground = self._destination
         north, east = projection.local(latitude, longitude)
         target.acceptance = values["NAV_ACC_RAD"]
-        target.forget_path()
+        target.clear_path()
         target.yaw = NAN
         target.kind = GO
         if stage == CLIMB:
@@ -287,7 +287,7 @@ class Navigator:
             target.z = projection.down(lowest)
         elif stage == TOUCH_DOWN:
             target.kind = GROUND
-            self._say(INFO, "RTL: land at destination")
+            self._send_text(INFO, "RTL: land at destination")
         else:
             target.kind = IDLE
 
@@ -305,7 +305,7 @@ class Navigator:
         elif self._stage == DESCEND and level and above:
             self._set_stage(WAIT, now)
             if values["RTL_LAND_DELAY"] < 0.0:
-                self._say(INFO, "RTL: completed, loitering")
+                self._send_text(INFO, "RTL: completed, loitering")
         elif self._stage == WAIT and 0.0 <= values["RTL_LAND_DELAY"] * 1e6 <= now - self._stage_since:
             self._set_stage(TOUCH_DOWN, now)
         elif self._stage == TOUCH_DOWN and self._land.landed:

@@ -1,24 +1,24 @@
-"""Where the navigator wants the vehicle to go: PX4's position setpoint triplet, in local metres."""
+"""The navigator's position target: PX4's position setpoint triplet, in local metres."""
 
 from __future__ import annotations
 
 import math
 
 IDLE, TAKEOFF, GO, HOLD, GROUND = range(5)
-"""Kinds of target: motors idle; climb from the ground; pass on the way; stop there; land there."""
+"""Kinds of target: idle motors; climb from the ground; pass a waypoint; hold; land."""
 
 
 class Target:
-    """A place to fly to, with the ones before and after.
+    """A target position with the previous and the next one.
 
     Attributes:
         kind: one of the above.
         x: m north, ``y`` east, ``z`` down.
-        before: where the leg begins; None for the straight way from here.
-        after: where the next leg ends; None to stop at the target.
+        before: start of the leg; None for a straight line from the present position.
+        after: end of the next leg; None to stop at the target.
         yaw: rad; nan leaves the heading to MPC_YAW_MODE.
-        acceptance: m within which it counts as reached.
-        speed: m/s horizontally; nan for MPC_XY_CRUISE.
+        acceptance: acceptance radius, m.
+        speed: horizontal speed, m/s; nan for MPC_XY_CRUISE.
     """
 
     __slots__ = ("acceptance", "after", "before", "kind", "speed", "x", "y", "yaw", "z")
@@ -32,6 +32,6 @@ class Target:
         self.acceptance = 2.0
         self.speed = math.nan
 
-    def forget_path(self) -> None:
-        """Go straight there, and stop."""
+    def clear_path(self) -> None:
+        """Fly straight to the target and stop there."""
         self.before = self.after = None

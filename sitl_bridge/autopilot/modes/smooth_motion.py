@@ -1,6 +1,6 @@
-"""Smooth motion: velocities and headings that change within limits of acceleration and jerk.
+"""Smooth setpoints: velocities and headings with limited acceleration and jerk.
 
-What moves is the setpoint; the vehicle follows.  Nothing here knows modes or missions.
+This module is independent of modes and missions.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import math
 from sitl_bridge.autopilot.estimate import VehicleState
 
 SETTLING = 4.0
-"""1/s with which the last of a velocity error is closed.  Derived: five updates of 50 ms a time constant."""
+"""Rate at which a small velocity error decays, 1/s.  Derived: five updates of 50 ms per time constant."""
 
 
 def brake_speed(distance: float, acceleration: float, jerk: float, final: float = 0.0) -> float:
-    """Greatest speed from which ``final`` is reached within ``distance``, all in SI units.
+    """Return the largest speed from which ``final`` is reached within ``distance``, all in SI units.
 
-    Turning full acceleration into full braking takes 2 a/j, at up to v: d = (v^2 - v_f^2)/(2 a) + 2 a v/j.
+    The change from full acceleration to full braking takes 2 a/j at a speed up to v: d = (v^2 - v_f^2)/(2 a)
+    + 2 a v/j.
     """
     if distance <= 0.0:
         return final
@@ -25,10 +26,10 @@ def brake_speed(distance: float, acceleration: float, jerk: float, final: float 
     return speed if speed > final else final
 
 
-def shaped(error: float, acceleration: float, jerk: float) -> float:
-    """Acceleration that closes a velocity error (>= 0) so that it can end at rest within the jerk limit.
+def limited_acceleration(error: float, acceleration: float, jerk: float) -> float:
+    """Return the acceleration that reduces a velocity error (>= 0) to zero within the jerk limit.
 
-    a^2 = 2 j e where the error is large, joined smoothly by a = k e near its end.
+    a^2 = 2 j e for large errors, joined smoothly by a = k e for small ones.
     """
     knee = jerk / (SETTLING * SETTLING)
     wanted = SETTLING * error if error < knee else math.sqrt(2.0 * jerk * (error - 0.5 * knee))
@@ -36,7 +37,7 @@ def shaped(error: float, acceleration: float, jerk: float) -> float:
 
 
 class Trajectory:
-    """A point that moves: m, m/s, m/s^2 NED."""
+    """A moving setpoint: m, m/s, m/s^2 NED."""
 
     __slots__ = ("ax", "ay", "az", "vx", "vy", "vz", "x", "y", "z")
 
@@ -46,17 +47,17 @@ class Trajectory:
         self.ax = self.ay = self.az = 0.0
 
     def start(self, state: VehicleState) -> None:
-        """Begin where the vehicle is, as fast as it is."""
+        """Start with the vehicle's position and velocity."""
         self.x, self.y, self.z = state.x, state.y, state.z
         self.vx, self.vy, self.vz = state.vx, state.vy, state.vz
         self.ax = self.ay = self.az = 0.0
 
     def steer(self, ux: float, uy: float, dt: float, acceleration: float, jerk: float) -> None:
-        """Move on horizontally for ``dt`` s, towards the velocity (``ux``, ``uy``)."""
+        """Advance horizontally by ``dt`` s towards the velocity (``ux``, ``uy``)."""
         ex, ey = ux - self.vx, uy - self.vy
         error = math.hypot(ex, ey)
         if error > 1e-9:
-            share = shaped(error, acceleration, jerk) / error
+            share = limited_acceleration(error, acceleration, jerk) / error
             ex *= share
             ey *= share
         dx, dy = ex - self.ax, ey - self.ay
@@ -73,9 +74,13 @@ class Trajectory:
         self.vy += self.ay * dt
 
     def climb(self, uz: float, dt: float, up: float, down: float, jerk: float) -> None:
-        """Move on vertically for ``dt`` s towards ``uz`` m/s down, accelerating by ``up`` or ``down``."""
+        """Advance vertically by ``dt`` s towards ``uz`` m/s down, with acceleration ``up`` or ``down``."""
         error = uz - self.vz
-        wanted = shaped(error, down, jerk) if error >= 0.0 else -shaped(-error, up, jerk)
+        wanted = (
+            limited_acceleration(error, down, jerk)
+            if error >= 0.0
+            else -limited_acceleration(-error, up, jerk)
+        )
         change = wanted - self.az
         limit = jerk * dt
         self.az += limit if change > limit else -limit if change < -limit else change
@@ -84,7 +89,7 @@ class Trajectory:
 
 
 class Heading:
-    """A heading that turns within limits of rate and acceleration: rad, rad/s."""
+    """A heading setpoint with limited rate and acceleration: rad, rad/s."""
 
     __slots__ = ("rate", "yaw")
 
@@ -93,15 +98,15 @@ class Heading:
         self.rate = 0.0
 
     def start(self, yaw: float) -> None:
-        """Begin at ``yaw``, at rest."""
+        """Start at ``yaw`` with zero rate."""
         self.yaw = yaw
         self.rate = 0.0
 
     def turn(self, wanted: float, dt: float, rate: float, acceleration: float, forward: float = 0.0) -> None:
-        """Turn for ``dt`` s towards ``wanted``, which itself turns with ``forward``, by the shorter way."""
+        """Turn for ``dt`` s the shorter way towards ``wanted``, which turns at the rate ``forward``."""
         error = math.remainder(wanted - self.yaw, 2.0 * math.pi)
         away = abs(error)
-        # The rate from which ``acceleration`` stops in time, joined by a straight line near the end.
+        # Largest rate from which ``acceleration`` can stop in time, linear near the end.
         knee = acceleration / (SETTLING * SETTLING)
         target = SETTLING * away if away < knee else math.sqrt(2.0 * acceleration * (away - 0.5 * knee))
         target = forward + math.copysign(target, error)

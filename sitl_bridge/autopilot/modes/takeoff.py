@@ -1,4 +1,4 @@
-"""From arming to flight: motors spin up, thrust is built up, then the flight tasks have the vehicle.
+"""Take-off sequence: motors spin up, the thrust ramps up, then the flight tasks take control.
 
 PX4's states (mc_pos_control/Takeoff): disarmed, spool-up, ready for take-off, ramp-up, flight.
 """
@@ -12,14 +12,15 @@ from sitl_bridge.autopilot.setpoint_output import Output
 DISARMED, SPOOL_UP, READY, RAMP_UP, FLIGHT = 1, 2, 3, 4, 5
 
 HOVER_SHARE = 0.5
-"""Of MPC_TKO_RAMP_T, when PX4's ramp passes the hover thrust: it grows evenly towards the take-off climb."""
+"""Share of MPC_TKO_RAMP_T at which PX4's ramp exceeds hover thrust; it rises linearly to the take-off
+climb."""
 
 
 class Takeoff:
-    """The start of one vehicle.
+    """Take-off state of one vehicle.
 
     Args:
-        values: the parameters' values.
+        values: parameter values.
 
     Attributes:
         state: one of the above.
@@ -34,7 +35,7 @@ class Takeoff:
         self.state = DISARMED
 
     def update(self, armed: bool, landed: bool, wanted: bool, dt: float) -> None:
-        """Advance; ``wanted`` is whether the setpoint requests a take-off."""
+        """Update the state; ``wanted`` is whether the setpoint requests a take-off."""
         self._time = self._time + dt if armed else 0.0
         if not armed:
             self.state = DISARMED
@@ -59,11 +60,11 @@ class Takeoff:
 
     @property
     def on_ground(self) -> bool:
-        """Whether motors may at most idle."""
+        """Whether the motors may only idle."""
         return self.state < RAMP_UP
 
     def shape(self, output: Output) -> None:
-        """Keep a setpoint that controls the climb on the ground as long as it has to."""
+        """Keep a climb-controlled setpoint on the ground until the sequence allows flight."""
         if self.on_ground:
             output.clear(IDLE)
         elif self.state == RAMP_UP:

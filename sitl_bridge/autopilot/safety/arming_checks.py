@@ -1,6 +1,6 @@
-"""What keeps the vehicle from arming or from a mode, and the health bits of SYS_STATUS.
+"""Checks before arming and mode changes, and the health bits of SYS_STATUS.
 
-The words are PX4's (commander/HealthAndArmingChecks).
+The texts are PX4's (commander/HealthAndArmingChecks).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
 
-HYSTERESIS = 2.5
-"""Factor on the limits of accuracy for an estimate that was good (PX4: COM_POS_FS_EPH)."""
+LOSS_FACTOR = 2.5
+"""Factor on the accuracy limits of an estimate that was valid (PX4: COM_POS_FS_EPH)."""
 
 # --- MAV_SYS_STATUS_SENSOR
 GYROSCOPE, ACCELEROMETER, MAGNETOMETER, BAROMETER, GPS, FLOW, RANGE = 1, 2, 4, 8, 0x20, 0x40, 0x100
@@ -48,11 +48,11 @@ WORDS = (
     (flight_modes.HOME, "Home position not set"),
     (flight_modes.MANUAL_CONTROL, "No manual control input"),
 )
-"""For each need of a mode that is not met (modeCheck.cpp)."""
+"""Text for each mode requirement that is not met (modeCheck.cpp)."""
 
 
 class Accuracy:
-    """Whether position and velocity are known well enough, with hysteresis."""
+    """Whether position and velocity are accurate enough, with hysteresis."""
 
     __slots__ = ("position", "velocity")
 
@@ -61,21 +61,21 @@ class Accuracy:
         self.velocity = False
 
     def update(self, state: VehicleState, values: Mapping[str, float]) -> None:
-        """Take in the estimate."""
+        """Update with the estimate."""
         limit = values["COM_POS_FS_EPH"]
         if self.position:
-            limit *= HYSTERESIS
+            limit *= LOSS_FACTOR
         self.position = bool(state.valid & records.POSITION) and (limit < 0.0 or state.eph <= limit)
         limit = values["COM_VEL_FS_EVH"]
         if self.velocity:
-            limit *= HYSTERESIS
+            limit *= LOSS_FACTOR
         self.velocity = bool(state.valid & records.VELOCITY) and state.evh <= limit
 
 
 def missing_needs(
     state: VehicleState, accuracy: Accuracy, home: bool, mission: bool, offboard: bool, manual: bool
 ) -> int:
-    """The needs of modes (bits of modes.py) that are not met now."""
+    """Return the mode requirements (bits of flight_modes.py) that are not met."""
     valid = state.valid
     missing = 0
     if not valid & records.ATTITUDE:
@@ -110,17 +110,17 @@ def arming_problems(
     needs_home: bool,
     station_lost: bool,
 ) -> tuple[str, ...]:
-    """What keeps the vehicle from arming in ``mode``, in words; empty if it can arm.
+    """Return the texts of the checks that prevent arming in ``mode``; empty if it can arm.
 
     Args:
-        mode: that it would be armed in.
-        missing: needs that are not met.
-        state: the estimate.
-        values: the parameters' values.
-        battery: warning level and share 0..1 (nan where unknown).
-        failures: injected.
-        fence: how the fence is violated; None if it is not.
-        needs_home: whether the fence needs a home position.
+        mode: mode to be armed in.
+        missing: requirements that are not met.
+        state: estimated state of the vehicle.
+        values: parameter values.
+        battery: warning level and charge 0..1 (nan if unknown).
+        failures: injected failures.
+        fence: violation of the geofence; None if there is none.
+        needs_home: whether the geofence needs a home position.
         station_lost: whether the ground station is lost.
     """
     problems = [words for bits, words in WORDS if mode.needs & missing & bits]
@@ -150,7 +150,7 @@ def arming_problems(
 
 
 def stick_problem(mode: Mode, sticks: Sticks, missing: int, values: Mapping[str, float]) -> str | None:
-    """Why the throttle keeps the vehicle from arming; None if it does not."""
+    """Return the reason why the throttle prevents arming; None if it does not."""
     if not mode.manual or missing & flight_modes.MANUAL_CONTROL:
         return None
     dead = 0.5 * values["MPC_HOLD_DZ"]
@@ -168,7 +168,7 @@ def health(
     can_arm: bool,
     bits: HealthBits,
 ) -> None:
-    """Fill in the bits of SYS_STATUS."""
+    """Write the bits of SYS_STATUS."""
     present = GYROSCOPE | ACCELEROMETER | AHRS | ATTITUDE_STABILIZATION | POSITION_CONTROL | MOTORS | PREARM
     for has, bit in (
         (facts.has_magnetometer, MAGNETOMETER),

@@ -1,4 +1,4 @@
-"""Disarming without a command: after a landing, without a take-off, after a termination (Commander.cpp)."""
+"""Automatic disarming: after landing, without take-off, after termination (Commander.cpp)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 
 KILL_DISARM = 5.0
-"""s from a termination to disarming (PX4's COM_KILL_DISARM)."""
+"""Time from termination to disarming, s (PX4's COM_KILL_DISARM)."""
 
 
 class AutoDisarm:
-    """Times the armed vehicle.
+    """Timer of the armed vehicle.
 
     Args:
-        values: the parameters' values.
+        values: parameter values.
 
     Attributes:
         armed_for: s since arming.
-        has_flown: whether the vehicle took off since arming.
+        has_flown: whether the vehicle has taken off since arming.
     """
 
     def __init__(self, values: dict[str, float]) -> None:
@@ -28,15 +28,15 @@ class AutoDisarm:
         self._terminated_for = 0.0
 
     def begin(self) -> None:
-        """The vehicle was armed."""
+        """Reset after arming."""
         self.armed_for = self._landed_for = 0.0
         self.has_flown = False
 
     def update(self, mode: Mode, landed: bool, mission_finished: bool, dt: float) -> str | None:
-        """Why the vehicle is to be disarmed now; None if it is not.
+        """Return the reason for disarming now; None if there is none.
 
         Args:
-            mode: in force.
+            mode: the active mode.
             landed: whether the vehicle is on the ground.
             mission_finished: whether the mission's last item is completed.
             dt: s since the last update.

@@ -18,13 +18,13 @@ TEXTS = {
 
 
 def warning_level(remaining: float, before: int, armed: bool, values: Mapping[str, float]) -> int:
-    """Warning level of a battery; it does not fall while the vehicle is armed.
+    """Return the battery's warning level; it does not decrease while the vehicle is armed.
 
     Args:
-        remaining: share 0..1; nan has no level.
-        before: level so far.
-        armed: whether the vehicle is.
-        values: the parameters' values.
+        remaining: charge 0..1; nan if unknown.
+        before: previous level.
+        armed: whether the vehicle is armed.
+        values: parameter values.
     """
     level = 0
     if remaining <= values["BAT_EMERGEN_THR"]:

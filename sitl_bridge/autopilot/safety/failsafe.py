@@ -1,7 +1,7 @@
 """Failsafes: PX4's failsafe state machine (commander/failsafe) for a multirotor.
 
-Each trouble requests an action; the most severe one is taken whose mode can run.  Before a
-return or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot may take over.
+Each condition requests an action; the most severe action with a possible mode is executed.  Before a return
+or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot can take over.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WHEN_CLEARED, ON_MODE_CHANGE, NEVER = range(3)
 ALWAYS, BY_MODE_SWITCH, NOBODY = range(3)
 
 DELAYED = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, DESCEND)
-"""Actions that a hold goes before."""
+"""Actions that are delayed by a hold."""
 
 MODES = {
     TO_POSITION: flight_modes.POSITION_CONTROL,
@@ -58,24 +58,24 @@ OFFBOARD_LOST = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, HOLD, TE
 TERMINATION_OFF = 121212
 """CBRK_FLIGHTTERM."""
 
-UNNEEDED = ~(flight_modes.MANUAL_CONTROL | flight_modes.NO_ARMING)
-"""Needs whose loss is a failsafe of its own."""
+MODE_REQUIREMENTS = ~(flight_modes.MANUAL_CONTROL | flight_modes.NO_ARMING)
+"""Requirements whose loss makes a mode impossible; the others are reported by other conditions."""
 
 
 @dataclass(slots=True)
-class Troubles:
-    """What is wrong now.
+class FailsafeConditions:
+    """Failsafe conditions.
 
     Attributes:
-        missing: needs of modes (bits of modes.py) that are not met.
-        manual_lost: no sticks for COM_RC_LOSS_T.
+        missing: mode requirements (bits of flight_modes.py) that are not met.
+        manual_lost: no stick input for COM_RC_LOSS_T.
         station_lost: no ground station for COM_DL_LOSS_T.
-        fence: how the fence is violated, in words; None if it is not.
+        fence: violation of the geofence; None if there is none.
         battery: PX4's warning level.
         attitude: whether the failure detector reports an attitude failure.
-        motor: a motor is known to have failed.
-        flight_time: longer in the air than COM_FLT_TIME_MAX.
-        mission_failed: the mission cannot be flown on.
+        motor: whether a motor is known to have failed.
+        flight_time: whether the flight time exceeds COM_FLT_TIME_MAX.
+        mission_failed: whether the mission cannot be continued.
     """
 
     missing: int = 0
@@ -91,37 +91,37 @@ class Troubles:
 
 @dataclass(slots=True)
 class Reaction:
-    """An action that a trouble requests."""
+    """An action requested by a condition."""
 
     action: int
     cause: str
     ends: int = WHEN_CLEARED
-    takeover: int = -1  # decided when it begins
-    trouble: bool = True
+    takeover: int = -1  # set when the reaction starts
+    condition_present: bool = True
     seen: bool = True
 
 
 def can_run(mode: Mode, missing: int) -> bool:
-    """Whether the needs of a mode are met, without its need of sticks."""
-    return not mode.needs & missing & UNNEEDED
+    """Return whether the requirements of a mode are met, apart from manual control."""
+    return not mode.needs & missing & MODE_REQUIREMENTS
 
 
 class Failsafe:
     """The failsafes of one vehicle.
 
     Args:
-        values: the parameters' values.
-        say: sends a status text.
+        values: parameter values.
+        send_text: sends a status text (severity, text).
 
     Attributes:
         action: the present action.
-        cause: its cause, in words.
+        cause: text of its cause.
         takeover: whether a pilot took over from a failsafe.
     """
 
-    def __init__(self, values: dict[str, float], say: Callable[[int, str], None]) -> None:
+    def __init__(self, values: dict[str, float], send_text: Callable[[int, str], None]) -> None:
         self._values = values
-        self._say = say
+        self._send_text = send_text
         self.action = NONE
         self.cause = ""
         self.takeover = False
@@ -137,69 +137,69 @@ class Failsafe:
 
     @property
     def active(self) -> bool:
-        """Whether it decides the mode."""
+        """Whether the failsafe selects the mode."""
         return self.action > WARN
 
     def mode(self, intended: Mode) -> Mode:
-        """The mode that is flown when ``intended`` is wanted."""
+        """Return the mode to fly while ``intended`` is selected."""
         return MODES.get(self.action, intended)
 
     def update(
         self,
         intended: Mode,
-        asked: bool,
+        mode_selected: bool,
         sticks_moved: bool,
         armed: bool,
         mission_finished: bool,
-        troubles: Troubles,
+        conditions: FailsafeConditions,
         dt: float,
     ) -> Mode:
-        """Decide, and return the mode that is intended from now on.
+        """Select the action; return the intended mode, which a takeover may change.
 
         Args:
-            intended: by the pilot.
-            asked: the pilot asked for a mode since the last update, maybe the same.
-            sticks_moved: enough to take over.
-            armed: whether the vehicle is.
-            mission_finished: whether the mission is done.
-            troubles: now.
+            intended: mode selected by the pilot.
+            asked: whether the pilot selected a mode since the last update, even the same.
+            sticks_moved: whether the stick movement is large enough for a takeover.
+            armed: whether the vehicle is armed.
+            mission_finished: whether the mission is completed.
+            troubles: present conditions.
             dt: s since the last update.
         """
         self._follow_parameters()
         if armed != self._armed:
-            self._forget(ON_MODE_CHANGE)
+            self._remove_ended(ON_MODE_CHANGE)
             self.takeover = False
-        asked = asked or intended is not self._intended
-        if asked or self.takeover:
-            self._forget(ON_MODE_CHANGE)
+        mode_selected = mode_selected or intended is not self._intended
+        if mode_selected or self.takeover:
+            self._remove_ended(ON_MODE_CHANGE)
         self._delay = max(0.0, self._delay - dt)
-        self._note_arming(armed, troubles, dt)
-        self._react(intended, mission_finished, troubles)
+        self._note_arming(armed, conditions, dt)
+        self._react(intended, mission_finished, conditions)
         if self._reactions:
-            self._drop_unseen()
-        if self.action > HOLD or not can_run(flight_modes.AUTO_LOITER, troubles.missing) or self.takeover:
+            self._end_cleared()
+        if self.action > HOLD or not can_run(flight_modes.AUTO_LOITER, conditions.missing) or self.takeover:
             self._delay = 0.0
-        return self._select(intended, asked, sticks_moved, armed, troubles.missing, dt)
+        return self._select(intended, mode_selected, sticks_moved, armed, conditions.missing, dt)
 
-    # ------------------------------------------------------------------ troubles
+    # ------------------------------------------------------------------ conditions
 
     def _follow_parameters(self) -> None:
         configured = self._values["COM_FAIL_ACT_T"]
         if configured != self._configured:
             self._configured = self._start_delay = configured
 
-    def _note_arming(self, armed: bool, troubles: Troubles, dt: float) -> None:
+    def _note_arming(self, armed: bool, conditions: FailsafeConditions, dt: float) -> None:
         if armed and not self._armed:
             self._armed_for = 0.0
-            self._battery_at_arming = troubles.battery
+            self._battery_at_arming = conditions.battery
         if not armed:
-            self._manual_lost_at_arming = troubles.manual_lost
-        elif not troubles.manual_lost:
+            self._manual_lost_at_arming = conditions.manual_lost
+        elif not conditions.manual_lost:
             self._manual_lost_at_arming = False
         self._armed_for = self._armed_for + dt if armed else 0.0
         self._armed = armed
 
-    def _react(self, intended: Mode, mission_finished: bool, troubles: Troubles) -> None:
+    def _react(self, intended: Mode, mission_finished: bool, conditions: FailsafeConditions) -> None:
         values = self._values
         exceptions = int(values["COM_RCL_EXCEPT"])
         excepted = (
@@ -208,40 +208,40 @@ class Failsafe:
             or (intended is flight_modes.OFFBOARD and exceptions & 4)
         )
         sticks_off = values["COM_RC_IN_MODE"] == 4
-        if troubles.manual_lost and not (sticks_off or excepted or self._manual_lost_at_arming):
-            self._ask("manual", _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"))
+        if conditions.manual_lost and not (sticks_off or excepted or self._manual_lost_at_arming):
+            self._request("manual", _link_action(int(values["NAV_RCL_ACT"]), "Manual control loss"))
         station_action = int(values["NAV_DLL_ACT"])
-        if troubles.station_lost and station_action and intended is not flight_modes.AUTO_LAND:
-            self._ask("station", _link_action(station_action, "GCS connection loss"))
+        if conditions.station_lost and station_action and intended is not flight_modes.AUTO_LAND:
+            self._request("station", _link_action(station_action, "GCS connection loss"))
         if intended is flight_modes.AUTO_MISSION:
-            if troubles.mission_failed:
-                self._ask("mission", Reaction(RETURN, "Mission failure"))
-            alone = troubles.station_lost and not station_action and (sticks_off or excepted)
+            if conditions.mission_failed:
+                self._request("mission", Reaction(RETURN, "Mission failure"))
+            alone = conditions.station_lost and not station_action and (sticks_off or excepted)
             if alone and mission_finished:
-                self._ask("all links", Reaction(RETURN, "GCS connection loss"))
-        if troubles.flight_time:
-            self._ask("time", Reaction(RETURN, "Maximum flight time reached"))
-        if troubles.fence is not None:
-            self._ask("fence", _fence_action(int(values["GF_ACTION"])))
-        if troubles.battery:
-            self._react_to_battery(troubles.battery)
-        if troubles.attitude:
-            self._ask("attitude", self._attitude_action())
-        if troubles.motor:
-            self._ask("motor", _motor_action(int(values["COM_ACT_FAIL_ACT"])))
-        if intended.needs & troubles.missing & UNNEEDED:
-            self._ask("mode", Reaction(*self._fallback(intended, troubles.missing), takeover=ALWAYS))
+                self._request("all links", Reaction(RETURN, "GCS connection loss"))
+        if conditions.flight_time:
+            self._request("time", Reaction(RETURN, "Maximum flight time reached"))
+        if conditions.fence is not None:
+            self._request("fence", _fence_action(int(values["GF_ACTION"])))
+        if conditions.battery:
+            self._react_to_battery(conditions.battery)
+        if conditions.attitude:
+            self._request("attitude", self._attitude_action())
+        if conditions.motor:
+            self._request("motor", _motor_action(int(values["COM_ACT_FAIL_ACT"])))
+        if intended.needs & conditions.missing & MODE_REQUIREMENTS:
+            self._request("mode", Reaction(*self._fallback(intended, conditions.missing), takeover=ALWAYS))
 
     def _react_to_battery(self, level: int) -> None:
         action = int(self._values["COM_LOW_BAT_ACT"]) if level > self._battery_at_arming else 0
         if level == 1:
-            self._ask("low battery", Reaction(WARN, "Low battery level"))
+            self._request("low battery", Reaction(WARN, "Low battery level"))
         elif level == 2:
             chosen = {2: LAND, 1: RETURN, 3: RETURN}.get(action, WARN)
-            self._ask("critical battery", Reaction(chosen, "Critical battery level"))
+            self._request("critical battery", Reaction(chosen, "Critical battery level"))
         else:
             chosen = {1: RETURN, 2: LAND, 3: LAND}.get(action, WARN)
-            self._ask("empty battery", Reaction(chosen, "Emergency battery level"))
+            self._request("empty battery", Reaction(chosen, "Emergency battery level"))
 
     def _attitude_action(self) -> Reaction:
         values = self._values
@@ -253,7 +253,7 @@ class Failsafe:
         return Reaction(WARN, cause)
 
     def _fallback(self, intended: Mode, missing: int) -> tuple[int, str]:
-        """Action and cause if the intended mode cannot continue."""
+        """Return action and cause if the intended mode cannot continue."""
         action, cause = NONE, ""
         mode = intended
         if intended is flight_modes.OFFBOARD and missing & flight_modes.OFFBOARD_SIGNAL:
@@ -263,7 +263,7 @@ class Failsafe:
                 return action, cause
             mode = MODES[action]
         if mode is flight_modes.POSITION_CONTROL and not can_run(mode, missing):
-            cause = cause or _lost(mode, missing)
+            cause = cause or _missing_text(mode, missing)
             if self._values["COM_POSCTL_NAVL"] == 0:
                 action, mode = TO_ALTITUDE, flight_modes.ALTITUDE_CONTROL
             else:
@@ -271,20 +271,20 @@ class Failsafe:
                 if not can_run(mode, missing):
                     action, mode = DESCEND, flight_modes.DESCEND
         if mode is flight_modes.ALTITUDE_CONTROL and not can_run(mode, missing):
-            cause = cause or _lost(mode, missing)
+            cause = cause or _missing_text(mode, missing)
             action, mode = TO_STABILIZED, flight_modes.STABILIZED
         if not can_run(mode, missing):
-            cause = cause or _lost(mode, missing)
+            cause = cause or _missing_text(mode, missing)
             action = RETURN
         return action, cause
 
-    def _ask(self, name: str, wanted: Reaction) -> None:
-        """Request a reaction to a trouble."""
+    def _request(self, name: str, wanted: Reaction) -> None:
+        """Request a reaction to a condition."""
         if wanted.action == NONE:
             return
         present = self._reactions.get(name)
         if present is not None:
-            present.action, present.trouble, present.seen = wanted.action, True, True
+            present.action, present.condition_present, present.seen = wanted.action, True, True
             return
         if wanted.takeover < 0:
             if self._configured > 0.1:
@@ -294,35 +294,35 @@ class Failsafe:
             else:
                 wanted.takeover = BY_MODE_SWITCH
         if wanted.action == WARN and self._armed and not name.endswith("battery"):
-            self._say(WARNING, f"Failsafe warning: {wanted.cause}")  # the battery has texts of its own
+            self._send_text(WARNING, f"Failsafe warning: {wanted.cause}")  # the battery has its own texts
         if wanted.action >= HOLD:
             self.takeover = False
         self._reactions[name] = wanted
 
-    def _drop_unseen(self) -> None:
-        """End the troubles that were not reported in this update."""
+    def _end_cleared(self) -> None:
+        """End the conditions that were not reported in this update."""
         for name, reaction in list(self._reactions.items()):
             if not reaction.seen:
-                reaction.trouble = False
+                reaction.condition_present = False
                 if reaction.ends == WHEN_CLEARED:
                     del self._reactions[name]
             reaction.seen = False
 
-    def _forget(self, ends: int) -> None:
+    def _remove_ended(self, ends: int) -> None:
         for name, reaction in list(self._reactions.items()):
-            if not reaction.trouble and reaction.ends == ends:
+            if not reaction.condition_present and reaction.ends == ends:
                 del self._reactions[name]
 
-    # ------------------------------------------------------------------ choice
+    # ------------------------------------------------------------------ selection
 
     def _select(
-        self, intended: Mode, asked: bool, sticks_moved: bool, armed: bool, missing: int, dt: float
+        self, intended: Mode, mode_selected: bool, sticks_moved: bool, armed: bool, missing: int, dt: float
     ) -> Mode:
-        if self.action == TERMINATE:  # for good
-            return self._settle(TERMINATE, NONE, intended, self.cause, False)
+        if self.action == TERMINATE:  # permanent
+            return self._apply(TERMINATE, NONE, intended, self.cause, False)
         if not armed:
             self._count_start_delay(False, dt)
-            return self._settle(NONE, NONE, intended, "", False)
+            return self._apply(NONE, NONE, intended, "", False)
         action, cause, takeover = NONE, "", ALWAYS
         for reaction in self._reactions.values():
             takeover = max(takeover, reaction.takeover)
@@ -336,7 +336,7 @@ class Failsafe:
             and action in (RETURN, LAND, DESCEND, *range(2, 5))
         ):
             delayed, action, takeover = action, HOLD, BY_MODE_SWITCH
-        switched = asked and self.action == action
+        switched = mode_selected and self.action == action
         allowed = (takeover == ALWAYS and (self.takeover or switched or sticks_moved)) or (
             takeover == BY_MODE_SWITCH and (self.takeover or switched)
         )
@@ -349,26 +349,27 @@ class Failsafe:
             fallback, _ = self._fallback(new_intended, missing)
             action = max(WARN, fallback)
         chosen = _possible(action, missing)
-        if RETURN in (chosen, delayed) and self._is_on_its_way(new_intended, missing):
+        if RETURN in (chosen, delayed) and self._is_landing_or_returning(new_intended, missing):
             chosen, delayed = WARN, NONE
         self._count_start_delay(delayed != NONE, dt)
-        return self._settle(chosen, delayed, new_intended, cause, taken)
+        return self._apply(chosen, delayed, new_intended, cause, taken)
 
     @staticmethod
-    def _is_on_its_way(intended: Mode, missing: int) -> bool:
-        """Whether it lands or returns already; a failsafe would only restart the return."""
+    def _is_landing_or_returning(intended: Mode, missing: int) -> bool:
+        """Return whether the vehicle is already landing or returning; a failsafe would only restart it."""
         return intended in (flight_modes.AUTO_LAND, flight_modes.AUTO_RTL) and can_run(intended, missing)
 
     def _count_start_delay(self, delaying: bool, dt: float) -> None:
-        # A trouble that comes and goes is acted on at last: the delay shrinks faster than it grows again.
+        # The delay recovers more slowly than it is consumed, so that an intermittent condition finally
+        # triggers.
         if delaying:
             self._start_delay = max(0.0, self._start_delay - dt)
         else:
             self._start_delay = min(self._configured, self._start_delay + 0.25 * dt)
 
-    def _settle(self, action: int, delayed: int, new_intended: Mode, cause: str, taken: bool) -> Mode:
+    def _apply(self, action: int, delayed: int, new_intended: Mode, cause: str, taken: bool) -> Mode:
         if action > self.action and action > WARN:
-            self._tell(action, delayed, cause)
+            self._announce(action, delayed, cause)
         if self.action > WARN and action <= WARN and new_intended is flight_modes.ORBIT:
             new_intended = flight_modes.AUTO_LOITER
         self._intended = new_intended
@@ -377,18 +378,18 @@ class Failsafe:
         self.cause = cause if action > NONE else ""
         return new_intended
 
-    def _tell(self, action: int, delayed: int, cause: str) -> None:
+    def _announce(self, action: int, delayed: int, cause: str) -> None:
         if delayed != NONE:
             seconds = round(self._delay)
-            self._say(CRITICAL, f"Failsafe activated: entering Hold for {seconds} seconds")
-            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[delayed]} in {seconds} seconds")
+            self._send_text(CRITICAL, f"Failsafe activated: entering Hold for {seconds} seconds")
+            self._send_text(CRITICAL, f"{cause}: switching to {ACTION_NAMES[delayed]} in {seconds} seconds")
         else:
-            self._say(CRITICAL, "Failsafe activated")
-            self._say(CRITICAL, f"{cause}: switching to {ACTION_NAMES[action]}")
+            self._send_text(CRITICAL, "Failsafe activated")
+            self._send_text(CRITICAL, f"{cause}: switching to {ACTION_NAMES[action]}")
 
 
 def _possible(action: int, missing: int) -> int:
-    """The action, or the next one whose mode can run."""
+    """Return the action, or the next more severe one whose mode can run."""
     while TO_POSITION <= action <= DESCEND and not can_run(MODES[action], missing):
         action += 1
         if action == DISARM:
@@ -396,7 +397,7 @@ def _possible(action: int, missing: int) -> int:
     return action
 
 
-def _lost(mode: Mode, missing: int) -> str:
+def _missing_text(mode: Mode, missing: int) -> str:
     lacking = mode.needs & missing
     for bit, words in (
         (flight_modes.ATTITUDE, "No valid attitude estimate"),
@@ -409,7 +410,7 @@ def _lost(mode: Mode, missing: int) -> str:
     ):
         if lacking & bit:
             return words
-    return "Mode cannot go on"
+    return "Mode cannot continue"
 
 
 def _link_action(value: int, cause: str) -> Reaction:

@@ -1,4 +1,4 @@
-"""MAV_CMD_INJECT_FAILURE: which parts can be made to fail here, and how."""
+"""MAV_CMD_INJECT_FAILURE: the units and failure types supported here."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ OK, OFF, STUCK = 0, 1, 2
 """FAILURE_TYPE."""
 
 EVERY = 0
-"""Instance that stands for all."""
+"""Instance number for all instances."""
 
 
 def inject(
     params: Sequence[float], facts: VehicleFacts, failures: dict[str, dict[int, str]]
 ) -> tuple[int, str]:
-    """Take a failure into ``failures`` by kind and instance (from 1, 0 for all).
+    """Store a failure in ``failures`` by kind and instance (from 1, 0 for all).
 
     Returns:
-        MAV_RESULT, and what happened in words.
+        MAV_RESULT and a text.
     """
     if not all(map(math.isfinite, params[:2])):
         return DENIED, "Failure injection: unit and type must be given"
@@ -45,7 +45,7 @@ def inject(
     if how is None or (name == "motor" and kind == STUCK):
         return UNSUPPORTED, f"Failure injection: {name} failure of type {kind} is not supported"
     if instance < 0 or (name == "motor" and instance > facts.motors):
-        return DENIED, f"Failure injection: there is no {name} {instance}"
+        return DENIED, f"Failure injection: no {name} {instance}"
     present = failures.setdefault(name, {})
     if kind != OK:
         if instance == EVERY:

@@ -1,6 +1,6 @@
-"""The geofence: circles and polygons to stay in or out of, and the greatest distances from home.
+"""The geofence: inclusion and exclusion circles and polygons, and the largest distances from home.
 
-What happens when it is broken is failsafe.py's; which missions it forbids is feasibility.py's.
+failsafe.py reacts to a violation; mission_feasibility.py rejects missions outside the fence.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A part of the fence.
+    """An area of the fence.
 
     Attributes:
-        inclusion: whether to stay inside rather than outside.
-        vertices: deg latitude and longitude; of a circle its centre alone.
-        radius: m of a circle, whose inside is empty at 0 as in PX4; 0 of a polygon.
+        inclusion: True to stay inside, False to stay outside.
+        vertices: deg latitude and longitude; for a circle only its centre.
+        radius: radius of a circle in m, empty at 0 as in PX4; 0 for a polygon.
     """
 
     inclusion: bool
@@ -41,7 +41,7 @@ class Area:
     radius: float
 
     def allows(self, latitude: float, longitude: float) -> bool:
-        """Whether a point in degrees is on the allowed side."""
+        """Return whether a point in degrees is on the allowed side."""
         inside = self._in_circle if len(self.vertices) == 1 else self._in_polygon
         return inside(latitude, longitude) == self.inclusion
 
@@ -63,7 +63,7 @@ class Area:
 
 
 def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionFault | None]:
-    """The areas that fence items describe, or the first fault."""
+    """Return the areas of fence items, or the first fault."""
     fault = check_transfer(items, FENCE)
     if fault is not None:
         return (), fault
@@ -77,14 +77,14 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
         inclusion = item.command in INCLUSIONS
         if item.command in CIRCLES:
             if not item.param1 >= 0.0:
-                return (), _fault(item, f"a radius of {item.param1:g} m is not possible")
+                return (), _fault(item, f"invalid radius {item.param1:g} m")
             areas.append(Area(inclusion, ((item.x, item.y),), item.param1))
             at += 1
             continue
         count = int(item.param1) if math.isfinite(item.param1) else 0
         corners = items[at : at + count]
         if count < 3 or len(corners) < count or any(corner.command != item.command for corner in corners):
-            return (), _fault(item, f"a polygon of {item.param1:g} corners is not there whole")
+            return (), _fault(item, f"polygon of {item.param1:g} vertices is incomplete")
         areas.append(Area(inclusion, tuple((corner.x, corner.y) for corner in corners), 0.0))
         at += count
     return tuple(areas), None
@@ -98,7 +98,7 @@ class Geofence:
     """The fence of one vehicle.
 
     Args:
-        values: the parameters' values.
+        values: parameter values.
 
     Attributes:
         areas: circles and polygons.
@@ -110,19 +110,19 @@ class Geofence:
 
     @property
     def needs_home(self) -> bool:
-        """Whether it cannot be kept without a home position."""
+        """Whether the fence needs a home position."""
         values = self._values
         return bool(values["GF_MAX_HOR_DIST"] or values["GF_MAX_VER_DIST"] or values["GF_ACTION"] == 3)
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to keep to."""
+        """Whether the fence restricts the vehicle."""
         return bool(self.areas or self._values["GF_MAX_HOR_DIST"] or self._values["GF_MAX_VER_DIST"])
 
     def breach(
         self, latitude: float, longitude: float, altitude: float, home: tuple[float, float, float] | None
     ) -> str | None:
-        """How a point (deg, deg, m above mean sea level) breaks the fence, in PX4's words; None where not."""
+        """Return PX4's text for a violation at a point (deg, deg, m above mean sea level), or None."""
         values = self._values
         if home is not None:
             reach = values["GF_MAX_HOR_DIST"]

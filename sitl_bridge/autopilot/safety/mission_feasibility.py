@@ -1,6 +1,6 @@
-"""Whether a whole mission can be flown: PX4's FeasibilityChecker for a multirotor, fence included.
+"""Feasibility check of a whole mission: PX4's FeasibilityChecker for a multirotor, fence included.
 
-Single items are checked in mission.py when they are transferred.
+mission_items.py checks single items when they are transferred.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.world.geography import distance
 
 GATE_DISTANCE = 0.05
-"""m between a gate and its neighbours, below which no direction can be computed (FeasibilityChecker.cpp)."""
+"""Smallest distance between a gate and its neighbours that defines a direction, m
+(FeasibilityChecker.cpp)."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What the check found.
+    """Result of the check.
 
     Attributes:
-        fault: why the mission cannot be flown; None when it can.
-        warnings: what a pilot should know.
-        waits_for_home: whether it could not be checked whole, for home is not known yet.
+        fault: reason why the mission is infeasible; None if it is feasible.
+        warnings: texts for the pilot.
+        waits_for_home: whether the check is incomplete because home is unknown.
     """
 
     fault: MissionFault | None = None
@@ -54,14 +55,14 @@ def check_mission(
     fence: Geofence,
     values: dict[str, float],
 ) -> Verdict:
-    """Check a mission of one item or more.
+    """Check a mission of at least one item.
 
     Args:
-        items: whose transfer was accepted.
-        home: deg, deg, m above mean sea level; None while it is not known.
-        landed: whether the vehicle stands on the ground.
-        fence: to stay within.
-        values: the parameters' values.
+        items: the items after an accepted transfer.
+        home: deg, deg, m above mean sea level; None if unknown.
+        landed: whether the vehicle is on the ground.
+        fence: the geofence.
+        values: parameter values.
     """
     verdict = Verdict()
     verdict.fault = (
@@ -86,7 +87,7 @@ def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
 
 
 def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | None:
-    """Each item by itself."""
+    """Check each item by itself."""
     for number, item in enumerate(items):
         if item.command in (CONDITION_DELAY, CONDITION_DISTANCE, ROI):
             return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
@@ -102,7 +103,7 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
 def _check_order(
     items: Sequence[MissionItem], home: tuple[float, float, float] | None
 ) -> MissionFault | None:
-    """Take-off before all other positions and above home; gates apart from their neighbours."""
+    """Check that take-off precedes all other positions and is above home, and the distances of gates."""
     flown = False
     last: MissionItem | None = None
     for item in items:
@@ -124,7 +125,7 @@ def _check_order(
 
 
 def _check_takeoff_and_land(items: Sequence[MissionItem], landed: bool, required: int) -> MissionFault | None:
-    """What MIS_TKO_LAND_REQ asks for."""
+    """Check the take-off and landing items required by MIS_TKO_LAND_REQ."""
     takes_off = any(item.command == TAKEOFF for item in items)
     lands = any(item.command == LAND for item in items)
     if required in (1, 3) and not takes_off:
@@ -140,7 +141,7 @@ def _check_takeoff_and_land(items: Sequence[MissionItem], landed: bool, required
 def _check_first(
     items: Sequence[MissionItem], home: tuple[float, float, float] | None, limit: float, verdict: Verdict
 ) -> None:
-    """Warn of a first waypoint that is far away."""
+    """Add a warning if the first waypoint is far away."""
     first = next((item for item in items if item.is_destination), None)
     if first is None or home is None or limit <= 0.0:
         return
@@ -152,7 +153,7 @@ def _check_first(
 def _check_fence(
     items: Sequence[MissionItem], home: tuple[float, float, float] | None, fence: Geofence
 ) -> MissionFault | None:
-    """All destinations within the fence."""
+    """Check that all destinations are within the fence."""
     if not fence.active:
         return None
     for item in items:

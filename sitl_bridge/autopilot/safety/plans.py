@@ -1,4 +1,4 @@
-"""The plans of a vehicle: mission, geofence and rally points, checked before they are accepted."""
+"""The plans of a vehicle: mission, geofence and rally points, checked before use."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Plans:
     """The plans of one vehicle.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
-        land: the land detector.
+        values: parameter values.
+        state: estimated state of the vehicle.
+        land: land detector.
         navigator: flies the mission and uses the rally points.
-        geofence: checks the position against the fence.
-        say: sends a status text.
+        geofence: checks positions against the fence.
+        send_text: sends a status text (severity, text).
 
     Attributes:
         fence: items of the geofence.
         rally: items of the rally points.
-        mission_valid: whether there is a mission that can be flown now.
-        mission_problem: why the mission cannot be flown now; None if it can or there is none.
+        mission_valid: whether there is a feasible mission.
+        mission_problem: reason why the mission is infeasible; None if feasible or empty.
     """
 
     def __init__(
@@ -42,21 +42,21 @@ class Plans:
         land: LandDetector,
         navigator: Navigator,
         geofence: Geofence,
-        say: Callable[[int, str], None],
+        send_text: Callable[[int, str], None],
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._navigator = navigator
         self._geofence = geofence
-        self._say = say
+        self._send_text = send_text
         self.fence: tuple[MissionItem, ...] = ()
         self.rally: tuple[MissionItem, ...] = ()
         self.mission_valid = False
         self.mission_problem: str | None = None
 
     def set_mission(self, items: Sequence[MissionItem], home: Home, now: int) -> MissionFault | None:
-        """Replace the mission; a faulty one is refused with its first fault, and the present one stays."""
+        """Replace the mission; return the first fault of a faulty one, which is rejected."""
         fault = mission_items.check_transfer(items, mission_items.MISSION)
         if fault is None and items:
             verdict = mission_feasibility.check_mission(
@@ -64,9 +64,9 @@ class Plans:
             )
             fault = verdict.fault
             for warning in verdict.warnings:
-                self._say(CRITICAL, warning)
+                self._send_text(CRITICAL, warning)
         if fault is not None:
-            self._say(CRITICAL, fault.reason)
+            self._send_text(CRITICAL, fault.reason)
             return fault
         self._navigator.flight.set_items(tuple(items), max(now, 0))
         self.check_mission(home)
@@ -75,12 +75,12 @@ class Plans:
     def set_fence(self, items: Sequence[MissionItem], home: Home) -> MissionFault | None:
         """Replace the fence; see :meth:`set_mission`.
 
-        Areas that the home position or the vehicle violates already are discarded with a text, as in PX4
-        (Geofence::_updateFence); the others are in force.
+        As in PX4 (Geofence::_updateFence), areas that home or the vehicle already violates are discarded with
+        a text; the other areas are activated.
         """
         areas, fault = read_areas(items)
         if fault is not None:
-            self._say(CRITICAL, fault.reason)
+            self._send_text(CRITICAL, fault.reason)
             return fault
         self.fence = tuple(items)
         self._geofence.areas = tuple(area for area in areas if self._is_kept(area, home))
@@ -91,26 +91,26 @@ class Plans:
         """Replace the rally points; see :meth:`set_mission`."""
         fault = mission_items.check_transfer(items, mission_items.RALLY)
         if fault is not None:
-            self._say(CRITICAL, fault.reason)
+            self._send_text(CRITICAL, fault.reason)
             return fault
         self.rally = self._navigator.rally = tuple(items)
         return None
 
     def _is_kept(self, area: Area, home: Home) -> bool:
-        """Whether home and, in the air, the vehicle are on the allowed side of an area."""
+        """Return whether home and, in the air, the vehicle are on the allowed side of an area."""
         state = self._state
         if home is not None and not area.allows(*home[:2]):
-            self._say(CRITICAL, "Geofence invalid, doesn't contain Home position")
+            self._send_text(CRITICAL, "Geofence invalid, doesn't contain Home position")
             return False
         if self._land.landed or state.projection is None or not self._values["GF_ACTION"]:
             return True
         if not area.allows(*state.projection.point(state.x, state.y)):
-            self._say(CRITICAL, "Geofence invalid, doesn't contain current vehicle position")
+            self._send_text(CRITICAL, "Geofence invalid, doesn't contain current vehicle position")
             return False
         return True
 
     def check_mission(self, home: Home) -> None:
-        """Check whether the mission can be flown from the present position, with this home and the fence."""
+        """Check the mission from the present position, with this home and the fence."""
         self.mission_valid = False
         self.mission_problem = None
         items = self._navigator.flight.items
@@ -124,12 +124,12 @@ class Plans:
         )
         if verdict.fault is not None:
             self.mission_problem = verdict.fault.reason
-            self._say(CRITICAL, verdict.fault.reason)
+            self._send_text(CRITICAL, verdict.fault.reason)
         else:
             self.mission_valid = True
 
     def breach_at(self, latitude: float, longitude: float, altitude: float, home: Home) -> str | None:
-        """How a place (deg, deg, m AMSL; nan for the present) violates the fence; None if it does not."""
+        """Return the fence violation at a position (deg, deg, m AMSL; nan for the present), or None."""
         projection = self._state.projection
         if projection is None or not self._geofence.active:
             return None

@@ -1,1 +1,1 @@
-"""Flight tasks: each turns a target, sticks or offboard setpoints into a setpoint of the controller."""
+"""Flight tasks: each turns a target, stick positions or offboard setpoints into a controller setpoint."""

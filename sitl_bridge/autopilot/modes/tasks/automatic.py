@@ -1,7 +1,7 @@
-"""The way to the navigator's target, smooth: straight legs, rounded corners, landings, headings.
+"""Smooth motion to the navigator's target: straight legs, rounded corners, landings, headings.
 
-The shape of the motion follows PX4's PositionSmoothing: a carrot on the leg, speeds from which it can brake,
-corners within the acceptance radius.
+The motion follows PX4's PositionSmoothing: a look-ahead point ("carrot") on the leg, speeds with a safe
+braking distance, corners within the acceptance radius.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from sitl_bridge.autopilot.modes.smooth_motion import Heading, Trajectory, brake
 from sitl_bridge.autopilot.records import IDLE, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
-LOOK_AHEAD = 5.0
-"""m along a leg to the carrot, at least (PositionSmoothing.cpp)."""
+MIN_LOOK_AHEAD = 5.0
+"""Minimum distance along a leg to the carrot, m (PositionSmoothing.cpp)."""
 
-TURNING = 0.98
-"""Cosine of the angle to the carrot beyond which the vehicle counts as turning (same place)."""
+TURNING_COSINE = 0.98
+"""Cosine of the angle to the carrot below which the vehicle counts as turning (PositionSmoothing.cpp)."""
 
 TAKEOFF_CLIMB = 0.3
-"""m/s of wanted climb that asks for a take-off (FlightTaskAuto.cpp)."""
+"""Commanded climb that requests a take-off, m/s (FlightTaskAuto.cpp)."""
 
-HEADING_SPEED = 1.0
-"""m/s above which the motion has a direction to look into."""
+MIN_HEADING_SPEED = 1.0
+"""Minimum speed for a heading along the motion, m/s."""
 
-NEAR = 1.0
-"""m within which a motion is taken over from the setpoint before rather than begun anew."""
+CONTINUATION_DISTANCE = 1.0
+"""Largest distance to the previous setpoint for continuing from it, m."""
 
 
 class AutomaticTask:
     """Flies one vehicle to a target.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
-        land: the land detector.
-        output: the setpoint, of which the last is taken over smoothly.
+        values: parameter values.
+        state: estimated state of the vehicle.
+        land: land detector.
+        output: the setpoint; a new motion continues from its last values.
 
     Attributes:
-        trajectory: the point that the vehicle follows.
-        heading: the heading it follows.
-        wants_takeoff: whether the target lies above.
+        trajectory: position setpoint that moves along the path.
+        heading: heading setpoint.
+        wants_takeoff: whether the target is above the vehicle on the ground.
     """
 
     def __init__(
@@ -72,21 +72,27 @@ class AutomaticTask:
         self._resets = state.resets
         if output.level != TRAJECTORY:
             return
-        if math.isfinite(output.vx) and math.hypot(output.vx - state.vx, output.vy - state.vy) < NEAR:
+        if (
+            math.isfinite(output.vx)
+            and math.hypot(output.vx - state.vx, output.vy - state.vy) < CONTINUATION_DISTANCE
+        ):
             trajectory.vx, trajectory.vy = output.vx, output.vy
             if math.isfinite(output.ax):
                 trajectory.ax, trajectory.ay = output.ax, output.ay
-        if math.isfinite(output.x) and math.hypot(output.x - state.x, output.y - state.y) < NEAR:
+        if (
+            math.isfinite(output.x)
+            and math.hypot(output.x - state.x, output.y - state.y) < CONTINUATION_DISTANCE
+        ):
             trajectory.x, trajectory.y = output.x, output.y
-        if math.isfinite(output.vz) and abs(output.vz - state.vz) < NEAR:
+        if math.isfinite(output.vz) and abs(output.vz - state.vz) < CONTINUATION_DISTANCE:
             trajectory.vz = output.vz
-        if math.isfinite(output.z) and abs(output.z - state.z) < NEAR:
+        if math.isfinite(output.z) and abs(output.z - state.z) < CONTINUATION_DISTANCE:
             trajectory.z = output.z
         if math.isfinite(output.yaw):
             self.heading.start(output.yaw)
 
-    def settle(self) -> None:
-        """Stay where the vehicle stands."""
+    def hold_here(self) -> None:
+        """Hold the vehicle's present position."""
         trajectory, state = self.trajectory, self._state
         trajectory.start(state)
         trajectory.vx = trajectory.vy = trajectory.vz = 0.0
@@ -98,9 +104,9 @@ class AutomaticTask:
         """Set the output for the next ``dt`` s.
 
         Args:
-            target: where to.
-            home: m NED; None where it is not known.
-            ramping: thrust is being built up on the ground, nothing moves yet.
+            target: the target.
+            home: m NED; None if unknown.
+            ramping: thrust ramps up on the ground, the trajectory waits.
             dt: s.
         """
         state, output = self._state, self._output
@@ -108,19 +114,19 @@ class AutomaticTask:
             self.begin()
         if target.kind == STAY:
             self.wants_takeoff = False
-            self.settle()
+            self.hold_here()
             output.clear(IDLE)
             return
         self._turn(target, home, dt)
         if target.kind == GROUND:
-            self._land_there(target, home, dt)
+            self._descend(target, home, dt)
         else:
-            self._fly_there(target, home, ramping, dt)
+            self._follow_leg(target, home, ramping, dt)
         self._write(target)
 
     # ------------------------------------------------------------------ motion
 
-    def _fly_there(
+    def _follow_leg(
         self, target: Target, home: tuple[float, float, float] | None, ramping: bool, dt: float
     ) -> None:
         values, trajectory = self._values, self.trajectory
@@ -136,13 +142,13 @@ class AutomaticTask:
             return
         if values["MPC_YAW_MODE"] == 4 and not self._is_aligned():
             ux = uy = uz = 0.0
-        dt *= self._pace()
+        dt *= self._time_rate()
         jerk = values["MPC_JERK_AUTO"]
         trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], jerk)
         trajectory.climb(uz, dt, up, values["MPC_ACC_DOWN_MAX"], jerk)
 
-    def _pace(self) -> float:
-        """Share of time that passes for the trajectory: less where the vehicle is left behind."""
+    def _time_rate(self) -> float:
+        """Return the rate of trajectory time, 0 to 1: lower if the vehicle lags behind."""
         state, trajectory = self._state, self.trajectory
         dx, dy = trajectory.x - state.x, trajectory.y - state.y
         if dx * trajectory.vx + dy * trajectory.vy <= 0.0:
@@ -150,7 +156,7 @@ class AutomaticTask:
         return max(0.0, 1.0 - math.hypot(dx, dy) / self._values["MPC_XY_ERR_MAX"])
 
     def _velocity(self, target: Target, up: float, climb: float) -> tuple[float, float, float]:
-        """Velocity to take towards the target now."""
+        """Return the commanded velocity towards the target."""
         values, trajectory = self._values, self.trajectory
         x, y, z = trajectory.x, trajectory.y, trajectory.z
         rest = (target.x - x, target.y - y, target.z - z)
@@ -179,7 +185,7 @@ class AutomaticTask:
     def _to_carrot(
         self, target: Target, rest: tuple[float, float, float], left: float
     ) -> tuple[float, float, float]:
-        """Vector to the point of the leg that is steered at; to the target where there is no leg."""
+        """Return the vector to the carrot on the leg, or to the target if there is no leg."""
         before = target.before
         if before is None or left <= target.acceptance:
             return rest
@@ -188,9 +194,9 @@ class AutomaticTask:
         if length < 1e-3:
             return rest
         lx, ly, lz = lx / length, ly / length, lz / length
-        along = rest[0] * lx + rest[1] * ly + rest[2] * lz  # from the foot point to the target
+        along = rest[0] * lx + rest[1] * ly + rest[2] * lz  # from the foot of the perpendicular to the target
         off = (rest[0] - along * lx, rest[1] - along * ly, rest[2] - along * lz)
-        squared = max(target.acceptance, LOOK_AHEAD) ** 2 - off[0] ** 2 - off[1] ** 2 - off[2] ** 2
+        squared = max(target.acceptance, MIN_LOOK_AHEAD) ** 2 - off[0] ** 2 - off[1] ** 2 - off[2] ** 2
         ahead = math.sqrt(squared) if squared > 0.0 else 0.0
         if ahead >= along:
             return rest
@@ -200,10 +206,10 @@ class AutomaticTask:
     def _corner_speed(
         self, target: Target, rest: tuple[float, float, float], left: float, acceleration: float
     ) -> float:
-        """Speed at the target from which the next leg can be joined within the acceptance radius.
+        """Return the speed at the target for a turn onto the next leg within the acceptance radius.
 
-        The circle that touches both legs at the acceptance radius d has the radius d tan(alpha/2), alpha the
-        angle between the legs; the centripetal acceleration on it is MPC_XY_TRAJ_P of the greatest.
+        The circle that touches both legs at the acceptance radius d has the radius d tan(alpha/2), with the
+        angle alpha between the legs; its centripetal acceleration is MPC_XY_TRAJ_P times the limit.
         """
         after, values = target.after, self._values
         if after is None:
@@ -226,7 +232,7 @@ class AutomaticTask:
             present > 0.2
             and level > 0.1
             and left > acceptance
-            and trajectory.vx * dx + trajectory.vy * dy < TURNING * present * level
+            and trajectory.vx * dx + trajectory.vy * dy < TURNING_COSINE * present * level
         )
         if turning:
             speed = min(speed, max(self._turn_speed, 0.5))
@@ -237,13 +243,13 @@ class AutomaticTask:
     # ------------------------------------------------------------------ landing
 
     def _height(self, home: tuple[float, float, float] | None) -> float:
-        """m above ground by the range finder, else above home; infinite where neither is known."""
+        """Return the height above ground by the range finder, else above home, in m; infinite if unknown."""
         height = self._state.height_above_ground
         if height == height:
             return height
         return home[2] - self._state.z if home is not None else math.inf
 
-    def _land_there(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
+    def _descend(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
         values, trajectory, state = self._values, self.trajectory, self._state
         self.wants_takeoff = False
         height = self._height(home)
@@ -281,12 +287,12 @@ class AutomaticTask:
         )
 
     def _yaw_by_mode(self, target: Target, home: tuple[float, float, float] | None, mode: int) -> float:
-        """Heading by MPC_YAW_MODE; nan to keep the last."""
+        """Return the heading for MPC_YAW_MODE; nan to keep the last."""
         state, trajectory = self._state, self.trajectory
         if target.kind == GROUND or mode == 5:
             return math.nan
         if mode == 3:
-            moving = math.hypot(trajectory.vx, trajectory.vy) > HEADING_SPEED
+            moving = math.hypot(trajectory.vx, trajectory.vy) > MIN_HEADING_SPEED
             return math.atan2(trajectory.vy, trajectory.vx) if moving else math.nan
         if mode in (1, 2):
             if home is None:
@@ -304,7 +310,7 @@ class AutomaticTask:
         error = abs(math.remainder(self._wanted_yaw - self.heading.yaw, 2.0 * math.pi))
         return error < math.radians(self._values["MIS_YAW_ERR"])
 
-    # ------------------------------------------------------------------ out
+    # ------------------------------------------------------------------ output
 
     def _write(self, target: Target) -> None:
         output, trajectory = self._output, self.trajectory
@@ -322,11 +328,11 @@ class AutomaticTask:
 
 
 class TrajectoryTask:
-    """A task that moves the trajectory and the heading of :class:`AutomaticTask` by a law of its own.
+    """Base of tasks that move the trajectory and heading of :class:`AutomaticTask` in their own way.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
+        values: parameter values.
+        state: estimated state of the vehicle.
         output: the setpoint.
         automatic: the task whose trajectory and heading are continued.
     """
@@ -339,8 +345,8 @@ class TrajectoryTask:
         self._output = output
         self._automatic = automatic
 
-    def _put_out(self, yaw_rate: float = math.nan) -> None:
-        """Set the output to the trajectory's point, the heading and a yaw rate in rad/s."""
+    def _write_output(self, yaw_rate: float = math.nan) -> None:
+        """Set the output from the trajectory, the heading and a yaw rate in rad/s."""
         output, point = self._output, self._automatic.trajectory
         output.clear(TRAJECTORY)
         output.x, output.y, output.z = point.x, point.y, point.z

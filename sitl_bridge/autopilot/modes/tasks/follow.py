@@ -1,7 +1,7 @@
-"""Following a target that reports where it is (FOLLOW_TARGET): beside it, at a height, looking at it.
+"""Follow a target that reports its position (FOLLOW_TARGET) at an offset and a height, facing it.
 
-After PX4's FlightTaskAutoFollowTarget and TargetEstimator: parameters, angles and limits are its own; the
-filters are of first order here, and the sticks change nothing.
+After PX4's FlightTaskAutoFollowTarget and TargetEstimator: parameters, angles and limits are PX4's; the
+filters are of first order and the sticks have no effect.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
 
-STALE = 3.0
-"""s without a report after which a target is assumed to stand still (TargetEstimator.hpp)."""
+TARGET_TIMEOUT = 3.0
+"""Time without a report after which the target is assumed to stand still, s (TargetEstimator.hpp)."""
 
-MOVING = 1.0
-"""m/s from which a target's velocity is its course (FlightTaskAutoFollowTarget.hpp)."""
+MIN_COURSE_SPEED = 1.0
+"""Minimum speed of the target for a course, m/s (FlightTaskAutoFollowTarget.hpp)."""
 
-LEVEL = 3.0
-"""m of height error above which the vehicle only climbs or descends (same place)."""
+MAX_HEIGHT_ERROR = 3.0
+"""Height error above which the vehicle only climbs or descends, m (FlightTaskAutoFollowTarget.hpp)."""
 
-NEAREST_TO_LOOK = 1.0
-"""m from the target nearer than which the heading stays (same place)."""
+MIN_HEADING_DISTANCE = 1.0
+"""Distance to the target below which the heading is kept, m (FlightTaskAutoFollowTarget.hpp)."""
 
-LEAST_RESPONSE = 0.1
-"""Least FLW_TGT_RS that counts (TargetEstimator.cpp)."""
+MIN_RESPONSE = 0.1
+"""Lower limit of FLW_TGT_RS (TargetEstimator.cpp)."""
 
 TRACK_HEIGHT = 2
-"""FLW_TGT_ALT_M: the height is over the target rather than over home."""
+"""FLW_TGT_ALT_M: the height is relative to the target, not to home."""
 
 
 @dataclass(slots=True)
 class Target:
-    """A target as it is estimated: m and m/s NED, us."""
+    """Estimated target: m and m/s NED, us."""
 
     position: tuple[float, float, float]
     velocity: tuple[float, float, float]
@@ -43,11 +43,11 @@ class Target:
 
 
 class FollowTask(TrajectoryTask):
-    """Flies one vehicle beside a target.
+    """Follows a target with one vehicle.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
+        values: parameter values.
+        state: estimated state of the vehicle.
         output: the setpoint.
         automatic: the task whose trajectory and heading are continued.
     """
@@ -61,13 +61,13 @@ class FollowTask(TrajectoryTask):
         self._angle = math.nan
 
     def begin(self) -> None:
-        """Take over from another mode."""
+        """Start after another mode."""
         self._angle = math.nan
 
     def report(
         self, place: tuple[float, float, float], velocity: tuple[float, float, float], now: int
     ) -> None:
-        """Take in where the target is: deg, deg, m above mean sea level, m/s NED; nan velocities are zero."""
+        """Update the target: deg, deg, m above mean sea level, m/s NED; nan velocities count as zero."""
         projection = self._state.projection
         if projection is None:
             return
@@ -76,49 +76,49 @@ class FollowTask(TrajectoryTask):
         velocity = velocity if moving else (0.0, 0.0, 0.0)
         before = self._target
         if before is not None:
-            share = 1.0 - max(LEAST_RESPONSE, min(1.0, self._values["FLW_TGT_RS"]))
+            share = 1.0 - max(MIN_RESPONSE, min(1.0, self._values["FLW_TGT_RS"]))
             position = _blend(self._extrapolated(before, now), position, share)
             velocity = _blend(before.velocity, velocity, share)
         self._target = Target(position, velocity, now)
 
     def update(self, home_z: float, now: int, dt: float) -> None:
-        """Set the output for the next ``dt`` s; without a target, the vehicle stays."""
+        """Set the output for the next ``dt`` s; without a target, hold the position."""
         values, point, heading = self._values, self._automatic.trajectory, self._automatic.heading
         jerk, acceleration = values["MPC_JERK_AUTO"], values["MPC_ACC_HOR"]
         ux = uy = uz = 0.0
         target = self._target
         if target is not None:
             where = self._extrapolated(target, now)
-            moving = (now - target.time) * 1e-6 <= STALE
+            moving = (now - target.time) * 1e-6 <= TARGET_TIMEOUT
             vx, vy = target.velocity[:2] if moving else (0.0, 0.0)
-            x, y = self._station(where, vx, vy, dt)
+            x, y = self._offset_position(where, vx, vy, dt)
             base = where[2] if values["FLW_TGT_ALT_M"] == TRACK_HEIGHT else home_z
             dz = base - values["FLW_TGT_HT"] - point.z
             limit = values["MPC_Z_V_AUTO_UP"] if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
             uz = math.copysign(min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk)), dz)
-            if abs(dz) < LEVEL:
+            if abs(dz) < MAX_HEIGHT_ERROR:
                 ux, uy = self._approach(x - point.x, y - point.y, vx, vy)
             ahead, aside = where[0] - self._state.x, where[1] - self._state.y
-            if math.hypot(ahead, aside) > NEAREST_TO_LOOK:
+            if math.hypot(ahead, aside) > MIN_HEADING_DISTANCE:
                 rate = math.radians(values["MPC_YAWRAUTO_MAX"])
                 heading.turn(math.atan2(aside, ahead), dt, rate, math.radians(values["MPC_YAWRAUTO_ACC"]))
         point.steer(ux, uy, dt, acceleration, jerk)
         point.climb(uz, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
-        self._put_out()
+        self._write_output()
 
     def _extrapolated(self, target: Target, now: int) -> tuple[float, float, float]:
-        seconds = min(max((now - target.time) * 1e-6, 0.0), STALE)
+        seconds = min(max((now - target.time) * 1e-6, 0.0), TARGET_TIMEOUT)
         north, east, down = (p + v * seconds for p, v in zip(target.position, target.velocity, strict=True))
         return north, east, down
 
-    def _station(
+    def _offset_position(
         self, where: tuple[float, float, float], vx: float, vy: float, dt: float
     ) -> tuple[float, float]:
-        """Where to be beside the target; the angle around it changes with FLW_TGT_MAX_VEL at most."""
+        """Return the position beside the target; its angle changes at most with FLW_TGT_MAX_VEL."""
         values = self._values
-        if math.hypot(vx, vy) >= MOVING:
+        if math.hypot(vx, vy) >= MIN_COURSE_SPEED:
             self._course = math.atan2(vy, vx)
-        distance = max(values["FLW_TGT_DST"], NEAREST_TO_LOOK)
+        distance = max(values["FLW_TGT_DST"], MIN_HEADING_DISTANCE)
         wanted = self._course + math.radians(values["FLW_TGT_FA"])
         if math.isnan(self._angle):
             self._angle = wanted
@@ -127,7 +127,7 @@ class FollowTask(TrajectoryTask):
         return where[0] + distance * math.cos(self._angle), where[1] + distance * math.sin(self._angle)
 
     def _approach(self, dx: float, dy: float, vx: float, vy: float) -> tuple[float, float]:
-        """Velocity that closes a distance to a point that itself moves."""
+        """Return the velocity towards a moving point at the given distance."""
         values = self._values
         left = math.hypot(dx, dy)
         speed = min(

@@ -1,4 +1,4 @@
-"""Offboard: what a program asks for goes to the controller as it is.  And the descent of last resort."""
+"""Offboard mode, which passes a program's setpoints to the controller; descent without position."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sitl_bridge.autopilot.modes.land_detector import GRAVITY, PRESS_TIME, LandD
 from sitl_bridge.autopilot.records import HEIGHT, IDLE, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
-ABOVE = 0.1
-"""m above the vehicle that a position must lie to ask for a take-off; less is noise of the estimate."""
+MIN_TAKEOFF_HEIGHT = 0.1
+"""Minimum height of a position setpoint above the vehicle for a take-off, m; less is estimation noise."""
 
 BLIND_DESCENT = 0.3
-"""m/s^2 of downward acceleration where no height is known (FlightTaskDescend.cpp)."""
+"""Downward acceleration of a descent without a height estimate, m/s^2 (FlightTaskDescend.cpp)."""
 
 
 def is_meaningful(target: OffboardTarget) -> bool:
-    """Whether a target's numbers can be followed: none infinite, its attitude a rotation."""
+    """Return whether a target can be followed: no infinite values and a valid attitude quaternion."""
     numbers = (*target.position, *target.velocity, *target.acceleration)
     numbers += (target.yaw, target.yaw_rate, target.thrust, *(target.angular_velocity or ()))
     if any(map(math.isinf, numbers)):
@@ -28,7 +28,7 @@ def is_meaningful(target: OffboardTarget) -> bool:
     if target.attitude is None:
         return True
     size = math.sqrt(sum(part * part for part in target.attitude))
-    return abs(size - 1.0) < 0.01  # false for nan, too
+    return abs(size - 1.0) < 0.01  # false for nan
 
 
 class OffboardSignal:
@@ -42,20 +42,20 @@ class OffboardSignal:
         self.target: OffboardTarget | None = None
         self._time = -1
 
-    def take(self, target: OffboardTarget, now: int) -> None:
-        """Take in a setpoint; one with an infinite number or without a direction is ignored."""
+    def update(self, target: OffboardTarget, now: int) -> None:
+        """Store a setpoint; ignore one with infinite values or an invalid attitude."""
         if is_meaningful(target):
             self.target = target
             self._time = now
 
     def is_available(self, now: int, timeout: float, position: bool, velocity: bool) -> bool:
-        """Whether Offboard mode can follow the signal.
+        """Return whether Offboard mode can follow the signal.
 
         Args:
             now: us.
-            timeout: s after which a setpoint is too old.
-            position: whether the estimate of the position is good enough.
-            velocity: whether the estimate of the velocity is.
+            timeout: s after which a setpoint expires.
+            position: whether the position estimate is accurate enough.
+            velocity: whether the velocity estimate is accurate enough.
         """
         target = self.target
         if target is None or now - self._time > timeout * 1e6:
@@ -70,7 +70,7 @@ class OffboardSignal:
 
 
 def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetector, output: Output) -> bool:
-    """Put an offboard target into the output; True where it asks to leave the ground."""
+    """Write an offboard target to the output; return whether it requests a take-off."""
     if target.attitude is not None:
         output.clear(LEVEL_ATTITUDE)
         output.attitude = target.attitude
@@ -92,7 +92,7 @@ def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetec
         output.vx, output.vy = c * output.vx - s * output.vy, s * output.vx + c * output.vy
         output.ax, output.ay = c * output.ax - s * output.ay, s * output.ax + c * output.ay
     if math.isfinite(output.z):
-        return output.z < state.z - ABOVE
+        return output.z < state.z - MIN_TAKEOFF_HEIGHT
     if math.isfinite(output.vz):
         climbs = output.vz < 0.0
         if land.press > 0.0:
@@ -102,13 +102,13 @@ def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetec
 
 
 class BlindDescent:
-    """How long a vehicle that has lost its height has gone down, and how long that should have taken.
+    """Timer of a descent with an unknown height: elapsed time and expected time to the ground.
 
-    PX4 sinks on until somebody disarms it, with nearly the thrust of a hover on the ground, too.
+    PX4 descends until it is disarmed, with nearly hover thrust even on the ground.
 
     Attributes:
-        height: m above home when it was last known.
-        seconds: since then.
+        height: last known height above home, m.
+        seconds: s since then.
     """
 
     __slots__ = ("height", "seconds")
@@ -118,7 +118,7 @@ class BlindDescent:
         self.seconds = 0.0
 
     def update(self, state: VehicleState, home_down: float, dt: float) -> None:
-        """Note the height above a home at ``home_down`` m, or that it is not known."""
+        """Update with a home at ``home_down`` m: store the height, or count the time without it."""
         if state.valid & HEIGHT:
             self.height = max(home_down - state.z, 0.0)
             self.seconds = 0.0
@@ -126,10 +126,10 @@ class BlindDescent:
             self.seconds += dt
 
     def overdue(self, land_speed: float) -> float:
-        """s since it must be down, below 0 before.
+        """Return the time in s since the vehicle must be on the ground; negative before.
 
-        It must be after the time to fall so far at ``BLIND_DESCENT``, and that to sink so far at the speed of
-        a landing (m/s): drag may keep it from falling faster.
+        The expected time is the time to fall the height at ``BLIND_DESCENT`` plus the time to descend it at
+        the landing speed (m/s), because drag may limit the fall.
         """
         due = math.sqrt(2.0 * self.height / BLIND_DESCENT) + self.height / land_speed
         return self.seconds - due
@@ -138,7 +138,7 @@ class BlindDescent:
 def descend(
     values: dict[str, float], state: VehicleState, land: LandDetector, blind: BlindDescent, output: Output
 ) -> None:
-    """Go down level, without a position: the last resort of a flight that has lost it."""
+    """Descend level without a position estimate: the last resort."""
     yaw = output.yaw if output.level == TRAJECTORY and math.isfinite(output.yaw) else state.yaw
     output.clear(TRAJECTORY)
     output.yaw = yaw
@@ -147,7 +147,7 @@ def descend(
         output.vz = values["MPC_LAND_SPEED"]
         output.az = land.press
     else:
-        # Less and less thrust where it must be down, and none where that was so for as long again.
+        # Reduce the thrust from the expected touchdown, to zero after the same time again.
         overdue = blind.overdue(values["MPC_LAND_SPEED"]) / PRESS_TIME
         output.az = BLIND_DESCENT + GRAVITY * max(0.0, min(overdue, 1.0))
         if overdue > 2.0:

@@ -1,4 +1,4 @@
-"""Orbit mode: an approach to the circle, then the circle, with the commanded heading."""
+"""Orbit mode: approach to the circle, then circling, with the commanded heading."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LEAST_RADIUS = 1.0
 GREATEST_SPEED = 10.0
 """m/s (FlightTaskOrbit.hpp)."""
 
-GREATEST_ACCELERATION = 2.0
-"""m/s^2 towards the centre (FlightTaskOrbit.hpp)."""
+MAX_ACCELERATION = 2.0
+"""Largest centripetal acceleration, m/s^2 (FlightTaskOrbit.hpp)."""
 
-JOINED = 0.2
-"""m from the circle at which circling begins."""
+CIRCLE_TOLERANCE = 0.2
+"""Distance from the circle at which circling starts, m."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Circle:
     Attributes:
         x: of the centre, with ``y`` and ``z``.
         radius: m.
-        speed: m/s, clockwise seen from above where positive.
+        speed: m/s, positive for clockwise as seen from above.
         look: ORBIT_YAW_BEHAVIOUR.
     """
 
@@ -44,9 +44,9 @@ class Circle:
     speed: float
     look: int = CENTRE
 
-    def sanitised(self) -> Circle:
-        """With a speed that the turn allows."""
-        limit = min(GREATEST_SPEED, math.sqrt(GREATEST_ACCELERATION * self.radius))
+    def with_speed_limit(self) -> Circle:
+        """Return the circle with its speed limited by the centripetal acceleration."""
+        limit = min(GREATEST_SPEED, math.sqrt(MAX_ACCELERATION * self.radius))
         speed = math.copysign(min(abs(self.speed), limit), self.speed)
         return Circle(self.x, self.y, self.z, self.radius, speed, self.look)
 
@@ -55,14 +55,14 @@ class OrbitTask(TrajectoryTask):
     """Flies one vehicle around a centre.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
+        values: parameter values.
+        state: estimated state of the vehicle.
         output: the setpoint.
         automatic: the task whose trajectory and heading are continued.
 
     Attributes:
         circle: the circle to fly.
-        circling: whether the circle is reached.
+        circling: whether the vehicle has reached the circle.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class OrbitTask(TrajectoryTask):
         self._initial_yaw = 0.0
 
     def fly(self, circle: Circle) -> None:
-        """Begin a circle."""
+        """Start a circle."""
         self.circle = circle
         self.circling = False
         self._initial_yaw = self._state.yaw
@@ -90,10 +90,10 @@ class OrbitTask(TrajectoryTask):
         climb = min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk))
         point.climb(math.copysign(climb, dz), dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
         if self.circling:
-            self._go_round(dt)
+            self._fly_circle(dt)
         else:
             self._approach(dt, jerk)
-        self._put_out(self._look(dt))
+        self._write_output(self._turn_heading(dt))
 
     def _approach(self, dt: float, jerk: float) -> None:
         circle, point, values = self.circle, self._automatic.trajectory, self._values
@@ -101,7 +101,7 @@ class OrbitTask(TrajectoryTask):
         away = math.hypot(dx, dy)
         if away > 1e-3:
             dx, dy = dx / away, dy / away
-        else:  # from the centre, straight ahead
+        else:  # at the centre: straight ahead
             dx, dy = math.cos(self._state.yaw), math.sin(self._state.yaw)
         left = circle.radius - away
         speed = math.copysign(
@@ -109,27 +109,27 @@ class OrbitTask(TrajectoryTask):
         )
         point.steer(speed * dx, speed * dy, dt, values["MPC_ACC_HOR"], jerk)
         level = abs(self._state.z - circle.z) < values["NAV_MC_ALT_RAD"]
-        if abs(left) < JOINED and level and math.hypot(point.vx, point.vy) < 2.0 * JOINED:
+        if abs(left) < CIRCLE_TOLERANCE and level and math.hypot(point.vx, point.vy) < 2.0 * CIRCLE_TOLERANCE:
             self.circling = True
             self._angle = math.atan2(point.y - circle.y, point.x - circle.x)
             self._speed = 0.0
 
-    def _go_round(self, dt: float) -> None:
+    def _fly_circle(self, dt: float) -> None:
         circle, point, values = self.circle, self._automatic.trajectory, self._values
-        change = values["MPC_ACC_HOR"] * 0.5 * dt  # leaves as much for the turn
+        change = values["MPC_ACC_HOR"] * 0.5 * dt  # the other half is for the turn
         gain = max(-change, min(change, circle.speed - self._speed))
         self._speed += gain
         self._angle = math.remainder(self._angle + self._speed / circle.radius * dt, 2.0 * math.pi)
         c, s = math.cos(self._angle), math.sin(self._angle)
         radius = math.hypot(point.x - circle.x, point.y - circle.y)
-        radius += max(-JOINED * dt, min(JOINED * dt, circle.radius - radius))
+        radius += max(-CIRCLE_TOLERANCE * dt, min(CIRCLE_TOLERANCE * dt, circle.radius - radius))
         point.x, point.y = circle.x + radius * c, circle.y + radius * s
         point.vx, point.vy = -self._speed * s, self._speed * c
         inward = self._speed * self._speed / circle.radius
         along = gain / dt if dt > 0.0 else 0.0
         point.ax, point.ay = -inward * c - along * s, -inward * s + along * c
 
-    def _look(self, dt: float) -> float:
+    def _turn_heading(self, dt: float) -> float:
         """Turn the heading and return the rate to feed forward."""
         circle, point, heading, values = (
             self.circle,

@@ -1,4 +1,4 @@
-"""Manual flight: what the sticks mean in Stabilized, Altitude, Position and Acro."""
+"""Manual flight: meaning of the sticks in Stabilized, Altitude, Position and Acro."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sitl_bridge.autopilot.modes.smooth_motion import Trajectory
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
-LOCK_SPEED = 0.5
-"""m/s below which a vehicle with centred sticks holds its place rather than brakes."""
+HOLD_SPEED = 0.5
+"""Speed below which a vehicle with centred sticks holds its position instead of braking, m/s."""
 
 
 class Sticks:
     """Stick positions: ``pitch`` forward, ``roll`` right, ``yaw`` clockwise -1..1, ``throttle`` 0..1.
 
     Attributes:
-        time: us of the last sample; -1 never.
-        moved: whether they have moved so far since :meth:`settle` that the pilot wants to take over.
+        time: us of the last sample; -1 if none.
+        moved: whether the sticks have moved enough for a takeover since :meth:`has_moved`.
     """
 
     __slots__ = ("_last", "moved", "pitch", "roll", "throttle", "time", "yaw")
@@ -31,8 +31,8 @@ class Sticks:
         self.moved = False
         self._last = (0.0, 0.0, 0.0, 0.0)
 
-    def take(self, pitch: float, roll: float, yaw: float, throttle: float, now: int, change: float) -> None:
-        """Take in a sample.
+    def update(self, pitch: float, roll: float, yaw: float, throttle: float, now: int, change: float) -> None:
+        """Update with a sample.
 
         Args:
             pitch: -1..1, as ``roll`` and ``yaw``.
@@ -40,7 +40,7 @@ class Sticks:
             yaw: clockwise.
             throttle: 0..1.
             now: us.
-            change: of a stick, of its range -1..1, that counts as a movement (COM_RC_STICK_OV).
+            change: smallest change, in the range -1..1, that counts as a movement (COM_RC_STICK_OV).
         """
         self.pitch, self.roll, self.yaw = (max(-1.0, min(1.0, value)) for value in (pitch, roll, yaw))
         self.throttle = max(0.0, min(1.0, throttle))
@@ -53,19 +53,19 @@ class Sticks:
         self.time = now
 
     def centre(self) -> None:
-        """Centre all sticks, as a pilot does who lets go."""
+        """Centre all sticks."""
         self.pitch = self.roll = self.yaw = 0.0
         self.throttle = 0.5
         self.moved = False
 
-    def settle(self) -> bool:
-        """Whether they have moved since the last call."""
+    def has_moved(self) -> bool:
+        """Return whether the sticks have moved since the last call."""
         moved, self.moved = self.moved, False
         return moved
 
 
 def curve(value: float, dead_zone: float, cubic: float) -> float:
-    """A stick's effect -1..1: nothing in the dead zone, then a mix of a straight line and a cubic."""
+    """Map a stick position to -1..1: dead zone, then a mix of linear and cubic."""
     value = max(-1.0, min(1.0, value))
     if abs(value) <= dead_zone:
         return 0.0
@@ -74,7 +74,7 @@ def curve(value: float, dead_zone: float, cubic: float) -> float:
 
 
 def tilted(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """Quaternion of yaw, then a tilt about the level axis that has roll and pitch as components, rad."""
+    """Return the quaternion of a yaw followed by a tilt with the components roll and pitch, rad."""
     tilt = math.hypot(roll, pitch)
     half = 0.5 * tilt
     share = math.sin(half) / tilt if tilt > 1e-9 else 0.5
@@ -84,17 +84,17 @@ def tilted(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, 
 
 
 class StickTask:
-    """Flies one vehicle by its sticks.
+    """Flies one vehicle from the sticks.
 
     Args:
-        values: the parameters' values.
-        state: the vehicle's estimated state.
-        land: the land detector.
+        values: parameter values.
+        state: estimated state of the vehicle.
+        land: land detector.
         output: the setpoint.
-        sticks: their positions.
+        sticks: stick positions.
 
     Attributes:
-        wants_takeoff: whether the throttle asks to leave the ground.
+        wants_takeoff: whether the throttle requests a take-off.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class StickTask:
         self._place_held = self._height_held = False
 
     def rates(self) -> None:
-        """Acro: sticks are rates."""
+        """Acro: sticks command rates."""
         values, sticks, output = self._values, self._sticks, self._output
         output.clear(LEVEL_RATES)
         output.rates = (
@@ -134,7 +134,7 @@ class StickTask:
         output.thrust = self._thrust()
 
     def attitude(self, dt: float) -> None:
-        """Stabilized: sticks are angles, the throttle is thrust."""
+        """Stabilized: sticks command angles, the throttle commands thrust."""
         values, sticks, output = self._values, self._sticks, self._output
         rate = self._turn(dt)
         output.clear(LEVEL_ATTITUDE)
@@ -145,7 +145,7 @@ class StickTask:
         output.thrust = self._thrust()
 
     def altitude(self, ramping: bool, dt: float) -> None:
-        """Altitude: sticks are angles, the throttle is climb."""
+        """Altitude: sticks command angles, the throttle commands the climb rate."""
         values, sticks, output, state = self._values, self._sticks, self._output, self._state
         rate = self._turn(dt)
         output.clear(TRAJECTORY)
@@ -158,7 +158,7 @@ class StickTask:
         output.yaw, output.yaw_rate = self._yaw, rate
 
     def position(self, ramping: bool, dt: float) -> None:
-        """Position: sticks are velocities; let go, the vehicle brakes and stays."""
+        """Position: sticks command velocities; with centred sticks the vehicle brakes and holds."""
         values, sticks, output, state = self._values, self._sticks, self._output, self._state
         trajectory = self._trajectory
         rate = self._turn(dt)
@@ -173,7 +173,7 @@ class StickTask:
             trajectory.vx = trajectory.vy = trajectory.vz = 0.0
         else:
             trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], values["MPC_JERK_MAX"])
-        still = forward == right == 0.0 and math.hypot(trajectory.vx, trajectory.vy) < LOCK_SPEED
+        still = forward == right == 0.0 and math.hypot(trajectory.vx, trajectory.vy) < HOLD_SPEED
         if not (still and self._place_held):
             trajectory.x, trajectory.y = state.x, state.y
         self._place_held = still
@@ -184,7 +184,7 @@ class StickTask:
         self._climb(ramping, dt)
         output.yaw, output.yaw_rate = self._yaw, rate
 
-    # ------------------------------------------------------------------ one axis each
+    # ------------------------------------------------------------------ single axes
 
     def _climb(self, ramping: bool, dt: float) -> None:
         values, output, state, trajectory = self._values, self._output, self._state, self._trajectory
@@ -192,7 +192,7 @@ class StickTask:
         self.wants_takeoff = up > 0.0
         climb = -up * (values["MPC_Z_VEL_MAX_UP"] if up > 0.0 else values["MPC_Z_VEL_MAX_DN"])
         height = state.height_above_ground
-        if climb > 0.0 and height == height:  # nan: the ground is not seen
+        if climb > 0.0 and height == height:  # nan: height above ground unknown
             low, high = values["MPC_LAND_ALT2"], values["MPC_LAND_ALT1"]
             share = max(0.0, min(1.0, (height - low) / (high - low))) if high > low else 1.0
             slow = values["MPC_LAND_SPEED"]
@@ -205,7 +205,7 @@ class StickTask:
             trajectory.climb(
                 climb, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], values["MPC_JERK_MAX"]
             )
-        still = up == 0.0 and abs(trajectory.vz) < LOCK_SPEED
+        still = up == 0.0 and abs(trajectory.vz) < HOLD_SPEED
         if not (still and self._height_held):
             trajectory.z = state.z
         self._height_held = still
@@ -213,7 +213,7 @@ class StickTask:
         output.vz, output.az = trajectory.vz, trajectory.az + self._land.press
 
     def _turn(self, dt: float) -> float:
-        """Turn the heading by the stick and return the rate."""
+        """Turn the heading by the stick; return the rate."""
         values = self._values
         stick = curve(self._sticks.yaw, values["MPC_HOLD_DZ"], values["MPC_YAW_EXPO"])
         rate = stick * math.radians(values["MPC_MAN_Y_MAX"])
@@ -223,7 +223,7 @@ class StickTask:
         return rate
 
     def _thrust(self) -> float:
-        """Thrust 0..1 of the throttle: least at its bottom, hover in its middle."""
+        """Return the thrust 0..1 of the throttle: minimum at the bottom, hover in the middle."""
         values = self._values
         throttle = max(0.0, min(1.0, self._sticks.throttle))
         least, hover, most = values["MPC_MANTHR_MIN"], values["MPC_THR_HOVER"], values["MPC_THR_MAX"]
