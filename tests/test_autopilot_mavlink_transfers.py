@@ -15,7 +15,7 @@ from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
-from sitl_bridge.autopilot.mavlink.mission_protocol import item_of, message_of
+from sitl_bridge.autopilot.mavlink.mission_protocol import decode_item, encode_item
 from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
@@ -483,9 +483,9 @@ def test_items_reached_are_told_at_once_and_ten_times_more(station: GroundStatio
 def test_an_item_comes_back_bit_for_bit(frame: int, x: int, y: int, params: list[float]) -> None:
     p1, p2, p3, p4, z = params
     sent = item(3, frame=frame, x=x, y=y, z=z, param1=p1, param2=p2, param3=p3, param4=p4)
-    stored = item_of(sent)
+    stored = decode_item(sent)
     assert isinstance(stored, MissionItem)
-    back = message_of(stored, (1, 1), current=False, integer=True)
+    back = encode_item(stored, (1, 1), current=False, integer=True)
     sender = mavlink.MAVLink(None, 1, 1)
     assert back.pack(sender) == sent.pack(sender)
 

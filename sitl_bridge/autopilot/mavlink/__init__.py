@@ -1,5 +1,5 @@
-"""The MAVLink services of the built-in flight stack, as PX4 offers them.
+"""The MAVLink services of the built-in flight stack, after PX4's.
 
-State machines without sockets and clocks (``services.py`` puts them together); ``endpoint.py`` alone opens
-UDP ports.  What a command does to the vehicle is decided by the commander.
+State machines without sockets and clocks (``services.py`` combines them); only ``endpoint.py`` opens UDP
+ports.  The commander executes vehicle commands.
 """

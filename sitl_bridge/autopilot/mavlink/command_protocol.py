@@ -1,7 +1,7 @@
-"""The command protocol: what is asked of the link is done here, everything else goes to the commander.
+"""The command protocol: commands about the link are executed here, all others by the commander.
 
-Each command is answered with what became of it.  A command that comes again because its answer was lost is
-answered again and not done again.
+Each command is acknowledged with its result.  A command repeated after a lost acknowledgement is acknowledged
+again but not executed again.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 
-REMEMBERED = 16
-"""Answers kept for commands that come again."""
+KEPT_ANSWERS = 16
+"""Number of acknowledgements kept for repeated commands."""
 
 REPEAT_WINDOW = 5_000_000
-"""us of the partners' clock in which a confirmation counts as a repeat: MAVSDK and QGroundControl give up
-after three to five tries, half a second to three seconds apart."""
+"""Time in which a confirmation counts as a repeat, us of wall time: MAVSDK and QGroundControl give up after
+three to five tries, half a second to three seconds apart."""
 
 IN_ANY_COMPONENT = frozenset({mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION})
-"""Commands that PX4 also takes when they are for all systems, or another component of this one."""
+"""Commands that PX4 also accepts for all systems or for another component of this one."""
 
 NOT_SET = 2**31 - 1
-"""INT32_MAX in x and y of COMMAND_INT: not given."""
+"""INT32_MAX in x and y of COMMAND_INT: not set."""
 
 NAN_AS_INTEGER = 0x7FF80000
-"""A nan that was sent as an integer by mistake, as PX4 recognises it."""
+"""A nan sent as an integer by mistake, detected as in PX4."""
 
-# Commands by which messages were asked for before MAV_CMD_REQUEST_MESSAGE.
+# Commands for requesting messages that precede MAV_CMD_REQUEST_MESSAGE.
 REQUESTS = {
     mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES: mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION,
     mavlink.MAV_CMD_REQUEST_PROTOCOL_VERSION: mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION,
@@ -55,13 +55,13 @@ class CommandProtocol:
     """Commands on one link.
 
     Args:
-        commander: does what steers the vehicle.
-        system_id: of this vehicle.
-        streams: of the link.
-        snapshot: the vehicle at a time.
-        extra: further messages that can be asked for: id to a function of the request's second parameter and
+        commander: executes vehicle commands.
+        system_id: MAVLink system id of this vehicle.
+        streams: message streams of the link.
+        snapshot: returns the vehicle's state at a time.
+        extra: further messages that can be requested: id to a function of the request's second parameter and
             the time.
-        report: reports health and arming checks anew, at a time.
+        report: sends a new report of health and arming checks at a time.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CommandProtocol:
         self._snapshot = snapshot
         self._extra = extra
         self._report = report
-        self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=REMEMBERED)
+        self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
         self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
@@ -89,7 +89,7 @@ class CommandProtocol:
         }
 
     def handle(self, message: Any, now: int, wall: int) -> list[Any]:
-        """Do a COMMAND_LONG or COMMAND_INT and answer it; nothing for those that are for others."""
+        """Execute and acknowledge a COMMAND_LONG or COMMAND_INT that is for this vehicle."""
         command = message.command
         if not self._is_for_us(command, message.target_system, message.target_component):
             return []
@@ -119,7 +119,7 @@ class CommandProtocol:
             return own(params, now)
         return self._commander.command(command, params, now), []
 
-    # ------------------------------------------------------------------ commands to the link
+    # ------------------------------------------------------------------ commands about the link
 
     def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
         number = _message_number(params[0])
@@ -155,7 +155,7 @@ class CommandProtocol:
 def _long_params(message: Any) -> Params | None:
     m = message
     if _is_integer_maximum(m.param5) and _is_integer_maximum(m.param6):
-        return None  # INT32_MAX, which belongs into COMMAND_INT; PX4 denies it
+        return None  # INT32_MAX is valid only in COMMAND_INT; PX4 denies it
     return (m.param1, m.param2, m.param3, m.param4, m.param5, m.param6, m.param7)
 
 

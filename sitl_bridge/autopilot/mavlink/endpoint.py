@@ -1,8 +1,8 @@
-"""UDP ports of one vehicle, PX4's numbers, and the way from datagrams to services and back.
+"""UDP ports of one vehicle, with PX4's numbers, and the exchange of datagrams with the services.
 
-All messages of a moment go to a partner in as few datagrams as they fit in: at a hundred times real time
-that is what keeps the number of datagrams low, and nothing is left out or put off.  A partner that does not
-read as fast loses datagrams in its own socket, as with PX4.
+All messages of a time step share as few datagrams as possible, which keeps the number of datagrams low at a
+hundred times real time; no message is dropped or delayed.  A slow partner loses datagrams in its own socket,
+as with PX4.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name
 
 DATAGRAM = 1400
-"""Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP in front."""
+"""Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
 
 MAX_PARTNERS = 8
-"""On one port, besides the default address."""
+"""Limit per port, besides the default address."""
 
 MAX_READS = 1000
-"""Datagrams read from a port in one poll, so that a flood cannot stop the simulation."""
+"""Datagrams read from a port in one poll, so that a flood cannot block the simulation."""
 
 IP_RECVERR = 11
-"""Linux: refusals by a port that nobody listens on are kept for MSG_ERRQUEUE (ip(7))."""
+"""Linux: queue refusals by a port without listener for MSG_ERRQUEUE (ip(7))."""
 
 REFUSED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNRESET})
-"""Errors by which a datagram socket reports that an earlier datagram was refused."""
+"""Errors of a datagram socket after an earlier datagram was refused."""
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class PortPair:
-    """A link of PX4's in simulation.
+    """One of PX4's simulation links.
 
     Attributes:
-        name: what it is for.
+        name: purpose of the link.
         local: port it is bound to.
         remote: port it sends to by default.
         rates: Hz by message id.
@@ -58,7 +58,7 @@ class PortPair:
 
 
 def port_pairs(instance: int) -> tuple[PortPair, ...]:
-    """The links of an instance (px4-rc.mavlink, but for the offboard link from 10 on, see hil/ports.py)."""
+    """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in hil/ports.py)."""
     return (
         PortPair("ground station", 18570 + instance, 14550, NORMAL),
         PortPair("offboard", 14580 + instance, offboard_port(instance), ONBOARD),
@@ -67,14 +67,14 @@ def port_pairs(instance: int) -> tuple[PortPair, ...]:
 
 
 class _Port:
-    """A socket and the partners behind it."""
+    """A socket and its partners."""
 
     def __init__(self, pair: PortPair, host: str, partner_host: str) -> None:
         self.pair = pair
         self.home: Address = (partner_host, pair.remote)
-        self.present = False  # a program listens on ``home``
-        self.partners: dict[Address, int] = {}  # time of the last message, wall us
-        # Receivers count losses by sequence numbers, so each has a sequence of its own.
+        self.present = False  # whether a program listens on ``home``
+        self.partners: dict[Address, int] = {}  # wall time of the last message, us
+        # Receivers count losses by sequence numbers, so each partner has its own sequence.
         self.senders: dict[Address, Any] = {}
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -92,7 +92,7 @@ class _Port:
         self.socket.setblocking(False)
 
     def read(self) -> tuple[bytes, Address] | None:
-        """A datagram and where it came from; None when there is none."""
+        """Return a datagram and its sender; None if there is none."""
         while True:
             try:
                 data, address = self.socket.recvfrom(65535)
@@ -101,11 +101,11 @@ class _Port:
             except OSError as error:
                 if error.errno not in REFUSED:
                     raise
-                continue  # of an earlier datagram; who refused is in the error queue, see refusals()
+                continue  # for an earlier datagram; refusals() reads the address from the error queue
             return data, (address[0], address[1])
 
     def refusals(self) -> list[Address]:
-        """Addresses on this computer that refused a datagram; only Linux reports them."""
+        """Return the local addresses that refused a datagram; only Linux reports them."""
         refused: list[Address] = []
         if sys.platform == "linux":
             while True:
@@ -118,33 +118,33 @@ class _Port:
         return refused
 
     def send(self, data: bytes, address: Address) -> None:
-        """Send a datagram, or lose it."""
+        """Send a datagram; it may be lost."""
         try:
             self.socket.sendto(data, address)
         except OSError:
-            # The refusal of an earlier datagram is reported by the next call, which then sends nothing.
+            # A pending refusal of an earlier datagram makes the next call fail without sending.
             try:
                 self.socket.sendto(data, address)
             except OSError:
-                return  # a full buffer or no way there: lost, as datagrams may be
+                return  # full buffer or no route: lost, as datagrams may be
 
 
 class Endpoint:
     """The UDP ports of one vehicle.
 
-    Nobody has to speak first: each link sends to its PX4 port by itself.  While nothing listens there (Linux
-    tells), only the heartbeat is sent, so that vehicles without partners cost next to nothing.  Whoever sends
-    to a local port becomes a partner of that link too, with streams of its own.
+    Each link sends to its PX4 port by default.  While nothing listens there (detected on Linux), only the
+    heartbeat is sent, so that vehicles without partners cost little.  Each sender to a local port becomes a
+    partner of that link with its own streams.
 
     Args:
-        services: of the vehicle.
-        instance: decides the ports.
+        services: MAVLink services of the vehicle.
+        instance: PX4 instance number, selects the ports.
         host: address the ports are bound to.
-        partner_host: where the links send by default.
-        links: names of those to open, all by default.
+        partner_host: default destination of the links.
+        links: names of the links to open, all by default.
 
     Raises:
-        UserError: when a port is taken.
+        UserError: if a port is in use.
     """
 
     def __init__(
@@ -182,24 +182,24 @@ class Endpoint:
     ) -> None:
         self.close()
 
-    # ------------------------------------------------------------------ once a moment
+    # ------------------------------------------------------------------ each time step
 
     def poll(self, now: int, wall: int) -> None:
-        """Read what has come, answer it, and send what is due.
+        """Read and answer the received messages, then send the messages that are due.
 
         Args:
             now: us of simulated time.
-            wall: us of a steady clock that partners live by.
+            wall: us of a monotonic wall clock.
         """
         for port in self._ports:
             self._receive(port, now, wall)
-        self._look_for_partners(now, wall)
+        self._probe_partners(now, wall)
         for (local, address), messages in self.services.poll(now, wall):
-            with self.services.guarded(f"Telemetry for {address[0]}:{address[1]}", now):
+            with self.services.reporting_faults(f"Telemetry for {address[0]}:{address[1]}", now):
                 self._send(self._port(local), address, messages)
 
     def receive(self, now: int, wall: int) -> None:
-        """Only read and answer what has come: cheap, for a vehicle that is polled rarely."""
+        """Read and answer received messages only: a cheap call for a vehicle that is polled rarely."""
         for port in self._ports:
             self._receive(port, now, wall)
 
@@ -213,25 +213,25 @@ class Endpoint:
                 return
             data, address = received
             for frame in frames(data):
-                with self.services.guarded(f"Message {message_name(frame)}", now):
-                    self._welcome(port, address, wall)
+                with self.services.reporting_faults(f"Message {message_name(frame)}", now):
+                    self._add_partner(port, address, wall)
                     message = self._decoder.message(frame)
                     answers = self.services.handle((port.pair.local, address), message, now, wall)
                     if answers:
                         self._send(port, address, answers)
 
-    def _welcome(self, port: _Port, address: Address, wall: int) -> None:
-        """Note a partner; if there are too many, the one silent for longest is dropped."""
+    def _add_partner(self, port: _Port, address: Address, wall: int) -> None:
+        """Add a partner; if there are too many, drop the one with the oldest message."""
         if address == port.home:
             port.present = True
         elif address not in port.partners and len(port.partners) >= MAX_PARTNERS:
             silent = min(port.partners, key=port.partners.__getitem__)
-            self._forget(port, silent)
+            self._drop_partner(port, silent)
         if address != port.home:
             port.partners[address] = wall
         self.services.link((port.pair.local, address), port.pair.rates)
 
-    def _forget(self, port: _Port, address: Address) -> None:
+    def _drop_partner(self, port: _Port, address: Address) -> None:
         if address == port.home:
             port.present = False
         port.partners.pop(address, None)
@@ -239,18 +239,18 @@ class Endpoint:
         if (port.pair.local, address) in self.services.links:
             self.services.drop((port.pair.local, address))
 
-    def _look_for_partners(self, now: int, wall: int) -> None:
-        """Drop partners that refuse, and try once a second whether somebody listens where PX4 would send."""
+    def _probe_partners(self, now: int, wall: int) -> None:
+        """Drop partners that refuse datagrams; once a second, probe the default address."""
         for port in self._ports:
             for address in port.refusals():
-                self._forget(port, address)
+                self._drop_partner(port, address)
         if 0 <= wall - self._probed < SECOND:
             return
         self._probed = wall
         for port in self._ports:
             if not port.present:
                 self._send(port, port.home, [heartbeat(self.services.snapshot(now))])
-                # On this computer a refusal comes before sendto returns.
+                # On the local computer, a refusal arrives before sendto returns.
                 port.present = port.home not in port.refusals()
                 if port.present:
                     self.services.link((port.pair.local, port.home), port.pair.rates)

@@ -25,7 +25,7 @@ def attitude_quaternion(s: Snapshot) -> Any:
 
 
 def local_position_ned(s: Snapshot) -> Any:
-    """LOCAL_POSITION_NED, as in PX4 only while position and velocity are both known."""
+    """LOCAL_POSITION_NED; as in PX4, only while position and velocity are both known."""
     if not s.has(records.POSITION | records.VELOCITY | records.HEIGHT):
         return None
     return mavlink.MAVLink_local_position_ned_message(s.boot_ms, *s.position, *s.velocity)
@@ -35,7 +35,7 @@ def global_position_int(s: Snapshot) -> Any:
     """GLOBAL_POSITION_INT."""
     if not s.has(records.GLOBAL | records.POSITION | records.HEIGHT):
         return None
-    latitude, longitude, altitude = s.place
+    latitude, longitude, altitude = s.geodetic
     above_home = s.home[2] - s.position[2] if s.home is not None else -s.position[2]
     return mavlink.MAVLink_global_position_int_message(
         s.boot_ms,
@@ -49,7 +49,7 @@ def global_position_int(s: Snapshot) -> Any:
 
 
 def vfr_hud(s: Snapshot) -> Any:
-    """VFR_HUD; no airspeed is measured."""
+    """VFR_HUD; the airspeed is not measured."""
     controls = s.source.controls[: s.source.rotor_count]
     throttle = float(controls.mean()) * 100.0 if s.commander.armed and len(controls) else 0.0
     return mavlink.MAVLink_vfr_hud_message(
@@ -57,7 +57,7 @@ def vfr_hud(s: Snapshot) -> Any:
         math.hypot(s.velocity[0], s.velocity[1]),
         round(s.heading) % 360,
         uint16(throttle, 0),
-        s.place[2],
+        s.geodetic[2],
         -s.velocity[2],
     )
 
@@ -71,7 +71,7 @@ def altitude(s: Snapshot) -> Any:
     return mavlink.MAVLink_altitude_message(
         s.now,
         pressure_altitude(float(s.source.measurement["pressure"])),
-        s.place[2],
+        s.geodetic[2],
         up,
         up + s.home[2] if s.home is not None else up,
         up - clearance,
@@ -80,12 +80,12 @@ def altitude(s: Snapshot) -> Any:
 
 
 def pressure_altitude(pressure: float) -> float:
-    """m in the standard atmosphere (ICAO Doc 7488: 288.15 K and 101325 Pa at sea level, 6.5 K/km)."""
+    """Return the height in m in the standard atmosphere (ICAO Doc 7488: 288.15 K, 101325 Pa, 6.5 K/km)."""
     return 44330.77 * (1.0 - (pressure / 101325.0) ** 0.190263) if pressure > 0.0 else NAN
 
 
 def odometry(s: Snapshot) -> Any:
-    """ODOMETRY, pose in the local frame and velocity in the same, as PX4 sends it."""
+    """ODOMETRY: pose and velocity in the local frame, as in PX4."""
     if not s.has(records.ATTITUDE | records.POSITION | records.HEIGHT):
         return None
     estimate = s.source.estimate
@@ -114,7 +114,7 @@ def odometry(s: Snapshot) -> Any:
 
 
 def estimator_status(s: Snapshot) -> Any:
-    """ESTIMATOR_STATUS; the ratios are innovations over their gates, the greatest of a source's."""
+    """ESTIMATOR_STATUS; each ratio is the largest innovation over gate of a source."""
     estimate = s.source.estimate
     squared = estimate["test_ratio"].tolist()
     ratio = [math.sqrt(value) if value > 0.0 else 0.0 for value in squared]
@@ -164,7 +164,7 @@ def gps_global_origin(s: Snapshot) -> Any:
 
 
 def home_position(s: Snapshot) -> Any:
-    """HOME_POSITION; None while there is no home."""
+    """HOME_POSITION; None while home is unknown."""
     home = s.commander.home
     if home is None or s.home is None:
         return None

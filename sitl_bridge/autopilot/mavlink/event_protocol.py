@@ -1,7 +1,7 @@
-"""MAVLink's events: the report of health and arming checks, numbered, and sent again where one is missing.
+"""MAVLink events: numbered reports of health and arming checks, with retransmission.
 
-The report has the form PX4 gives it, which MAVSDK, QGroundControl and this project's monitor read: a summary
-of arming checks, each problem of the present mode, a summary of health.  Ordinary messages are status texts.
+The report has PX4's format, which MAVSDK, QGroundControl and this project's monitor read: a summary of arming
+checks, each problem of the present mode, a summary of health.  Other messages are status texts.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from sitl_bridge.autopilot.mavlink.streams import SECOND
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.mavlink import common as mavlink
 
-KEPT = 100
-"""Events that can be sent again: three reports of every problem there is."""
+KEPT_EVENTS = 100
+"""Number of events kept for retransmission: three reports with every problem."""
 
-REPORT_PERIOD = 500_000
-"""us of simulated time between reports, so that a check that comes and goes fills no link."""
+REPORT_INTERVAL = 500_000
+"""Minimum interval between reports, us of simulated time, so that an intermittent check does not fill the
+link."""
 
-SEQUENCE_PERIOD = 3 * SECOND
-"""us between messages with the latest number (mavlink_events.h)."""
+SEQUENCE_INTERVAL = 3 * SECOND
+"""Interval between messages with the latest number, us (mavlink_events.h)."""
 
 ARGUMENTS = 40
-"""Bytes of the arguments in EVENT."""
+"""Length of the arguments in EVENT, bytes."""
 
 PROTOCOL_LEVEL, ERROR_LEVEL = 0x88, 0x33
-"""Internal and external log level: protocol, and error."""
+"""Internal and external log level: protocol and error."""
 
 HEALTH = (
     (mavlink.MAV_SYS_STATUS_SENSOR_3D_GYRO, metadata.GYROSCOPE),
@@ -45,30 +46,30 @@ HEALTH = (
     (mavlink.MAV_SYS_STATUS_AHRS, metadata.ATTITUDE),
     (mavlink.MAV_SYS_STATUS_SENSOR_XY_POSITION_CONTROL, metadata.POSITION),
 )
-"""Bits of SYS_STATUS and the health component of each."""
+"""Bits of SYS_STATUS and the matching health components."""
 
 ALL_MODES = sum(1 << mode.nav_state for mode in flight_modes.MODES)
 
 
 class EventLog:
-    """Events of the vehicle, numbered, shared by all links.
+    """Numbered events of the vehicle, shared by all links.
 
     Args:
-        commander: its arming problems are reported.
+        commander: supplies the arming problems.
     """
 
     def __init__(self, commander: Commander) -> None:
         self._commander = commander
-        self._events: deque[Any] = deque(maxlen=KEPT)
+        self._events: deque[Any] = deque(maxlen=KEPT_EVENTS)
         self._reported: Any = None
-        self._report_at = -REPORT_PERIOD
+        self._report_at = -REPORT_INTERVAL
         self.latest = 0xFFFF
 
     def update(self, now: int) -> None:
-        """Report health and arming checks where they have changed."""
+        """Report health and arming checks if they changed."""
         commander, bits = self._commander, self._commander.health_bits
         state = (commander.arming_problems, commander.mode, bits.present, bits.healthy)
-        if state != self._reported and now - self._report_at >= REPORT_PERIOD:
+        if state != self._reported and now - self._report_at >= REPORT_INTERVAL:
             self.report(now)
 
     def report(self, now: int) -> None:
@@ -107,18 +108,18 @@ class EventLog:
             )
         )
 
-    def after(self, sequence: int) -> list[Any]:
-        """Events later than one of this number, as far as they are kept."""
+    def events_after(self, sequence: int) -> list[Any]:
+        """Return the stored events after this number."""
         missing = min((self.latest - sequence) & 0xFFFF, len(self._events))
         return list(self._events)[len(self._events) - missing :]
 
     def get(self, sequence: int) -> Any:
-        """An event by number; None where it is not kept."""
+        """Return an event by number; None if it is no longer stored."""
         return next((event for event in self._events if event.sequence == sequence), None)
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest event that is kept."""
+        """Number of the oldest stored event."""
         return int(self._events[0].sequence) if self._events else self.latest
 
 
@@ -126,7 +127,7 @@ class EventProtocol:
     """Events on one link.
 
     Args:
-        log: of the vehicle.
+        log: events of the vehicle.
     """
 
     def __init__(self, log: EventLog) -> None:
@@ -135,20 +136,20 @@ class EventProtocol:
         self._told_at: int | None = None
 
     def poll(self, now: int) -> list[Any]:
-        """New events, and now and then the latest number."""
+        """Return new events and, at intervals, the latest number."""
         due: list[Any] = []
-        if self._told_at is None or now - self._told_at >= SEQUENCE_PERIOD:
+        if self._told_at is None or now - self._told_at >= SEQUENCE_INTERVAL:
             flags = mavlink.MAV_EVENT_CURRENT_SEQUENCE_FLAGS_RESET if self._told_at is None else 0
             self._told_at = now
             due.append(mavlink.MAVLink_current_event_sequence_message(self._sent, flags))
         if self._sent != self._log.latest:
-            due += self._log.after(self._sent)
+            due += self._log.events_after(self._sent)
             self._sent = self._log.latest
         return due
 
     def handle(self, message: Any) -> list[Any]:
         """Answer REQUEST_EVENT."""
-        count = min((message.last_sequence - message.first_sequence) & 0xFFFF, KEPT)
+        count = min((message.last_sequence - message.first_sequence) & 0xFFFF, KEPT_EVENTS)
         return [
             self._log.get(sequence & 0xFFFF) or self._missing(message, sequence & 0xFFFF)
             for sequence in range(message.first_sequence, message.first_sequence + count + 1)

@@ -1,7 +1,7 @@
-"""MAVLink's file transfer (MAVFTP), as far as reading files needs it.
+"""MAVLink's file transfer (MAVFTP), read only.
 
-Each partner has one session, and its number is 0, as MAVSDK takes for granted: the file it opened last.
-Requests that come again are answered again.  Everything that would write is refused.
+Each partner has one session with the number 0, as MAVSDK assumes: the last file it opened.  Repeated requests
+are answered again.  Write requests are rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZE = 251
 DATA = SIZE - HEADER.size
 
 BURST_PARTS = 100
-"""Messages of one burst, which fit into the buffer of a receiver's socket; the partner asks for the next."""
+"""Messages per burst, within the receiver's socket buffer; the partner requests the next burst."""
 
 NOTHING, TERMINATE, RESET, LIST, OPEN, READ, CHECKSUM, BURST = 0, 1, 2, 3, 4, 5, 14, 15
 WRITERS = frozenset({6, 7, 8, 9, 10, 11, 12, 13})
@@ -35,7 +35,7 @@ class FileProtocol:
     """Serves files for reading on one link.
 
     Args:
-        files: what can be read.
+        files: readable files.
     """
 
     def __init__(self, files: ServedFiles) -> None:
@@ -94,7 +94,7 @@ class FileProtocol:
 
 
 _Part = tuple[int, int, int, bytes]
-"""Opcode, whether a burst ends, offset, data."""
+"""Opcode, end-of-burst flag, offset, data."""
 
 
 def _path(data: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Parameters that steer nothing and that QGroundControl looks up when it connects.
+"""Parameters without effect that QGroundControl reads when it connects.
 
-Without them it reports parameters as missing and calls the vehicle not set up (its AirframeComponent.cc and
-SensorsComponent.cc).  Their values are fixed: what there is to set up is in the airframe's file.
+Without them it reports missing parameters and a vehicle that is not set up (its AirframeComponent.cc and
+SensorsComponent.cc).  Their values are fixed; the airframe file holds the actual settings.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def _fixed(name: str, value: int, text: str) -> ParameterInfo:
 
 
 def vehicle_type(rotors: int) -> ParameterInfo:
-    """MAV_TYPE of a multirotor."""
-    return _fixed("MAV_TYPE", TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC), "Kind of vehicle, a MAV_TYPE")
+    """Return MAV_TYPE of a multirotor."""
+    return _fixed("MAV_TYPE", TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC), "Vehicle type, a MAV_TYPE")
 
 
 GROUND_STATION = (
-    _fixed("SYS_AUTOSTART", 22000, "An airframe of the user's own, as PX4 numbers them from here on"),
+    _fixed("SYS_AUTOSTART", 22000, "User-defined airframe, as PX4 numbers them from here on"),
     _fixed("CAL_ACC0_ID", 1, "The accelerometer needs no calibration"),
     _fixed("CAL_GYRO0_ID", 1, "The gyroscope needs no calibration"),
     _fixed("CAL_MAG0_ID", 1, "The magnetometer needs no calibration"),

@@ -1,7 +1,7 @@
-"""Setpoints, sticks and the battery that partners send, as the commander takes them.
+"""Decodes setpoints, sticks and battery messages of partners for the commander.
 
-Frames and masks are read as PX4 reads them (mavlink_receiver.cpp).  What is malformed is refused in words, at
-most every two seconds, for setpoints come many times a second.
+Frames and masks have PX4's meaning (mavlink_receiver.cpp).  A malformed message is rejected with a status
+text, at most every two seconds, because setpoints arrive many times a second.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ IGNORE_ROLL_RATE, IGNORE_PITCH_RATE, IGNORE_YAW_RATE_BODY = 1, 2, 4
 IGNORE_THROTTLE, IGNORE_ATTITUDE = 64, 128
 """ATTITUDE_TARGET_TYPEMASK."""
 
-COMPLAINT_PERIOD = 2_000_000
-"""us of simulated time between complaints about malformed setpoints."""
+TEXT_INTERVAL = 2_000_000
+"""Minimum interval between texts about malformed setpoints, us of simulated time."""
 
-FARTHEST_UP = 1e5
-"""m of a target's altitude that is still one."""
+MAX_ALTITUDE = 1e5
+"""Largest altitude of a valid target, m."""
 
 PULSE_LOW, PULSE_HIGH, NO_PULSE = 1000, 2000, 0xFFFF
-"""us of an RC channel's pulse at its ends (PX4's RCn_MIN and RCn_MAX), and a channel that is not sent."""
+"""Pulse widths of an RC channel at its ends (PX4's RCn_MIN and RCn_MAX) and of an unused channel, us."""
 
 Vector = tuple[float, float, float]
 
 
 class Inputs:
-    """What all links of a vehicle feed its commander with.
+    """Input of the commander from all links of a vehicle.
 
     Args:
-        commander: takes it.
-        estimate: () ESTIMATE, for where the local frame is.
-        system_id: of this vehicle.
-        say: sends a status text to everybody: MAV_SEVERITY, text.
+        commander: receives the input.
+        estimate: () ESTIMATE, for the origin of the local frame.
+        system_id: MAVLink system id of this vehicle.
+        send_text: sends a status text (MAV_SEVERITY, text) to all partners.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Inputs:
         self._estimate = estimate
         self._system_id = system_id
         self._send_text = send_text
-        self._complained = -COMPLAINT_PERIOD
+        self._complained = -TEXT_INTERVAL
         self.handlers: dict[str, Callable[[Any, int], None]] = {
             "SET_POSITION_TARGET_LOCAL_NED": self._on_local_target,
             "SET_POSITION_TARGET_GLOBAL_INT": self._on_global_target,
@@ -69,8 +69,8 @@ class Inputs:
     def _is_for_us(self, message: Any) -> bool:
         return message.target_system in (0, self._system_id) and message.target_component in (0, AUTOPILOT)
 
-    def _complain(self, text: str, now: int) -> None:
-        if now - self._complained >= COMPLAINT_PERIOD:
+    def _reject(self, text: str, now: int) -> None:
+        if now - self._complained >= TEXT_INTERVAL:
             self._complained = now
             self._send_text(mavlink.MAV_SEVERITY_CRITICAL, text)
 
@@ -82,7 +82,7 @@ class Inputs:
         frame = message.coordinate_frame
         body = frame == mavlink.MAV_FRAME_BODY_NED
         if not body and frame != mavlink.MAV_FRAME_LOCAL_NED:
-            self._complain(f"SET_POSITION_TARGET_LOCAL_NED: frame {frame} is not supported", now)
+            self._reject(f"SET_POSITION_TARGET_LOCAL_NED: frame {frame} is not supported", now)
             return
         position = NAN3 if body else _unmasked((message.x, message.y, message.z), message.type_mask, 0)
         self._take_target(message, position, now, body=body)
@@ -99,7 +99,7 @@ class Inputs:
         self._take_target(message, position, now, body=False)
 
     def _local(self, message: Any, now: int) -> Vector | None:
-        """Local position of a global target; None where it cannot be known yet, or the frame is wrong."""
+        """Return the local position of a global target; None without an origin or with a wrong frame."""
         frame, height = message.coordinate_frame, message.alt
         home = self._commander.home
         if not int(self._estimate["valid"]) & records.GLOBAL:
@@ -109,7 +109,7 @@ class Inputs:
                 return None
             height += home[2]
         elif frame not in (mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT):
-            self._complain(f"SET_POSITION_TARGET_GLOBAL_INT: frame {frame} is not supported", now)
+            self._reject(f"SET_POSITION_TARGET_GLOBAL_INT: frame {frame} is not supported", now)
             return None
         latitude, longitude, altitude = self._estimate["origin"].tolist()
         projection = projection_at(latitude, longitude, altitude)
@@ -120,13 +120,13 @@ class Inputs:
         velocity = _unmasked((message.vx, message.vy, message.vz), mask, 3)
         acceleration = _unmasked((message.afx, message.afy, message.afz), mask, 6)
         if mask & FORCE and not _is_nan(acceleration):
-            self._complain(f"{message.get_type()}: force is not supported", now)
+            self._reject(f"{message.get_type()}: force is not supported", now)
             return
         if _is_nan(position) and _is_nan(velocity) and _is_nan(acceleration):
-            self._complain(f"{message.get_type()}: has no position, velocity or acceleration", now)
+            self._reject(f"{message.get_type()}: no position, velocity or acceleration given", now)
             return
         if any(math.isinf(value) for value in (*position, *velocity, *acceleration)):
-            self._complain(f"{message.get_type()}: has infinite values", now)
+            self._reject(f"{message.get_type()}: infinite values", now)
             return
         self._commander.offboard(
             OffboardTarget(
@@ -151,10 +151,10 @@ class Inputs:
             return
         norm = math.sqrt(sum(value * value for value in message.q))
         if has_attitude and not 0.5 < norm < 2.0:
-            self._complain("SET_ATTITUDE_TARGET: its quaternion is none", now)
+            self._reject("SET_ATTITUDE_TARGET: invalid quaternion", now)
             return
         if not all(math.isfinite(value) for value in (*rates, message.thrust)):
-            self._complain("SET_ATTITUDE_TARGET: has values that are no numbers", now)
+            self._reject("SET_ATTITUDE_TARGET: values that are not finite", now)
             return
         w, x, y, z = message.q
         yaw_rate = math.nan if mask & IGNORE_YAW_RATE_BODY else rates[2]
@@ -169,10 +169,10 @@ class Inputs:
         )
 
     def _on_follow_target(self, message: Any, now: int) -> None:
-        place = (message.lat / 1e7, message.lon / 1e7, message.alt)
-        if abs(place[0]) <= 90.0 and abs(place[1]) <= 180.0 and abs(place[2]) <= FARTHEST_UP:
+        position = (message.lat / 1e7, message.lon / 1e7, message.alt)
+        if abs(position[0]) <= 90.0 and abs(position[1]) <= 180.0 and abs(position[2]) <= MAX_ALTITUDE:
             x, y, z = message.vel
-            self._commander.follow.report(place, (x, y, z), now)
+            self._commander.follow.report(position, (x, y, z), now)
 
     # ------------------------------------------------------------------ sticks
 
@@ -184,7 +184,7 @@ class Inputs:
         self._commander.manual_control(x, y, z, r, now)
 
     def _on_channels(self, message: Any, now: int) -> None:
-        """Sticks as RC channels in the order PX4 maps by default: roll, pitch, throttle, yaw."""
+        """Decode the sticks from RC channels in PX4's default order: roll, pitch, throttle, yaw."""
         if message.target_system not in (0, self._system_id):
             return
         pulses = (message.chan1_raw, message.chan2_raw, message.chan3_raw, message.chan4_raw)
@@ -193,13 +193,13 @@ class Inputs:
         roll, pitch, throttle, yaw = (
             min(max((pulse - PULSE_LOW) / (PULSE_HIGH - PULSE_LOW), 0.0), 1.0) for pulse in pulses
         )
-        # A pitch channel goes up with the nose; the stick's x is forward.
+        # Nose up increases the pitch channel; the stick's x is forward.
         self._commander.manual_control(1.0 - 2.0 * pitch, 2.0 * roll - 1.0, throttle, 2.0 * yaw - 1.0, now)
 
     # ------------------------------------------------------------------ others
 
     def _on_battery(self, message: Any, now: int) -> None:
-        """BATTERY_STATUS of this vehicle's own battery, which a simulator sends."""
+        """Decode BATTERY_STATUS of this vehicle's battery, sent by a simulator."""
         if message.get_srcSystem() != self._system_id:
             return
         cells = [cell for cell in message.voltages if cell != NO_PULSE]
@@ -216,7 +216,7 @@ class Inputs:
 
 
 def _unmasked(values: Vector, mask: int, first: int) -> Vector:
-    """Values whose bits, from ``first`` on, are not set in a mask; nan for the others."""
+    """Return the values whose bits, from ``first`` on, are not set in a mask; nan for the others."""
     x, y, z = (math.nan if mask & 1 << (first + k) else value for k, value in enumerate(values))
     return x, y, z
 

@@ -9,17 +9,17 @@ from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
 from sitl_bridge.mavlink import common as mavlink
 
 DATA = 90
-"""Bytes in one LOG_DATA."""
+"""Bytes per LOG_DATA."""
 
 BURST = 256
-"""Messages sent at once, which fit into the buffer of a receiver's socket."""
+"""Messages per burst, within the receiver's socket buffer."""
 
 BURST_PERIOD = 10_000
-"""us of the partner's time between bursts."""
+"""Interval between bursts, us of wall time."""
 
 
 class _Log(NamedTuple):
-    """A log as it was listed."""
+    """A listed log."""
 
     file: ServedFile
     time: int  # s since 1970
@@ -29,8 +29,8 @@ class LogProtocol:
     """Log download on one link.
 
     Args:
-        files: where the logs are.
-        own: the log that is being written, which is not erased; None without.
+        files: files of the vehicle, including the logs.
+        own: the log being written, which is not erased; None if there is none.
     """
 
     def __init__(self, files: ServedFiles, own: Path | None = None) -> None:
@@ -49,16 +49,16 @@ class LogProtocol:
         }
 
     def handle(self, message: Any) -> None:
-        """Take in a LOG_* message for this vehicle; answers come with :meth:`poll`."""
+        """Handle a LOG_* message for this vehicle; :meth:`poll` returns the answers."""
         handler = self._handlers.get(message.get_type())
         if handler is not None:
             handler(message)
 
     def poll(self, wall: int) -> list[Any]:
-        """The next entries of the list, or the next data, not faster than partners read.
+        """Return the next list entries or the next data, at a limited rate.
 
         Args:
-            wall: us of the partner's clock.
+            wall: wall time, us.
         """
         if not self._entries and self._sending is None:
             return []

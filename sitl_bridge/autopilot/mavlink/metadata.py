@@ -1,8 +1,8 @@
-"""What ground stations may read about this autopilot: its parameters and the words of its arming checks.
+"""Metadata for ground stations: the parameters and the event texts of the arming checks.
 
-Files of MAVLink's component metadata (https://mavlink.io/en/services/component_information.html), made when
-the vehicle starts and served by ``file_protocol.py``.  The same events catalogue, saved as a file, is what
-``flight.events.EventCatalogue`` reads of a PX4 build.
+Files of MAVLink's component metadata (https://mavlink.io/en/services/component_information.html), built when
+the vehicle starts and served by ``file_protocol.py``.  ``px4.event_catalogue.EventCatalogue`` reads the same
+format from a PX4 build.
 """
 
 from __future__ import annotations
@@ -77,20 +77,20 @@ PROBLEMS = (
     ("Geofence RTL requires valid home", GLOBAL),
     ("Attitude failure detected", ATTITUDE),
 )
-"""What arming checks say, and the component each is about.  Events carry numbers, so the words must be known
-beforehand; the first stands for all that are not."""
+"""Texts of the arming checks and their components.  Events carry numbers, so the texts must be known in
+advance; the first entry stands for unknown texts."""
 
 ARMING_SUMMARY, HEALTH_SUMMARY, FIRST_PROBLEM = 1, 2, 16
-"""Numbers of events, below the component's byte."""
+"""Event numbers, without the component's byte."""
 
 
 def event_id(number: int) -> int:
-    """EVENT.id: the component in the highest byte."""
+    """Return EVENT.id, with the component in the highest byte."""
     return AUTOPILOT << 24 | number
 
 
 def problem_number(text: str) -> int:
-    """Index in ``PROBLEMS`` of an arming check's text; words after the known ones are left out."""
+    """Return the index in ``PROBLEMS`` of an arming check's text, ignoring words after the known ones."""
     for index, (known, _) in enumerate(PROBLEMS):
         if text.startswith(known):
             return index
@@ -99,11 +99,11 @@ def problem_number(text: str) -> int:
 
 CHUNK = ("chunk_idx", "uint8_t")
 BITS, GROUPS = "px4::health_component_t", "px4::navigation_mode_group_t"
-"""Name and type of the first argument of a summary; types of others."""
+"""Name and type of a summary's first argument; types of the others."""
 
 
 def event_catalogue() -> dict[str, Any]:
-    """Definitions of all events (MAVLink's component events metadata, version 2)."""
+    """Return the definitions of all events (MAVLink's component events metadata, version 2)."""
     return {
         "version": 2,
         "components": {
@@ -167,7 +167,7 @@ def _event(name: str, message: str, arguments: list[tuple[str, str]], kind: str 
 
 
 def parameter_catalogue(parameters: Parameters) -> dict[str, Any]:
-    """What is known of all parameters (MAVLink's component parameter metadata, version 1)."""
+    """Return the metadata of all parameters (MAVLink's component parameter metadata, version 1)."""
     rows = []
     for info in parameters.infos.values():
         row: dict[str, Any] = {
@@ -188,12 +188,12 @@ def parameter_catalogue(parameters: Parameters) -> dict[str, Any]:
 
 
 def checksum(data: bytes) -> int:
-    """CRC-32 without inversion, as MAVLink's file transfer and metadata have it."""
+    """Return the CRC-32 without inversion that MAVLink's file transfer and metadata use."""
     return zlib.crc32(data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def files(parameters: Parameters) -> dict[str, bytes]:
-    """All metadata files by name."""
+    """Return all metadata files by name."""
     made = {
         PARAMETERS: json.dumps(parameter_catalogue(parameters), separators=(",", ":")).encode(),
         EVENTS: json.dumps(event_catalogue(), separators=(",", ":")).encode(),

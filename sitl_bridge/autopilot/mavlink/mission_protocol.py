@@ -1,8 +1,8 @@
-"""The mission protocol: missions, fences and rally points up and down, with losses, repeats and wrong orders.
+"""The mission protocol: upload and download of missions, fences and rally points, with losses and repeats.
 
-Answers to a download need no memory, so any number of partners may read.  Uploads go one at a time over all
-links; a second partner is refused.  Retries and time-outs run on the partners' clock (``wall``), for it is
-they who answer; at a hundred times real time a quarter of a simulated second is shorter than any answer.
+Downloads are stateless, so any number of partners may read.  Only one upload runs at a time over all links; a
+second partner is rejected.  Retries and time-outs use wall time (``wall``), because partners answer in wall
+time: at a hundred times real time, a quarter of a simulated second is shorter than any answer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sitl_bridge.autopilot.modes.mission_items import (
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 
-RETRY = 250_000
-"""us without an item before it is asked for again (mavlink_mission.h)."""
+RETRY_INTERVAL = 250_000
+"""Time after which a missing item is requested again, us (mavlink_mission.h)."""
 
-GIVE_UP = 5_000_000
-"""us without a word from the partner before an upload is given up (mavlink_mission.h)."""
+UPLOAD_TIMEOUT = 5_000_000
+"""Silence of the partner after which an upload is aborted, us (mavlink_mission.h)."""
 
 ALL = mavlink.MAV_MISSION_TYPE_ALL
 NAMES = {MISSION: "Mission", FENCE: "Geofence", RALLY: "Rally points"}
@@ -40,13 +40,13 @@ DEGREES = frozenset({0, 3, 5, 6, 10, 11})
 
 MISSION_FRAME = mavlink.MAV_FRAME_MISSION
 LOCAL_SCALE = 1e4
-"""Local positions are sent in units of 0.1 mm (common.xml, MISSION_ITEM_INT)."""
+"""Factor of local positions, sent in units of 0.1 mm (common.xml, MISSION_ITEM_INT)."""
 
 NOT_SET = 2**31 - 1
-"""INT32_MAX for a coordinate that is not given."""
+"""INT32_MAX for a coordinate that is not set."""
 
 Partner = tuple[int, int]
-"""System and component."""
+"""System and component id."""
 
 
 @dataclass
@@ -54,32 +54,32 @@ class Upload:
     """An upload in progress.
 
     Attributes:
-        owner: the protocol object (so, the link) it comes over.
-        partner: who sends.
+        owner: protocol object of the link it uses.
+        partner: the sender.
         kind: MAV_MISSION_TYPE.
-        count: of items to come.
-        items: that have come.
-        integer: whether items are asked for with MISSION_REQUEST_INT.
-        asked: wall us of the last request.
-        heard: wall us of the last message of the partner.
+        count: number of expected items.
+        items: received items.
+        integer: whether items are requested with MISSION_REQUEST_INT.
+        asked: wall time of the last request, us.
+        heard: wall time of the partner's last message, us.
     """
 
     owner: MissionProtocol
     partner: Partner
     kind: int
     count: int
-    asked: int
-    heard: int
+    requested_at: int
+    received_at: int
     integer: bool = True
     items: list[MissionItem] = field(default_factory=list)
 
 
 class MissionStore:
-    """What all links of a vehicle share: the items in force, and the one upload there may be.
+    """State shared by all links of a vehicle: the stored items and the single upload.
 
     Args:
-        commander: takes and holds the items.
-        say: sends a status text to everybody: MAV_SEVERITY, text.
+        commander: stores and uses the items.
+        send_text: sends a status text (MAV_SEVERITY, text) to all partners.
     """
 
     def __init__(self, commander: Commander, send_text: Callable[[int, str], None]) -> None:
@@ -89,13 +89,13 @@ class MissionStore:
         self._identified: dict[int, tuple[tuple[MissionItem, ...], int]] = {}
 
     def items(self, kind: int) -> tuple[MissionItem, ...]:
-        """Items in force."""
+        """Return the stored items."""
         commander = self.commander
         items = {MISSION: commander.mission, FENCE: commander.fence, RALLY: commander.rally}[kind]
         return tuple(items)
 
     def store(self, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
-        """Hand items to the commander, which sends a text if they are faulty."""
+        """Pass items to the commander, which sends a text if they are faulty."""
         commander = self.commander
         setter = {MISSION: commander.set_mission, FENCE: commander.set_fence, RALLY: commander.set_rally}[
             kind
@@ -103,7 +103,7 @@ class MissionStore:
         return setter(items)
 
     def identity(self, kind: int) -> int:
-        """Opaque id of the items in force; 0 where there are none."""
+        """Return the opaque id of the stored items; 0 if there are none."""
         items = self.items(kind)
         known = self._identified.get(kind)
         if known is None or known[0] != items:
@@ -124,12 +124,12 @@ class MissionProtocol:
     """The protocol on one link.
 
     Args:
-        store: shared by all links of the vehicle.
+        store: state shared by all links of the vehicle.
     """
 
     def __init__(self, store: MissionStore) -> None:
         self._store = store
-        self._last: tuple[Partner, int, int, Any] | None = None  # partner, kind, count, answer of an upload
+        self._last: tuple[Partner, int, int, Any] | None = None  # last upload: partner, kind, count, answer
         self._handlers = {
             "MISSION_COUNT": self._on_count,
             "MISSION_ITEM_INT": self._on_item,
@@ -143,29 +143,29 @@ class MissionProtocol:
         }
 
     def handle(self, message: Any, wall: int) -> list[Any]:
-        """Answer a message of the protocol that is meant for this vehicle.
+        """Answer a message of the protocol for this vehicle.
 
         Args:
             message: one of MISSION_*.
-            wall: us of the partners' clock.
+            wall: wall time, us.
         """
         handler = self._handlers.get(message.get_type())
         return handler(message, _partner(message), wall) if handler is not None else []
 
     def poll(self, wall: int) -> list[Any]:
-        """Ask again for an item that does not come, or give its upload up."""
+        """Request a missing item again, or abort the upload."""
         upload = self._own_upload()
         if upload is None:
             return []
-        if wall - upload.heard > GIVE_UP:
+        if wall - upload.received_at > UPLOAD_TIMEOUT:
             self._store.upload = None
             name = NAMES[upload.kind]
             self._store.send_text(
                 mavlink.MAV_SEVERITY_ERROR,
-                f"{name} upload given up: item {len(upload.items)} of {upload.count} did not come",
+                f"{name} upload aborted: item {len(upload.items)} of {upload.count} was not received",
             )
             return [_ack(upload.partner, mavlink.MAV_MISSION_OPERATION_CANCELLED, upload.kind)]
-        return [self._request(upload, wall)] if wall - upload.asked > RETRY else []
+        return [self._request(upload, wall)] if wall - upload.requested_at > RETRY_INTERVAL else []
 
     def current(self) -> Any:
         """MISSION_CURRENT."""
@@ -193,17 +193,17 @@ class MissionProtocol:
             return [_ack(partner, mavlink.MAV_MISSION_DENIED, kind)]
         if count > MAX_ITEMS[kind]:
             self._store.upload = None
-            text = f"{NAMES[kind]} refused: {count} items are more than the {MAX_ITEMS[kind]} that are stored"
+            text = f"{NAMES[kind]} rejected: {count} items exceed the limit of {MAX_ITEMS[kind]}"
             self._store.send_text(mavlink.MAV_SEVERITY_ERROR, text)
             return [_ack(partner, mavlink.MAV_MISSION_NO_SPACE, kind)]
         self._store.upload = Upload(self, partner, kind, count, wall, wall)
         self._last = None
-        return self._go_on(self._store.upload, wall)
+        return self._continue_upload(self._store.upload, wall)
 
     def _is_busy(self, partner: Partner, wall: int) -> bool:
-        """Whether another partner is in the middle of an upload."""
+        """Return whether another partner has an upload in progress."""
         upload = self._store.upload
-        if upload is None or wall - upload.heard > GIVE_UP:
+        if upload is None or wall - upload.received_at > UPLOAD_TIMEOUT:
             return False
         return upload.owner is not self or upload.partner != partner
 
@@ -211,31 +211,31 @@ class MissionProtocol:
         upload = self._own_upload()
         if upload is None or upload.partner != partner or upload.kind != message.mission_type:
             return self._stray_item(message, partner)
-        upload.heard = wall
+        upload.received_at = wall
         upload.integer = message.get_type() == "MISSION_ITEM_INT"
         expected = len(upload.items)
         if message.seq < expected:
-            return []  # came twice
+            return []  # received twice
         if message.seq > expected:
             return [self._request(upload, wall)]
-        upload.items.append(item_of(message))
-        return self._go_on(upload, wall)
+        upload.items.append(decode_item(message))
+        return self._continue_upload(upload, wall)
 
     def _stray_item(self, message: Any, partner: Partner) -> list[Any]:
-        """An item of no upload: the last answer again where that was lost, else a refusal."""
+        """Answer an item outside any upload: repeat the last answer if it was lost, else reject."""
         kind = message.mission_type
         if self._last is not None and self._last[:2] == (partner, kind):
             count, answer = self._last[2:]
             return [answer] if message.seq == count - 1 else []
         return [_ack(partner, mavlink.MAV_MISSION_ERROR, kind)]
 
-    def _go_on(self, upload: Upload, wall: int) -> list[Any]:
-        """Ask for the next item, or take the whole over when all have come."""
+    def _continue_upload(self, upload: Upload, wall: int) -> list[Any]:
+        """Request the next item, or store the complete upload."""
         if len(upload.items) < upload.count:
             return [self._request(upload, wall)]
         store, kind = self._store, upload.kind
         store.upload = None
-        fault = self._infinite(upload) or store.store(kind, tuple(upload.items))
+        fault = self._infinite_value(upload) or store.store(kind, tuple(upload.items))
         if fault is None:
             answer = _ack(upload.partner, mavlink.MAV_MISSION_ACCEPTED, kind, store.identity(kind))
         else:
@@ -243,8 +243,8 @@ class MissionProtocol:
         self._last = (upload.partner, kind, upload.count, answer)
         return [answer]
 
-    def _infinite(self, upload: Upload) -> MissionFault | None:
-        """The first value that is infinite, which no item can mean."""
+    def _infinite_value(self, upload: Upload) -> MissionFault | None:
+        """Return a fault for the first infinite value."""
         for item in upload.items:
             values = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, item.z)
             for index, value in enumerate(values):
@@ -255,7 +255,7 @@ class MissionProtocol:
         return None
 
     def _request(self, upload: Upload, wall: int) -> Any:
-        upload.asked = wall
+        upload.requested_at = wall
         make = (
             mavlink.MAVLink_mission_request_int_message
             if upload.integer
@@ -266,10 +266,10 @@ class MissionProtocol:
     def _on_ack(self, message: Any, partner: Partner, wall: int) -> list[Any]:
         upload = self._own_upload()
         if upload is None or upload.partner != partner or upload.kind != message.mission_type:
-            return []  # the end of a download, of which nothing is kept
-        upload.heard = wall
+            return []  # end of a download, which is stateless
+        upload.received_at = wall
         if message.type == mavlink.MAV_MISSION_UNSUPPORTED:
-            # The partner does not know the one kind of request (MAVLink guide, "Mission Protocol").
+            # The partner does not support one kind of request (MAVLink guide, "Mission Protocol").
             upload.integer = not upload.integer
             return [self._request(upload, wall)]
         if message.type != mavlink.MAV_MISSION_ACCEPTED:
@@ -316,13 +316,11 @@ class MissionProtocol:
             return [_ack(partner, mavlink.MAV_MISSION_INVALID_SEQUENCE, kind)]
         current = kind == MISSION and message.seq == self._store.commander.mission_current
         integer = message.get_type() == "MISSION_REQUEST_INT"
-        return [message_of(items[message.seq], partner, current=current, integer=integer)]
+        return [encode_item(items[message.seq], partner, current=current, integer=integer)]
 
     def _on_set_current(self, message: Any, _partner: Partner, _wall: int) -> list[Any]:
         if not self._store.commander.set_current(message.seq):
-            self._store.send_text(
-                mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq} to go to"
-            )
+            self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
         return [self.current()]
 
 
@@ -331,7 +329,7 @@ def _partner(message: Any) -> Partner:
 
 
 def is_for(message: Any, system_id: int) -> bool:
-    """Whether a message names this vehicle's autopilot as its target."""
+    """Return whether a message is addressed to this vehicle's autopilot."""
     return message.target_system == system_id and message.target_component in (
         0,
         AUTOPILOT,
@@ -349,8 +347,8 @@ def _ack(partner: Partner, result: int, kind: int, identity: int = 0) -> Any:
     )
 
 
-def item_of(message: Any) -> MissionItem:
-    """The item in a MISSION_ITEM_INT or MISSION_ITEM."""
+def decode_item(message: Any) -> MissionItem:
+    """Return the item of a MISSION_ITEM_INT or MISSION_ITEM."""
     x, y = message.x, message.y
     if message.get_type() == "MISSION_ITEM_INT":
         scale = _scale(message.frame)
@@ -372,8 +370,8 @@ def item_of(message: Any) -> MissionItem:
     )
 
 
-def message_of(item: MissionItem, partner: Partner, *, current: bool, integer: bool) -> Any:
-    """MISSION_ITEM_INT, or MISSION_ITEM with its 1 m of resolution, of an item."""
+def encode_item(item: MissionItem, partner: Partner, *, current: bool, integer: bool) -> Any:
+    """Return MISSION_ITEM_INT for an item, or MISSION_ITEM with its resolution of 1 m."""
     head = (*partner, item.seq, item.frame, item.command, int(current), int(item.autocontinue))
     params = (item.param1, item.param2, item.param3, item.param4)
     if not integer:

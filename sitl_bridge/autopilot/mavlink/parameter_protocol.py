@@ -1,7 +1,7 @@
-"""The parameter protocol as PX4 speaks it: the whole list, one by name or index, setting one.
+"""The parameter protocol as in PX4: list all parameters, read one by name or index, set one.
 
-Integers travel as their own four bytes in the float field.  ``_HASH_CHECK`` lets QGroundControl use the list
-it remembers.
+Integers are sent as their four bytes in the float field.  ``_HASH_CHECK`` lets QGroundControl use its cached
+list.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NO_INDEX = 0xFFFF
 """-1 in the unsigned field, as PX4 sends it with the hash."""
 
 BURST = 20
-"""Values of a list sent in one poll, as PX4 does over UDP."""
+"""Values of a list per poll, as in PX4 over UDP."""
 
 
 def parameter_hash(parameters: Parameters) -> int:
-    """CRC-32 without inversion over names and values, as QGroundControl has it of those it remembers."""
+    """Return the CRC-32 without inversion over names and values, for QGroundControl's cache."""
     crc = 0xFFFFFFFF
     for name, info in parameters.infos.items():
         crc = zlib.crc32(_packed(info, parameters.values[name]), zlib.crc32(name.encode(), crc))
@@ -40,14 +40,14 @@ class ParameterProtocol:
     """Parameters on one link.
 
     Args:
-        parameters: of the vehicle, shared by all links.
+        parameters: parameters of the vehicle, shared by all links.
     """
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
         self._names = list(parameters.infos)
         self._index = {name: index for index, name in enumerate(self._names)}
-        self._next = len(self._names)  # of the list that is being sent
+        self._next = len(self._names)  # next index of the list being sent
         self._version = parameters.version
         self._told = dict(parameters.values)
         self._handlers = {
@@ -57,12 +57,12 @@ class ParameterProtocol:
         }
 
     def handle(self, message: Any) -> list[Any]:
-        """Answer a PARAM_* message for this vehicle; those that are not requests have no answer."""
+        """Answer a PARAM_* request for this vehicle; other messages get no answer."""
         handler = self._handlers.get(message.get_type())
         return handler(message) if handler is not None else []
 
     def poll(self) -> list[Any]:
-        """What is due: the next values of a list, and values that have changed."""
+        """Return the next values of a list and the values that changed."""
         due = []
         if self._parameters.version != self._version:
             self._version = self._parameters.version
@@ -93,7 +93,7 @@ class ParameterProtocol:
     def _set(self, message: Any) -> list[Any]:
         name = message.param_id
         if name == HASH:
-            self._next = len(self._names)  # the partner has the values already
+            self._next = len(self._names)  # the partner already has the values
             return []
         info = self._parameters.infos.get(name)
         if info is None:

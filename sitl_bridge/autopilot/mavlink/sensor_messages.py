@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from sitl_bridge.autopilot.mavlink.estimate_messages import pressure_altitude
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, uint16, whole
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, rounded, uint16
 from sitl_bridge.mavlink import common as mavlink
 
 
 def gps_raw_int(s: Snapshot) -> Any:
-    """GPS_RAW_INT; as HIL_GPS carries no dilution of precision, eph and epv are unknown."""
+    """GPS_RAW_INT; eph and epv are unknown, because HIL_GPS has no dilution of precision."""
     m = s.source.measurement
     north, east, _ = m["gps_velocity"].tolist()
     height = int32(float(m["altitude"]) * 1e3)
@@ -25,10 +25,10 @@ def gps_raw_int(s: Snapshot) -> Any:
         UNKNOWN,
         uint16(math.hypot(north, east) * 1e2),
         uint16(math.degrees(math.atan2(east, north)) % 360.0 * 1e2 % 36000),
-        whole(float(m["satellites"]), 0, 254, 255),
+        rounded(float(m["satellites"]), 0, 254, 255),
         height,
-        whole(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
-        whole(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
+        rounded(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
+        rounded(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
     )
 
 
@@ -56,7 +56,7 @@ def scaled_pressure(s: Snapshot) -> Any:
 
 
 def distance_sensor(s: Snapshot) -> Any:
-    """DISTANCE_SENSOR looking down; None where nothing is in range."""
+    """DISTANCE_SENSOR facing down; None if nothing is in range."""
     distance = float(s.source.measurement["range"])
     if not distance > 0.0:
         return None
@@ -73,5 +73,5 @@ def distance_sensor(s: Snapshot) -> Any:
 
 
 def vibration(s: Snapshot) -> Any:
-    """VIBRATION: none is measured, so it is zero."""
+    """VIBRATION: zero, because it is not measured."""
     return mavlink.MAVLink_vibration_message(s.now, 0.0, 0.0, 0.0, 0, 0, 0)

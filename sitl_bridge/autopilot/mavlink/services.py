@@ -1,8 +1,8 @@
 """One vehicle's MAVLink services: links that share a commander, each with its own streams and transfers.
 
-A link is one partner at one address.  No sockets and no clock: times are given, and messages go in and come
-out as objects.  ``now`` is simulated time, which the vehicle lives in; ``wall`` is the time its partners live
-in (both in us), on which retries and time-outs of transfers run.
+A link is one partner at one address.  Without sockets and clock: times are arguments, messages are objects.
+``now`` is simulated time; ``wall`` is wall time for retries and time-outs of transfers, because partners run
+in wall time (both in us).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 
 TEXT_LENGTH = 50
-"""Bytes of text in one STATUSTEXT."""
+"""Text length of one STATUSTEXT, bytes."""
 
 Key = tuple[int, tuple[str, int]]
-"""A link: local port, and the partner's address."""
+"""A link: local port and the partner's address."""
 
-GREETING_DELAY = 2 * SECOND
-"""us of the partner's time before the stack's name is sent: MAVSDK drops texts until its user subscribes."""
+STACK_NAME_DELAY = 2 * SECOND
+"""Delay of the text with the stack's name, us of wall time: MAVSDK drops texts before its user subscribes."""
 
 REACHED_REPEATS = 10
 """Repetitions of MISSION_ITEM_REACHED, a second apart, as in PX4."""
@@ -46,11 +46,11 @@ FAULT_PERIOD = 10 * SECOND
 
 
 class Link:
-    """What goes over one link.  Made by :meth:`Services.link`.
+    """One link, created by :meth:`Services.link`.
 
     Args:
-        services: of the vehicle.
-        rates: Hz by message id of what is sent by itself.
+        services: services of the vehicle.
+        rates: Hz by message id of the streamed messages.
     """
 
     def __init__(self, services: Services, rates: dict[int, float]) -> None:
@@ -77,21 +77,21 @@ class Link:
             },
             services.events.report,
         )
-        self._beat = _Beat()
-        self._mission_beat = _Beat()
-        self._greet_at: int | None = None
-        self._greeted = False
+        self._beat = _HeartbeatTimer()
+        self._mission_beat = _HeartbeatTimer()
+        self._stack_name_due: int | None = None
+        self._stack_name_sent = False
         self._mission_current = -1
         self._reached = -1
         self._reached_left = 0
 
     def handle(self, message: Any, now: int, wall: int) -> list[Any]:
-        """Take a message in and answer it.
+        """Process and answer a message.
 
         Args:
             message: from ``Decoder``.
             now: us of simulated time.
-            wall: us of the partners' clock.
+            wall: us of wall time.
         """
         kind = message.get_type()
         inputs = self._services.inputs.handlers.get(kind)
@@ -119,11 +119,11 @@ class Link:
         return _time_answers(message, now)
 
     def poll(self, now: int, wall: int) -> list[Any]:
-        """What is due, oldest first; see :meth:`handle` for the times."""
+        """Return the messages that are due, oldest first; for the times see :meth:`handle`."""
         due: list[Any] = []
         if self._beat.is_due(now, wall):
             due.append(heartbeat(self._services.snapshot(now)))
-        due += self._greeting(wall)
+        due += self._stack_name(wall)
         due += self._outbox
         self._outbox.clear()
         due += self.missions.poll(wall)
@@ -138,21 +138,21 @@ class Link:
         return due
 
     def put(self, message: Any) -> None:
-        """Send this with the next poll."""
+        """Queue a message for the next poll."""
         self._outbox.append(message)
 
-    def reached(self, seq: int) -> None:
-        """A mission item was reached: say it now, and again for a while."""
+    def report_reached(self, seq: int) -> None:
+        """Report a reached mission item now and repeat it for some seconds."""
         self._reached, self._reached_left = seq, REACHED_REPEATS
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
-    def _greeting(self, wall: int) -> list[Any]:
-        """Send the name of the stack, a little after the partner has connected."""
-        if self._greet_at is None:
-            self._greet_at = wall + GREETING_DELAY
-        if self._greeted or wall < self._greet_at:
+    def _stack_name(self, wall: int) -> list[Any]:
+        """Return the text with the stack's name, shortly after the partner connected."""
+        if self._stack_name_due is None:
+            self._stack_name_due = wall + STACK_NAME_DELAY
+        if self._stack_name_sent or wall < self._stack_name_due:
             return []
-        self._greeted = True
+        self._stack_name_sent = True
         version = ".".join(map(str, self._services.source.version))
         text = f"sitl-bridge {version}: built-in flight stack, not PX4"
         return self._services.text_messages(mavlink.MAV_SEVERITY_NOTICE, text)
@@ -170,7 +170,7 @@ class Link:
         return due
 
     def _set_mode(self, message: Any, now: int) -> list[Any]:
-        """SET_MODE, which came before MAV_CMD_DO_SET_MODE and has no answer."""
+        """Handle SET_MODE, the unacknowledged predecessor of MAV_CMD_DO_SET_MODE."""
         source = self._services.source
         if message.target_system == source.system_id:
             custom = message.custom_mode
@@ -179,10 +179,11 @@ class Link:
         return []
 
 
-class _Beat:
-    """Once a second of simulated time, and not less than once a second of the partner's.
+class _HeartbeatTimer:
+    """A trigger once a second of simulated time and at least once a second of wall time.
 
-    A vehicle simulated at a tenth of real time would else be called lost by partners that wait three seconds.
+    At a tenth of real time, partners with a time-out of three seconds would otherwise consider the vehicle
+    lost.
     """
 
     def __init__(self) -> None:
@@ -196,7 +197,7 @@ class _Beat:
 
 
 def _time_answers(message: Any, now: int) -> list[Any]:
-    """Answers to PING and TIMESYNC; nothing for everything else."""
+    """Return the answers to PING and TIMESYNC; nothing for other messages."""
     kind = message.get_type()
     if kind == "PING" and message.target_system == 0 and message.target_component == 0:
         partner = message.get_srcSystem(), message.get_srcComponent()
@@ -210,7 +211,7 @@ class Services:
     """The services of one vehicle.
 
     Args:
-        source: the vehicle.
+        source: the vehicle's data.
     """
 
     def __init__(self, source: Source) -> None:
@@ -226,30 +227,30 @@ class Services:
         self._snapshot: Snapshot | None = None
 
     def snapshot(self, now: int) -> Snapshot:
-        """The vehicle now, read once for all that is sent at this moment."""
+        """Return the vehicle's state, read once for all messages of this time step."""
         if self._snapshot is None or self._snapshot.now != now:
             self._snapshot = Snapshot(self.source, now)
         return self._snapshot
 
     def link(self, key: Key, rates: dict[int, float]) -> Link:
-        """The link to a partner, made when it is new."""
+        """Return the link to a partner; create it if it is new."""
         if key not in self.links:
             self.links[key] = Link(self, rates)
         return self.links[key]
 
     def drop(self, key: Key) -> None:
-        """Forget a partner; an upload of its is given up."""
+        """Remove a partner and abort its upload."""
         link = self.links.pop(key)
         if self.missions.upload is not None and self.missions.upload.owner is link.missions:
             self.missions.upload = None
 
     def handle(self, key: Key, message: Any, now: int, wall: int) -> list[Any]:
-        """Take a message of a partner in and return the answers; see :meth:`Link.handle`."""
+        """Process a partner's message and return the answers; see :meth:`Link.handle`."""
         return self.links[key].handle(message, now, wall)
 
     def poll(self, now: int, wall: int) -> list[tuple[Key, list[Any]]]:
-        """Everything that is due, by partner; to be called at least as often as the commander is updated."""
-        self._snapshot = None  # records may have changed within the moment
+        """Return all due messages by partner; call it at least as often as the commander is updated."""
+        self._snapshot = None  # records may have changed since the last call
         commander = self.source.commander
         while commander.texts:
             for message in self.text_messages(*commander.texts.popleft()):
@@ -258,24 +259,24 @@ class Services:
         while commander.reached:
             seq = commander.reached.popleft()
             for link in self.links.values():
-                link.reached(seq)
-        commander.mode_changes.clear()  # HEARTBEAT carries them
+                link.report_reached(seq)
+        commander.mode_changes.clear()  # HEARTBEAT reports them
         if self.links:
             self.events.update(now)
         due: list[tuple[Key, list[Any]]] = []
         for key, link in self.links.items():
-            with self.guarded(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
+            with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
                 messages = link.poll(now, wall)
                 if messages:
                     due.append((key, messages))
         return due
 
     @contextmanager
-    def guarded(self, what: str, now: int) -> Iterator[None]:
-        """Whatever fails within is reported in a status text, and the vehicle flies on.
+    def reporting_faults(self, what: str, now: int) -> Iterator[None]:
+        """Report an exception in a status text instead of ending the flight.
 
         Args:
-            what: is done, for the text; also what counts as the same fault.
+            what: name of the guarded action for the text, also the key for repeated faults.
             now: us.
         """
         try:
@@ -288,7 +289,7 @@ class Services:
                 self.send_text(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
 
     def component_metadata(self, now: int) -> Any:
-        """COMPONENT_METADATA: where the files about this autopilot are."""
+        """Return COMPONENT_METADATA with the location of the metadata files."""
         crc = checksum(self.metadata[GENERAL])
         uri = f"mftp://{GENERAL}"
         return mavlink.MAVLink_component_metadata_message(now // 1000 & 0xFFFFFFFF, crc, uri.encode("ascii"))
@@ -298,7 +299,8 @@ class Services:
         self.source.commander.send_text(severity, text)
 
     def text_messages(self, severity: int, text: str) -> list[Any]:
-        """STATUSTEXT, in chunks where it is long (common.xml: with an id, and a last chunk that is short)."""
+        """Return STATUSTEXT messages, in chunks if the text is long (common.xml: with an id and a short last
+        chunk)."""
         data = text.encode()
         if len(data) <= TEXT_LENGTH:
             return [mavlink.MAVLink_statustext_message(severity, data)]

@@ -1,4 +1,4 @@
-"""Messages with setpoints of the controller and its outputs."""
+"""Messages with controller setpoints and outputs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, uint16
 from sitl_bridge.mavlink import common as mavlink
 
 PULSE_AT_REST, PULSE_RANGE = 1000, 1000
-"""us of servo pulse at motor command 0, and from there to command 1 (PX4's simulated outputs)."""
+"""Servo pulse at motor command 0 and its increase to command 1, us (PX4's simulated outputs)."""
 
 
 def attitude_target(s: Snapshot) -> Any:
-    """ATTITUDE_TARGET; without attitude where a trajectory is followed, for the controller keeps its own."""
+    """ATTITUDE_TARGET; without attitude at the trajectory level, because the controller computes its own."""
     setpoint = s.source.setpoint
     level = int(setpoint["level"])
     mask = 0 if level == records.LEVEL_RATES else 7
@@ -32,7 +32,7 @@ def attitude_target(s: Snapshot) -> Any:
 
 
 def position_target_local_ned(s: Snapshot) -> Any:
-    """POSITION_TARGET_LOCAL_NED; what is not controlled is nan and marked in the mask, as in PX4."""
+    """POSITION_TARGET_LOCAL_NED; uncontrolled values are nan and masked, as in PX4."""
     setpoint = s.source.setpoint
     if int(setpoint["level"]) != records.TRAJECTORY:
         return None
@@ -52,7 +52,7 @@ def position_target_local_ned(s: Snapshot) -> Any:
 
 
 def servo_output_raw(s: Snapshot) -> Any:
-    """SERVO_OUTPUT_RAW: motor commands as pulses; 0 where there is no motor."""
+    """SERVO_OUTPUT_RAW: motor commands as pulses; 0 for unused outputs."""
     count = s.source.rotor_count
     controls = s.source.controls.tolist()[:16]
     pulses = [uint16(PULSE_AT_REST + PULSE_RANGE * value, 0) for value in controls[:count]]

@@ -1,7 +1,6 @@
-"""Which message is due when on a link: PX4's sets of streams, and the intervals a partner asks for.
+"""Message streams of a link: PX4's stream sets and the intervals requested by a partner.
 
-Intervals run on simulated time.  A stream is sent at most once a poll, so that no link is faster than the
-stack that fills it.
+Intervals are in simulated time.  A stream sends at most one message per poll.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sitl_bridge.mavlink import common as mavlink
 SECOND = 1_000_000
 
 GPS_RATE = 5.0
-"""Hz where PX4 sends each fix as it comes."""
+"""Rate in Hz of streams that PX4 sends with each GNSS fix."""
 
 NORMAL = {
     mavlink.MAVLINK_MSG_ID_ALTITUDE: 1.0,
@@ -71,7 +70,7 @@ ONBOARD = {
 
 
 class Streams:
-    """What is sent by itself on one link.
+    """Streams of one link.
 
     Args:
         rates: Hz by message id.
@@ -83,14 +82,14 @@ class Streams:
         self._next = dict.fromkeys(self._intervals, 0)
 
     def set_interval(self, number: int, interval: float) -> bool:
-        """Change an interval (SET_MESSAGE_INTERVAL).
+        """Set the interval of a message (SET_MESSAGE_INTERVAL).
 
         Args:
             number: message id.
-            interval: us; 0 for PX4's own, below 0 for never.
+            interval: us; 0 for PX4's default, below 0 to disable.
 
         Returns:
-            whether there is such a message.
+            Whether the message exists.
         """
         if number not in MESSAGES:
             return False
@@ -103,16 +102,16 @@ class Streams:
         return True
 
     def interval(self, number: int) -> int:
-        """us between messages; -1 where it is not sent, 0 where there is no such message."""
+        """Return the interval of a message in us; -1 if it is disabled, 0 if it does not exist."""
         if number not in MESSAGES:
             return 0
         return self._intervals.get(number, -1)
 
     def due(self, now: int) -> Iterator[int]:
-        """Ids of the messages whose time has come."""
+        """Yield the ids of the messages that are due."""
         for number, at in self._next.items():
             if now >= at:
                 interval = self._intervals[number]
-                # Keep the pace where the poll is a little late, and do not make up for what was missed.
+                # Keep the schedule if a poll is slightly late; skip missed messages.
                 self._next[number] = at + interval if now < at + interval else now + interval
                 yield number

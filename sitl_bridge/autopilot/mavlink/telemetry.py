@@ -1,7 +1,7 @@
 """The messages that the vehicle sends, one function each.
 
-Units and meanings are those that PX4 gives the fields (its mavlink/streams); a function states where PX4
-departs from MAVLink's specification.  How often each is sent is in ``streams.py``.
+Units and meanings follow PX4 (its mavlink/streams); a function notes where PX4 deviates from MAVLink's
+specification.  The rates are in ``streams.py``.
 """
 
 from __future__ import annotations

@@ -7,17 +7,17 @@ from typing import Any
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.ground_station import TYPES
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, uint16, whole
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, rounded, uint16
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.world.geography import projection_at
 
 INTERFACE = (1, 16, 0)
-"""The PX4 release whose MAVLink interface the services follow.  MAVSDK and QGroundControl (which warns below
-1.4) read from it what they may request; VENDOR_MARK and a status text name the program."""
+"""The PX4 release whose MAVLink interface is implemented.  MAVSDK and QGroundControl (which warns below 1.4)
+derive the supported requests from it; VENDOR_MARK and a status text identify this program."""
 
 VENDOR_MARK = b"built"
-"""Where PX4 has the beginning of its git hash; before it comes the version of this program."""
+"""Replaces the beginning of PX4's git hash, after the version of this program."""
 
 CAPABILITIES = (
     mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FLOAT
@@ -37,7 +37,7 @@ CAPABILITIES = (
 
 
 def heartbeat(s: Snapshot) -> Any:
-    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, by which partners choose how to talk."""
+    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which partners choose their protocol."""
     commander = s.commander
     return mavlink.MAVLink_heartbeat_message(
         TYPES.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
@@ -50,7 +50,7 @@ def heartbeat(s: Snapshot) -> Any:
 
 
 def sys_status(s: Snapshot) -> Any:
-    """SYS_STATUS; as in PX4 the prearm check is a bit of the health."""
+    """SYS_STATUS; as in PX4, the prearm check is a health bit."""
     commander = s.commander
     bits = commander.health_bits
     healthy = bits.healthy & ~mavlink.MAV_SYS_STATUS_PREARM_CHECK
@@ -63,14 +63,14 @@ def sys_status(s: Snapshot) -> Any:
         healthy,
         0,
         uint16(battery.voltage * 1e3),
-        whole(battery.current * 1e2, 0, 32767, -1),
-        whole(math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1),
+        rounded(battery.current * 1e2, 0, 32767, -1),
+        rounded(math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1),
         *(0,) * 6,
     )
 
 
 def battery_status(s: Snapshot) -> Any:
-    """BATTERY_STATUS; the whole voltage is in the first cell, as PX4 does where it knows no cells."""
+    """BATTERY_STATUS; the first cell holds the whole voltage, as in PX4 for an unknown number of cells."""
     battery = s.commander.battery_state
     voltage = uint16(battery.voltage * 1e3)
     return mavlink.MAVLink_battery_status_message(
@@ -79,10 +79,10 @@ def battery_status(s: Snapshot) -> Any:
         type=mavlink.MAV_BATTERY_TYPE_LIPO,
         temperature=0x7FFF,
         voltages=[voltage] + [UNKNOWN] * 9,
-        current_battery=whole(battery.current * 1e2, 0, 32767, -1),
+        current_battery=rounded(battery.current * 1e2, 0, 32767, -1),
         current_consumed=-1,
         energy_consumed=-1,
-        battery_remaining=whole(battery.remaining * 1e2, 0, 100, -1),
+        battery_remaining=rounded(battery.remaining * 1e2, 0, 100, -1),
         charge_state=battery.warning + mavlink.MAV_BATTERY_CHARGE_STATE_OK if battery.time >= 0 else 0,
     )
 
@@ -98,7 +98,7 @@ def autopilot_version(s: Snapshot) -> Any:
     """AUTOPILOT_VERSION.
 
     QGroundControl and MAVSDK read the three lowest bytes of ``flight_custom_version`` as the vendor's version
-    and the rest as a hash: there stand this program's version and VENDOR_MARK, never a hash of PX4's.
+    and the rest as a hash.  They hold this program's version and VENDOR_MARK, never a PX4 hash.
     """
     major, minor, patch = s.source.version
     custom = [patch, minor, major, *VENDOR_MARK]
@@ -121,7 +121,7 @@ def autopilot_version(s: Snapshot) -> Any:
 
 
 def protocol_version(_: Snapshot) -> Any:
-    """PROTOCOL_VERSION: MAVLink 2, and 1 is read."""
+    """PROTOCOL_VERSION: MAVLink 2; MAVLink 1 is accepted."""
     return mavlink.MAVLink_protocol_version_message(200, 100, 200, [0] * 8, [0] * 8)
 
 
@@ -134,7 +134,7 @@ STANDARD_MODES = {
     flight_modes.AUTO_LAND: 7,
     flight_modes.AUTO_TAKEOFF: 8,
 }
-"""MAV_STANDARD_MODE (development.xml); the others have a name of their own."""
+"""MAV_STANDARD_MODE (development.xml); the other modes have custom names."""
 
 ADVANCED, NOT_SELECTABLE = 1, 2
 """MAV_MODE_PROPERTY."""
@@ -150,16 +150,16 @@ SIMPLE_MODES = frozenset(
         flight_modes.AUTO_TAKEOFF,
     }
 )
-"""Those a ground station shows to everybody (PX4's modes/ui.hpp)."""
+"""Modes that a ground station offers to every user (PX4's modes/ui.hpp)."""
 
 OFFERED_MODES = tuple(
     mode for mode in flight_modes.MODES if mode not in (flight_modes.DESCEND, flight_modes.TERMINATION)
 )
-"""Without those that only a failsafe enters; one of them looks like Land from outside."""
+"""All modes except those entered only by a failsafe, one of which looks like Land to partners."""
 
 
 def available_modes(which: float) -> list[Any]:
-    """AVAILABLE_MODES: one by its index from 1, all for 0, none for others."""
+    """AVAILABLE_MODES: one by its index from 1, all for 0, none for other numbers."""
     count = len(OFFERED_MODES)
     if which == 0:
         wanted = range(1, count + 1)
@@ -184,7 +184,7 @@ def _available_mode(index: int, count: int) -> Any:
 
 
 def current_mode(s: Snapshot) -> Any:
-    """CURRENT_MODE: the mode in force, and the one that was asked for."""
+    """CURRENT_MODE: the active mode and the intended mode."""
     mode = s.commander.mode
     return mavlink.MAVLink_current_mode_message(
         standard_mode=STANDARD_MODES.get(mode, 0),
@@ -194,7 +194,7 @@ def current_mode(s: Snapshot) -> Any:
 
 
 def orbit_execution_status(s: Snapshot) -> Any:
-    """ORBIT_EXECUTION_STATUS; None while no circle is flown.  A negative radius turns left."""
+    """ORBIT_EXECUTION_STATUS; None outside Orbit mode.  A negative radius turns left."""
     if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
         return None
     circle = s.commander.orbit.circle

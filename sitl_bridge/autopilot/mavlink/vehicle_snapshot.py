@@ -1,4 +1,4 @@
-"""The vehicle at a moment, from the stack's records and its commander, for all messages of that moment."""
+"""Snapshot of a vehicle from the stack's records and its commander, for all messages of a time step."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.world.geography import projection_at
 
 UNKNOWN = 0xFFFF
-"""Of a uint16 field."""
+"""Value of an unknown uint16 field."""
 
 NAN = math.nan
 
 
 @dataclass
 class Source:
-    """Where telemetry comes from.  Records are views that the stack writes and telemetry only reads.
+    """Data source of the telemetry.  The records are views that the stack writes and telemetry only reads.
 
     Attributes:
-        system_id: of MAVLink.
-        version: of this program, major, minor, patch.
-        rotor_count: of the airframe.
+        system_id: MAVLink system id.
+        version: version of this program: major, minor, patch.
+        rotor_count: number of rotors of the airframe.
         commander: mode, arming, mission, home, battery (``commander.Commander``).
         estimate: () ESTIMATE.
         setpoint: () SETPOINT.
         measurement: () MEASUREMENT.
         controls: (16,) motor commands 0..1.
-        unix_time: us since 1970 at simulated time 0; 0 when unknown.
-        log: file that is being logged to; the logs in its directory are served. None without a log.
+        unix_time: us since 1970 at simulated time 0; 0 if unknown.
+        log: the file being logged to; the logs in its directory are served.  None without a log.
     """
 
     system_id: int
@@ -47,10 +47,10 @@ class Source:
 
 
 class Snapshot:
-    """The vehicle at a moment, its estimate as plain numbers, shared by all messages of that moment.
+    """State of the vehicle at one time, with the estimate as plain numbers, shared by all messages.
 
     Args:
-        source: where it comes from.
+        source: data source.
         now: us of simulated time.
     """
 
@@ -68,22 +68,22 @@ class Snapshot:
         self.origin: list[float] = estimate["origin"].tolist()
 
     def has(self, bits: int) -> bool:
-        """Whether the estimate has all of these (bits of ESTIMATE.valid)."""
+        """Return whether the estimate has all of these bits of ESTIMATE.valid."""
         return self.valid & bits == bits
 
     @cached_property
     def euler(self) -> tuple[float, float, float]:
-        """Roll, pitch, yaw in rad."""
+        """Roll, pitch and yaw in rad."""
         return euler(self.attitude)
 
     @cached_property
-    def place(self) -> tuple[float, float, float]:
-        """deg latitude, deg longitude, m altitude."""
+    def geodetic(self) -> tuple[float, float, float]:
+        """Position: deg latitude, deg longitude, m altitude."""
         return projection_at(*self.origin).place(self.position)
 
     @cached_property
     def home(self) -> tuple[float, float, float] | None:
-        """Home in the local frame, m north, east, down."""
+        """Home in the local frame: m north, east, down; None if unknown."""
         home = self.commander.home
         return None if home is None else projection_at(*self.origin).position(home)
 
@@ -94,7 +94,7 @@ class Snapshot:
 
 
 def euler(attitude: list[float]) -> tuple[float, float, float]:
-    """Roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
+    """Return roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
     w, x, y, z = attitude
     return (
         math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
@@ -103,21 +103,21 @@ def euler(attitude: list[float]) -> tuple[float, float, float]:
     )
 
 
-def whole(value: float, low: int, high: int, unknown: int) -> int:
-    """``value`` rounded and limited to its field, or ``unknown`` if it is no number."""
+def rounded(value: float, low: int, high: int, unknown: int) -> int:
+    """Return ``value`` rounded and limited to its field, or ``unknown`` if it is not finite."""
     return min(max(round(value), low), high) if math.isfinite(value) else unknown
 
 
 def int16(value: float) -> int:
-    """A value for an int16 field; 0 if it is no number."""
-    return whole(value, -32768, 32767, 0)
+    """Return a value for an int16 field; 0 if it is not finite."""
+    return rounded(value, -32768, 32767, 0)
 
 
 def uint16(value: float, unknown: int = UNKNOWN) -> int:
-    """A value for a uint16 field, or ``unknown`` if it is no number."""
-    return whole(value, 0, 65534, unknown)
+    """Return a value for a uint16 field, or ``unknown`` if it is not finite."""
+    return rounded(value, 0, 65534, unknown)
 
 
 def int32(value: float) -> int:
-    """A value for an int32 field; 0 if it is no number."""
-    return whole(value, -(2**31), 2**31 - 1, 0)
+    """Return a value for an int32 field; 0 if it is not finite."""
+    return rounded(value, -(2**31), 2**31 - 1, 0)
