@@ -427,9 +427,9 @@ def test_a_goto_beyond_the_fence_is_not_flown() -> None:
 @pytest.mark.parametrize(
     ("areas", "words"),
     [
-        ([item(0, CIRCLE_IN, param1=-1.0)], "item 0: a radius of -1 m"),
-        ([item(0, VERTEX_IN, 1.0, param1=2.0), item(1, VERTEX_IN, 2.0, param1=2.0)], "polygon of 2 corners"),
-        ([item(0, VERTEX_IN, 1.0, param1=3.0), item(1, VERTEX_OUT, 2.0, param1=3.0)], "not there whole"),
+        ([item(0, CIRCLE_IN, param1=-1.0)], "item 0: invalid radius -1 m"),
+        ([item(0, VERTEX_IN, 1.0, param1=2.0), item(1, VERTEX_IN, 2.0, param1=2.0)], "polygon of 2 vertices"),
+        ([item(0, VERTEX_IN, 1.0, param1=3.0), item(1, VERTEX_OUT, 2.0, param1=3.0)], "incomplete"),
         ([item(0, 16, 1.0)], "command 16 is not supported"),
         ([act(0, CIRCLE_IN, 5.0)], "not supported in frame 2"),
     ],

@@ -55,9 +55,9 @@ def passed(point: Point, north: float, east: float) -> float:
         (act(1, WAYPOINT), UNSUPPORTED, "item 1: command 16 is not supported in frame 2"),
         (MissionItem(1, 9, WAYPOINT), UNSUPPORTED_FRAME, "item 1: frame 9"),
         (MissionItem(1, 6, WAYPOINT, x=91.0, y=8.5, z=10.0), 10, "item 1: 91 is not a latitude"),
-        (MissionItem(1, 6, WAYPOINT, x=math.nan, y=8.5, z=10.0), 10, "no latitude"),
-        (MissionItem(1, 6, WAYPOINT, x=47.4, y=181.0, z=10.0), 11, "no longitude"),
-        (MissionItem(1, 6, WAYPOINT, x=47.4, y=8.5, z=math.nan), 12, "no altitude"),
+        (MissionItem(1, 6, WAYPOINT, x=math.nan, y=8.5, z=10.0), 10, "not a latitude"),
+        (MissionItem(1, 6, WAYPOINT, x=47.4, y=181.0, z=10.0), 11, "not a longitude"),
+        (MissionItem(1, 6, WAYPOINT, x=47.4, y=8.5, z=math.nan), 12, "altitude missing"),
         (MissionItem(5, 6, WAYPOINT, x=47.4, y=8.5, z=10.0), 13, "item 1 has the sequence number 5"),
         (act(1, 201, 7.0), 6, "region of interest"),
         # taken by the transfer, refused by the feasibility check

@@ -21,8 +21,8 @@ from sitl_bridge.report.attitude_identification import (
     identified_model,
     identify,
     load,
-    respond,
     save,
+    simulate_response,
 )
 from sitl_bridge.report.recorded_flight import read_flight
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
@@ -186,7 +186,7 @@ def doublets(time: Any) -> Any:
 def test_gain_and_time_constant_are_found_in_a_noisy_response() -> None:
     time = np.arange(0.0, 20.0, 0.01)
     command = doublets(time)
-    clean = respond(time, command, 0.78, 0.259, 0.05)
+    clean = simulate_response(time, command, 0.78, 0.259, 0.05)
     exact = fit_axis(time, command, clean)
     assert exact.gain == pytest.approx(0.78)
     assert exact.time_constant == pytest.approx(0.259)
@@ -215,8 +215,8 @@ def test_a_flights_model_is_identified_stored_and_read_again(tmp_path: Path) -> 
     time = np.arange(0.0, 15.0, 0.01)
     truth, commands = np.zeros((len(time), 9)), np.zeros((len(time), 3))
     commands[:, 0], commands[:, 1], commands[:, 2] = doublets(time), doublets(time + 0.6), GRAVITY
-    truth[:, 6] = respond(time, commands[:, 0], 0.9, 0.15, 0.0)
-    truth[:, 7] = respond(time, commands[:, 1], 1.1, 0.2, 0.0)
+    truth[:, 6] = simulate_response(time, commands[:, 0], 0.9, 0.15, 0.0)
+    truth[:, 7] = simulate_response(time, commands[:, 1], 1.1, 0.2, 0.0)
     found = identify(time, truth, commands, airframe="iris", stack="test")
     assert found.model.roll_gain == pytest.approx(0.9)
     assert found.model.roll_time_constant == pytest.approx(0.15)
@@ -247,7 +247,7 @@ def write_flight(path: Path, roll: tuple[float, float], setpoint_every: float) -
     formats = {name: list(FORMATS[name]) for name in FLOWN_TOPICS}
     log = UlogWriter(path, 0, formats, FLOWN_TOPICS, {"sys_name": "PX4", "ver_sw": "0123456789abcdef"}, {})
     time = np.arange(0.0, 20.0, 0.004)
-    angles = [respond(time, doublets(time + shift), *roll, 0.0) for shift in (0.0, 0.6)]
+    angles = [simulate_response(time, doublets(time + shift), *roll, 0.0) for shift in (0.0, 0.6)]
     next_setpoint = 0.0
     for k, t in enumerate(time):
         now = round(t * 1e6)
@@ -286,7 +286,7 @@ def test_what_is_no_flight_of_commanded_attitudes_is_refused(tmp_path: Path) -> 
     for now in (0, 1000):
         log.write(names[0], now, 1.0, 0.0, 0.0, 0.0)
     log.close()
-    with pytest.raises(UserError, match="holds no vehicle_attitude_setpoint"):
+    with pytest.raises(UserError, match="topic vehicle_attitude_setpoint missing"):
         read_flight(tmp_path / "few.ulg")
 
 

@@ -16,7 +16,7 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.offboard.fleet_script import read_members
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.vehicle_distances import nearest
+from sitl_bridge.report.vehicle_distances import closest_distance
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
@@ -165,6 +165,6 @@ def test_the_nearest_two_are_those_in_the_air() -> None:
     places = np.zeros((2, 3, 3))
     places[1, :, 2] = (-5.0, -5.0, -0.1)
     places[1, :, 0] = (0.0, 3.0, 3.5)
-    found = nearest(places)
+    found = closest_distance(places)
     assert math.isnan(found[0])
     assert found[1] == pytest.approx(3.0)

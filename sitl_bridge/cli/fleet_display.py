@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.report.summary import headline, problems_of
-from sitl_bridge.report.vehicle_distances import OFF_THE_GROUND, nearest
+from sitl_bridge.report.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_distance
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress
 
@@ -30,13 +30,13 @@ def fleet_line(progress: FleetProgress) -> Text:
     if server.steps == 0:
         line.append(f"  {connected} of {len(server.links)} flight stacks have connected", "yellow")
         return line
-    flying = int(np.count_nonzero(-server.position[:, 2] > OFF_THE_GROUND))
+    flying = int(np.count_nonzero(-server.position[:, 2] > MIN_FLIGHT_HEIGHT))
     armed = sum(vehicle.armed for vehicle in progress.vehicles)
     line.append(f"  {len(server.links)} vehicles: {armed} armed, {flying} in the air", "green")
     modes = [vehicle.mode for vehicle in progress.vehicles if vehicle.mode]
     if modes:
         line.append(f", most in {max(set(modes), key=modes.count)}")
-    apart = float(nearest(server.position[None])[0])
+    apart = float(closest_distance(server.position[None])[0])
     if math.isfinite(apart):
         line.append(f"  nearest two {apart:.1f} m")
     line.append(f"  battery {float(server.battery[:, 2].min()):.0%}")

@@ -1,1 +1,1 @@
-"""What is made of a run afterwards: evaluation, plots and the summary."""
+"""Evaluation after a flight: figures, plots and the summary."""

@@ -1,7 +1,8 @@
-"""Identification of the attitude model of eq. 4 from a recorded flight, and the files models are kept in.
+"""Identification of the attitude model of eq. 4 from a recorded flight, and the files of identified models.
 
-The paper identifies gains and time constants of an unknown attitude controller and leaves open how; here by
-output error: the model is simulated from the commands alone and its parameters moved until it fits the truth.
+The paper identifies gains and time constants of an unknown attitude controller without giving a method.  Here
+the output-error method is used: the model is simulated from the commands alone, and its parameters are fitted
+to the truth.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 Floats = NDArray[np.float64]
 Stack = Literal["px4", "builtin"]
 
-LEAST_EXCITATION = np.radians(1.0)
-"""rad, standard deviation of a command below which gain and time constant cannot be told apart from noise."""
-LEAST_FIT = 0.5
-"""Share of the angle's deviation that a model must explain to be worth keeping."""
-_FLIES_AS_ITS_BASE = {"base", "name", "description", "sources", "sensors"}
-"""Fields by which an airframe may differ from its base and still respond alike."""
+MIN_EXCITATION = np.radians(1.0)
+"""Standard deviation of a command below which noise hides gain and time constant, rad."""
+MIN_FIT = 0.5
+"""Smallest share of the angle's deviation that an accepted model explains."""
+_FIELDS_WITHOUT_EFFECT = {"base", "name", "description", "sources", "sensors"}
+"""Fields in which an airframe may differ from its base without changing the response."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class AxisFit:
     """First-order response of one axis.
 
     Attributes:
-        gain: 1.
+        gain: dimensionless.
         time_constant: s.
-        offset: rad at which the axis settles when level is commanded.
+        offset: steady angle for a level command, rad.
         fit: 1 - rms(error) / rms(angle about its mean); 1 is perfect.
-        rms: rad, of the error.
+        rms: rms error, rad.
     """
 
     gain: float
@@ -53,8 +54,10 @@ class AxisFit:
     rms: float
 
 
-def respond(time: Floats, command: Floats, gain: float, time_constant: float, initial: float) -> Floats:
-    """(t,) angle in rad of eq. 4 for commands (t,) held from each time to the next; exact."""
+def simulate_response(
+    time: Floats, command: Floats, gain: float, time_constant: float, initial: float
+) -> Floats:
+    """Return the (t,) angle of eq. 4 in rad for commands (t,) held from each time to the next; exact."""
     keep = np.exp(-np.diff(time) / time_constant)
     angle = np.empty(len(time))
     angle[0] = initial
@@ -64,31 +67,31 @@ def respond(time: Floats, command: Floats, gain: float, time_constant: float, in
 
 
 def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
-    """Gain, time constant and offset by which the model's output fits a recorded angle in least squares.
+    """Fit gain, time constant and offset of the model to a recorded angle by least squares.
 
     Args:
-        time: (t,) s, rising.
-        command: (t,) rad, in force from each time on.
+        time: (t,) s, increasing.
+        command: (t,) rad, valid from each time on.
         angle: (t,) rad.
 
     Raises:
-        UserError: for arrays that do not fit, commands that hardly move, and a response that is not
-            of this kind.
+        UserError: for arrays of different lengths, commands with too little variation, and a response that is
+            not first-order.
     """
     t, u, y = (np.asarray(values, dtype=np.float64) for values in (time, command, angle))
     if not (t.ndim == 1 and t.shape == u.shape == y.shape and len(t) >= 20):
-        raise UserError("identification needs time, command and angle of one length, 20 rows at least")
+        raise UserError("identification needs time, command and angle of equal length, at least 20 rows")
     if not (np.isfinite([t, u, y]).all() and (np.diff(t) > 0.0).all()):
-        raise UserError("identification needs rising times and numbers throughout")
-    if u.std() < LEAST_EXCITATION:
+        raise UserError("identification needs increasing times and finite values")
+    if u.std() < MIN_EXCITATION:
         raise UserError(
-            f"the commanded angle varies by {np.degrees(u.std()):.2f} deg only; fly doublets of a few "
+            f"the commanded angle varies only by {np.degrees(u.std()):.2f} deg; fly doublets of a few "
             "degrees in roll and pitch to identify the attitude model"
         )
 
     def error(p: Floats) -> Floats:
         gain, log_time_constant, offset, initial = p
-        answer = respond(t, u, gain, float(np.exp(log_time_constant)), initial - offset)
+        answer = simulate_response(t, u, gain, float(np.exp(log_time_constant)), initial - offset)
         difference: Floats = answer + offset - y
         return difference
 
@@ -100,17 +103,17 @@ def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
     )
     rms = float(np.sqrt(np.mean(np.square(found.fun))))
     fit = 1.0 - rms / float(y.std()) if y.std() > 0.0 else -np.inf
-    if fit < LEAST_FIT:
+    if fit < MIN_FIT:
         raise UserError(
-            f"a first-order response explains {max(fit, 0.0):.0%} of the angle only; "
-            "are commands and angles of the same axis and clock?"
+            f"a first-order response explains only {max(fit, 0.0):.0%} of the angle; "
+            "check that commands and angles are of the same axis and clock"
         )
     gain, log_time_constant, offset, _ = (float(value) for value in found.x)
     return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit, rms)
 
 
 def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> float:
-    """Lumped drag coefficient of eq. 2 in s/m by linear least squares, not below zero.
+    """Fit the lumped drag coefficient of eq. 2 in s/m by linear least squares, at least zero.
 
     Args:
         truth: (t, 9) position, velocity NED, roll, pitch, yaw.
@@ -128,7 +131,7 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
         axis=-1,
     )
     rest = a - (0.0, 0.0, GRAVITY)
-    rest -= z * (z * rest).sum(axis=1, keepdims=True)  # what is left in the rotor plane
+    rest -= z * (z * rest).sum(axis=1, keepdims=True)  # component in the rotor plane
     v = x[:, 3:6]
     shape = -f[:, None] * (v - z * (z * v).sum(axis=1, keepdims=True))
     weight = float((shape * shape).sum())
@@ -136,12 +139,12 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
 
 
 class Identified(BaseModel):
-    """An attitude model and where it comes from.
+    """An attitude model and its origin.
 
     Attributes:
-        airframe: it was identified on.
-        stack: what steered: a flight stack and its version.
-        flight: it was recorded in.
+        airframe: the identified airframe.
+        stack: the flight stack and its version.
+        flight: the recorded flight.
         model: gains, time constants and drag.
         fit_roll, fit_pitch: 1 is perfect.
     """
@@ -157,7 +160,7 @@ class Identified(BaseModel):
 
 
 class IdentifiedFile(BaseModel):
-    """What ``identified/NAME.yaml`` beside an airframe's NAME.yaml holds: a model for each kind of stack."""
+    """Content of ``identified/NAME.yaml`` beside an airframe's NAME.yaml: one model per kind of stack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -168,13 +171,13 @@ class IdentifiedFile(BaseModel):
 def identify(
     time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str, flight: str = ""
 ) -> Identified:
-    """Attitude model from a recorded flight in still air.
+    """Identify the attitude model from a recorded flight in still air.
 
     Args:
         time: (t,) s, evenly spaced.
         truth: (t, 9) position, velocity NED, roll, pitch, yaw.
-        commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, in force from each time on.
-        airframe, stack, flight: for the file.
+        commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, valid from each time on.
+        airframe, stack, flight: stored in the file.
 
     Raises:
         UserError: as ``fit_axis``, with the axis.
@@ -206,26 +209,26 @@ def identify(
 
 
 def kind_of(stack: str) -> Stack:
-    """Which kind of stack steered, by the words in ``Identified.stack``: PX4 says so itself."""
+    """Return the kind of stack from the text in ``Identified.stack``, which contains PX4 for PX4."""
     return "px4" if stack.startswith("PX4") else "builtin"
 
 
 def models_file(airframe: str) -> Path:
-    """Where the models of an airframe are kept, given by name or file: ``identified/`` beside its file.
+    """Return the path of an airframe's models, ``identified/`` beside its file; by name or file.
 
     Raises:
-        UserError: when there is no such airframe.
+        UserError: if there is no such airframe.
     """
     file = find_airframe(airframe)
     return file.parent / "identified" / f"{file.stem}.yaml"
 
 
 def save(identified: Identified, path: Path) -> None:
-    """Write a model into an airframe's file of models, in the place of the one for the same kind of stack.
+    """Write a model to an airframe's file of models; replace the one for the same kind of stack.
 
     Raises:
-        UserError: where the file cannot be written.
-        ConfigurationError: where there is a file that is none of models.
+        UserError: if the file cannot be written.
+        ConfigurationError: if the existing file is not a file of models.
     """
     before = load(path) if path.is_file() else IdentifiedFile()
     models = before.model_copy(update={kind_of(identified.stack): identified})
@@ -247,12 +250,12 @@ def load(path: Path) -> IdentifiedFile:
 
 
 def identified_model(airframe: str, stack: Stack) -> Identified | None:
-    """What is kept for an airframe under a kind of stack; None where nothing has been identified.
+    """Return the stored model of an airframe for a kind of stack; None if there is none.
 
-    An airframe that is another one with other sensors flies as that one does.
+    An airframe that differs from its base only in sensors uses the model of the base.
 
     Raises:
-        UserError: when there is no such airframe.
+        UserError: if there is no such airframe.
         ConfigurationError: with every fault of a file.
     """
     path = models_file(airframe)
@@ -262,7 +265,7 @@ def identified_model(airframe: str, stack: Stack) -> Identified | None:
     file = find_airframe(airframe)
     given = read(file).data
     base = given.get("base")
-    if not isinstance(base, str) or not set(given) <= _FLIES_AS_ITS_BASE:
+    if not isinstance(base, str) or not set(given) <= _FIELDS_WITHOUT_EFFECT:
         return None
     near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
     return identified_model(str(near) if is_file(near) else base, stack)

@@ -1,4 +1,4 @@
-"""PX4's own verdict on its estimator: rejections, test ratios and vibration, by PX4's limits."""
+"""Health of PX4's estimator by PX4's own limits: rejections, test ratios and vibration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sitl_bridge.report.flight_record import (
 )
 
 GROUND_EFFECT_MARGIN = 5.0
-"""s cut from both ends of the flight for what the ground disturbs (Tools/ecl_ekf, in_air_margin_seconds)."""
+"""Time at both ends of the flight without evaluation, because of the ground (Tools/ecl_ekf), s."""
 
 RED, AMBER = 1.0, 0.5
-"""Test ratios beyond which a measurement is rejected, and is getting near it (Tools/ecl_ekf)."""
+"""Test ratios at which a measurement is rejected, and a warning level below (Tools/ecl_ekf)."""
 
 AMBER_FAIL, AMBER_WARN = 50.0, 5.0
-"""Per cent of amber samples that fail or warn (check_level_dict.csv)."""
+"""Percentages of samples above AMBER that fail or warn (check_level_dict.csv)."""
 
 REJECTIONS = {
     "reject_hor_vel": ("horizontal velocity", 0.0),
@@ -34,11 +34,11 @@ REJECTIONS = {
     "fs_bad_mag_y": ("magnetometer y", 0.0),
     "fs_bad_mag_z": ("magnetometer z", 0.0),
     "reject_airspeed": ("airspeed", 0.0),
-    "reject_hagl": ("height over the ground", 1.0),
+    "reject_hagl": ("height above ground", 1.0),
     "reject_optflow_x": ("optical flow x", 1.0),
     "reject_optflow_y": ("optical flow y", 1.0),
 }
-"""What it is, and the per cent of the flight beyond which it fails (check_level_dict.csv)."""
+"""Text and percentage of the flight that fails (check_level_dict.csv)."""
 
 NEAR_GROUND = frozenset(
     {
@@ -54,7 +54,7 @@ RATIOS = {
     "pos": "position",
     "hgt": "height",
     "tas": "airspeed",
-    "hagl": "height over the ground",
+    "hagl": "height above ground",
 }
 
 TRACKING = {
@@ -68,15 +68,15 @@ SHAKING = {
     "gyro_vibration_metric": ("gyro vibration, rad/s", 12.0, 2.4),
     "accel_vibration_metric": ("accelerometer vibration, m/s^2", 360.0, 72.0),
 }
-"""Of vehicle_imu_status: the greatest value and the mean that warn (check_level_dict.csv).  Tools/ecl_ekf
-looks for the first under a name it no longer has, and then leaves out all three."""
+"""Maximum and mean of vehicle_imu_status that warn (check_level_dict.csv).  Tools/ecl_ekf uses an outdated
+name of the first and therefore skips all three."""
 
 VIBRATION_WARN, VIBRATION_FAIL = 4.905, 9.81
-"""m/s^2 of accel_vibration_metric, as Flight Review colours it."""
+"""Limits of accel_vibration_metric in Flight Review's colours, m/s^2."""
 
 
-def judge(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:
-    """PX4's own checks of its estimator's log, for one instance."""
+def check_estimator(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:
+    """Return PX4's estimator checks for one instance of a log."""
     failures: list[str] = []
     warnings: list[str] = []
     rejected = _rejections(log, instance, record)
@@ -87,7 +87,7 @@ def judge(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:
         )
     ratios = _test_ratios(log, instance, record, failures, warnings)
     _medians(log, instance, record, warnings)
-    _shaking(log, instance, record, warnings)
+    _check_vibration(log, instance, record, warnings)
     return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings))
 
 
@@ -155,8 +155,8 @@ def _medians(log: FlightLog, instance: int, record: FlightRecord, warnings: list
                 warnings.append(f"{words}: {size:.2g}, above {level:g}")
 
 
-def _shaking(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
-    """Vibration of the inertial sensor that an estimator instance uses."""
+def _check_vibration(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
+    """Check the vibration of the inertial sensor that an estimator instance uses."""
     status = log.topic("estimator_status", instance)
     for number in log.instances("vehicle_imu_status"):
         imu = log.topic("vehicle_imu_status", number)
@@ -170,7 +170,7 @@ def _shaking(log: FlightLog, instance: int, record: FlightRecord, warnings: list
 
 
 def vibration(log: FlightLog, record: FlightRecord) -> float:
-    """Greatest vibration metric of the accelerometers in flight, m/s^2."""
+    """Return the largest vibration metric of the accelerometers in flight, m/s^2."""
     worst = math.nan
     for instance in log.instances("vehicle_imu_status"):
         status = log.topic("vehicle_imu_status", instance)

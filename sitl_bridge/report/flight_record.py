@@ -1,4 +1,4 @@
-"""Figures of one flight from its ULog, and the log as arrays."""
+"""Results of one flight from its ULog, and the log as arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sitl_bridge.world.geography import Projection
 Array: TypeAlias = NDArray[np.float64]
 
 EARTH_RADIUS = 6_371_000.0
-"""m, of PX4's sphere (src/lib/geo)."""
+"""Radius of PX4's spherical Earth, m (src/lib/geo)."""
 
 MODES = {
     0: "Manual",
@@ -60,21 +60,21 @@ HOLD, OFFBOARD = 4, 14
 LEG_MODES = (3, 5)
 
 PREDICTION_PERIOD = 0.01
-"""s, EKF2_PREDICT_US.  The levels of the biases are of a prediction's angle and velocity, rad and m/s
-(check_table.csv: "delta angle bias vector length (rad)"), as EKF2 estimated them when they were laid down; it
-now estimates rad/s and m/s^2 (EKF/covariance.cpp), which Tools/ecl_ekf compares with them as they are, and
-so warns of a gyroscope that drifts by 0.03 deg/s."""
+"""EKF2_PREDICT_US, s.  The bias levels are per prediction, in rad and m/s (check_table.csv: "delta angle bias
+vector length (rad)"), from a time when EKF2 estimated them so.  EKF2 now estimates rad/s and m/s^2
+(EKF/covariance.cpp), but Tools/ecl_ekf still compares the same numbers, and so warns of a gyroscope drift of
+0.03 deg/s."""
 
 BIASES = {
     "gyro bias, rad/s": (10, 4.4e-4 / PREDICTION_PERIOD),
     "accelerometer bias, m/s^2": (13, 4.8e-3 / PREDICTION_PERIOD),
 }
-"""First of three entries of estimator_states.states, and the level that warns (check_level_dict.csv)."""
+"""First of three entries of estimator_states.states, and the warning level (check_level_dict.csv)."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far the vehicle was from where it was to be: m (or m/s for velocities) and s."""
+    """Distance of the vehicle from its reference: m (or m/s for velocities) and s."""
 
     mean: float
     rms: float
@@ -84,13 +84,14 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Estimator:
-    """Verdict of the estimator's checks of one instance.
+    """Results of the estimator checks of one instance.
 
     Attributes:
         instance: of the estimator.
-        rejected: per cent of the flight in which each kind of measurement was rejected; only those that were.
-        ratios: greatest test ratio of each kind.
-        failures, warnings: checks that failed or warned, in words.
+        rejected: percentage of the flight with rejections, by kind of measurement; only those with
+            rejections.
+        ratios: largest test ratio by kind.
+        failures, warnings: texts of the checks that failed or warned.
     """
 
     instance: int
@@ -102,26 +103,26 @@ class Estimator:
 
 @dataclass
 class FlightRecord:
-    """Figures of a flight; times in s on PX4's clock, positions in m of PX4's local frame.
+    """Results of a flight; times in s on PX4's clock, positions in m of PX4's local frame.
 
     Attributes:
         path: of the ULog.
-        take_off, landing: of the first and the last time in the air; nan when it never flew.
+        take_off, landing: first and last time in the air; nan without a flight.
         air_time: s in the air.
-        distance: m of the way flown.
-        max_speed, max_height: m/s, m over the take-off point.
-        modes: (mode, s) flown one after the other.
+        distance: length of the flown path, m.
+        max_speed, max_height: m/s, m above the take-off point.
+        modes: (mode, s) in flight order.
         deviations: from the reference, by PX4's own estimate: ``offboard position``, ``offboard velocity``,
             ``mission legs``, ``hold``.
         true_deviations: the same by ground truth.
-        estimate_error: of PX4's position against ground truth in flight.
-        estimators: verdicts of all instances.
-        failsafes: what triggered failsafes in flight, in words.
-        vibration: greatest accel_vibration_metric in m/s^2.
-        messages: (s, level, text) that PX4 logged, level 0 emergency ... 7 debug.
+        estimate_error: PX4's position against ground truth in flight.
+        estimators: check results of all instances.
+        failsafes: texts of the causes of failsafes in flight.
+        vibration: largest accel_vibration_metric in m/s^2.
+        messages: (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
         time, estimate: (k,), (k, 3) estimated positions.
         true_time, truth: (j,), (j, 3) true positions in the same frame; empty without ground truth.
-        reference: (m, 3) points the vehicle was to fly through, nan rows between separate parts.
+        reference: (m, 3) reference points, nan rows between separate parts.
         error_time, error: deviation over time, by estimate.
     """
 
@@ -156,18 +157,18 @@ class FlightLog:
         try:
             with path.open("rb") as file:
                 self.log = ULog(file, TOPICS)
-        except Exception as error:  # pyulog raises whatever its parser meets
+        except Exception as error:  # pyulog passes on any exception of its parser
             raise UserError(f"{path}: cannot be read as a ULog: {error!r}") from error
 
     def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
-        """Columns of one instance of a topic by field name; None if it was not logged."""
+        """Return the columns of one instance of a topic by field name; None if it was not logged."""
         for data in self.log.data_list:
             if data.name == name and data.multi_id == instance and len(data.data["timestamp"]):
                 return dict(data.data)
         return None
 
     def metres_a_degree(self, latitude: float, altitude: float) -> tuple[float, float]:
-        """Of latitude and of longitude (deg), on the Earth that the log's writer reckons with."""
+        """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
         if self.log.msg_info_dict.get("sys_name") == NAME:
             projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
             north, east = projection.local(latitude + small, small)
@@ -176,27 +177,27 @@ class FlightLog:
         return degree, degree * math.cos(math.radians(latitude))
 
     def instances(self, name: str) -> list[int]:
-        """Instances of a topic that were logged."""
+        """Return the logged instances of a topic."""
         return sorted(data.multi_id for data in self.log.data_list if data.name == name)
 
 
 def seconds(topic: dict[str, NDArray[Any]]) -> Array:
-    """(k,) s of a topic's time stamps."""
+    """Return the (k,) time stamps of a topic in s."""
     return np.asarray(topic["timestamp"], np.float64) * 1e-6
 
 
 def columns(topic: dict[str, NDArray[Any]], *names: str) -> Array:
-    """(k, c) columns of a topic, side by side."""
+    """Return (k, c) columns of a topic, side by side."""
     return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
 
 
 def last_before(times: Array, moments: Array) -> NDArray[np.intp]:
-    """Index of the last of ``times`` at or before each moment, -1 where there is none."""
+    """Return the index of the last of ``times`` at or before each moment, -1 if there is none."""
     return np.searchsorted(times, moments, side="right") - 1
 
 
 def deviation(time: Array, error: Array) -> Deviation | None:
-    """Statistics of an error over time; None from fewer than two finite samples."""
+    """Return statistics of an error over time; None for fewer than two finite samples."""
     good = np.isfinite(error)
     if np.count_nonzero(good) < 2:
         return None
@@ -211,12 +212,12 @@ def deviation(time: Array, error: Array) -> Deviation | None:
 
 
 def in_air(record: FlightRecord, time: Array, margin: float = 0.0) -> NDArray[np.bool_]:
-    """Which times are between take-off and landing, a margin in s away from both."""
+    """Return which times lie between take-off and landing, with a margin in s."""
     return (time >= record.take_off + margin) & (time < record.landing - margin)
 
 
 def true_at(record: FlightRecord, time: Array) -> Array | None:
-    """(k, 3) m true positions at times; None if the log holds no ground truth."""
+    """Return (k, 3) m true positions at times; None if the log has no ground truth."""
     if not len(record.true_time):
         return None
     return np.stack([np.interp(time, record.true_time, record.truth[:, k]) for k in range(3)], axis=-1)

@@ -1,6 +1,6 @@
-"""What was true of a formation that was flown by the vehicles' own estimates: slot errors and separation.
+"""Truth of a formation flown on the vehicles' own estimates: slot errors and separation.
 
-The estimates are in the tracks that a flight leaves, the truth in the log of whoever simulated the vehicles.
+The estimates are in the flight's tracks, the truth in the simulator's log.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SUMMARY, TRACKS = "summary.json", "tracks.npz"
 
 
 def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
-    """Put what was true beside the estimates in a formation's ``summary.json``.
+    """Add the truth to a formation's ``summary.json``.
 
     Args:
         directory: of ``Result.write``.
-        log: of the truth; its clock is that of the vehicles.
-        count: vehicles in it, in the order of the formation.
+        log: of the truth, on the vehicles' clock.
+        count: number of vehicles in it, in the order of the formation.
 
     Returns:
-        worst error with a steady centre and between moves, and least separation, m; empty where the formation
-        left no tracks.
+        largest error with a steady centre and between moves, and smallest separation, m; empty if the
+        formation wrote no tracks.
     """
     if not ((directory / TRACKS).is_file() and (directory / SUMMARY).is_file()):
         return {}
@@ -44,7 +44,7 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
     true = np.empty_like(tracks["position"])
     for vehicle in range(count):
         for axis, name in enumerate(axes):
-            # A log that ended early, on a full disk, says nothing about the time after it.
+            # A log that ended early, for instance on a full disk, has no data for the time after it.
             true[:, vehicle, axis] = np.interp(
                 moments, clock, table[name][vehicle:whole:count], left=np.nan, right=np.nan
             )
@@ -64,7 +64,7 @@ def _worst(errors: Array) -> float:
 
 
 def _least_separation(position: Array) -> float:
-    """m between any two in any row of (k, n, 3) that is known."""
+    """Return the smallest distance in m between any two vehicles in the known rows of (k, n, 3)."""
     least = float("inf")
     i, j = np.triu_indices(position.shape[1], 1)
     for row in position[np.isfinite(position).all(axis=(1, 2))]:

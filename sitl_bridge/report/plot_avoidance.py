@@ -1,4 +1,4 @@
-"""Figures like the paper's 6 to 11: distances over time with their histogram, and the paths flown."""
+"""Figures after the paper's figures 6 to 11: distances over time, their histogram, and flown paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BINS = 60
 
 
 def distance_figure(flight: Flight) -> Figure:
-    """Distance of the closest pair over time, and its histogram, with r_th and r_min (figures 6 to 8)."""
+    """Plot the closest pair's distance over time, its histogram, r_th and r_min (figures 6 to 8)."""
     distance = flight.distances()
     keep = flight.scenario.controller.distances
     figure = Figure(figsize=(8.0, 6.0), layout="constrained")
@@ -34,10 +34,10 @@ def distance_figure(flight: Flight) -> Figure:
 
 
 def path_figure(flight: Flight, radius: float = 0.3) -> Figure:
-    """References dotted, paths solid, vehicles as circles where they start, from above (figures 9 to 11).
+    """Plot references (dotted), paths (solid) and start positions (circles) from above (figures 9 to 11).
 
     Args:
-        flight: as flown.
+        flight: the flight.
         radius: m of a vehicle in the figure.
     """
     figure = Figure(figsize=(7.0, 7.0), layout="constrained")
@@ -72,11 +72,11 @@ def save_figures(flight: Flight, directory: Path) -> tuple[Path, ...]:
     """Write a flight's figures as PNG files.
 
     Args:
-        flight: as flown.
-        directory: is made where it is not there.
+        flight: the flight.
+        directory: created if missing.
 
     Returns:
-        the files: distances where there are two vehicles or more, and paths.
+        the files: distances for two or more vehicles, and paths.
     """
     directory.mkdir(parents=True, exist_ok=True)
     figures = {"paths": path_figure(flight)}

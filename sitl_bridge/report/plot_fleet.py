@@ -1,6 +1,6 @@
-"""One picture of a flight of several vehicles, from the truth: tracks, heights, and how near they came.
+"""Picture of a flight of several vehicles, from the truth: tracks, heights, smallest distance.
 
-matplotlib without a display; nothing is shown, a PNG is written.
+Writes a PNG with matplotlib, without a display.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 from sitl_bridge.output_file import write_figure
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.vehicle_distances import nearest
+from sitl_bridge.report.vehicle_distances import closest_distance
 
 RATE = 10.0
-"""Hz to which the truth is thinned: at 10 m/s a point a metre."""
+"""Sampling rate of the plotted truth, Hz: at 10 m/s one point per metre."""
 
 
 def draw_fleet(truth: Path, names: list[str], path: Path, title: str) -> bool:
-    """Draw a flight into a PNG file; False where nothing was logged to draw.
+    """Draw a flight to a PNG file; return False if the log is empty.
 
     Args:
         truth: log of all vehicles.
         names: of the vehicles, in the log's order.
         path: of the picture.
-        title: shown above it.
+        title: of the picture.
     """
     time, position = thinned(truth, len(names))
     if len(time) < 2:
@@ -50,8 +50,8 @@ def draw_fleet(truth: Path, names: list[str], path: Path, title: str) -> bool:
     if len(names) <= 20:
         above.legend(loc="best", fontsize="small", ncols=2)
     height.set(ylabel="height, m")
-    near.plot(time, nearest(position), lw=1.0)
-    near.set(xlabel="simulated time, s", ylabel="m", title="the nearest two that fly")
+    near.plot(time, closest_distance(position), lw=1.0)
+    near.set(xlabel="simulated time, s", ylabel="m", title="closest pair in the air")
     near.set_ylim(bottom=0.0)
     for axes in (above, height, near):
         axes.grid(alpha=0.3)
@@ -60,7 +60,7 @@ def draw_fleet(truth: Path, names: list[str], path: Path, title: str) -> bool:
 
 
 def thinned(truth: Path, count: int, rate: float = RATE) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(k,) s and (k, n, 3) m NED of the truth, at ``rate`` Hz."""
+    """Return (k,) s and (k, n, 3) m NED of the truth, sampled at ``rate`` Hz."""
     table: Any = read_truth(truth)
     rows = len(table) // count
     every = (

@@ -1,6 +1,6 @@
-"""One picture of a flight: from above, height over time, deviation over time.
+"""Picture of a flight: top view, height over time, deviation over time.
 
-matplotlib without a display; nothing is shown, a PNG is written.
+Writes a PNG with matplotlib, without a display.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sitl_bridge.output_file import write_figure
 from sitl_bridge.report.flight_record import Array, FlightRecord
 
 POINTS = 4000
-"""Points a curve is thinned to: more than the picture has pixels across."""
+"""Number of points per curve, more than the picture has pixels across."""
 
 
 def _thin(time: Array, values: Array) -> tuple[Array, Array]:
@@ -24,12 +24,12 @@ def _thin(time: Array, values: Array) -> tuple[Array, Array]:
 
 
 def draw(record: FlightRecord, path: Path, title: str) -> None:
-    """Draw a flight into a PNG file.
+    """Draw a flight to a PNG file.
 
     Args:
-        record: of a flight that left the ground.
+        record: of a flight with a take-off.
         path: of the picture.
-        title: shown above it.
+        title: of the picture.
     """
     figure = Figure(figsize=(12.0, 7.0), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
@@ -49,7 +49,7 @@ def draw(record: FlightRecord, path: Path, title: str) -> None:
         curves.append((true_time, truth, "true", "tab:orange", 1.2))
     reference = record.reference
     if len(reference):
-        above.plot(reference[:, 1], reference[:, 0], "--", color="0.5", lw=1.0, label="to be flown")
+        above.plot(reference[:, 1], reference[:, 0], "--", color="0.5", lw=1.0, label="reference")
     for moments, points, label, colour, width in curves:
         above.plot(points[:, 1], points[:, 0], color=colour, lw=width, label=label)
         height.plot(moments - start, -points[:, 2], color=colour, lw=width, label=label)
@@ -59,17 +59,15 @@ def draw(record: FlightRecord, path: Path, title: str) -> None:
     above.set(xlabel="east, m", ylabel="north, m", title="from above")
     above.set_aspect("equal", adjustable="datalim")
     above.legend(loc="best", fontsize="small")
-    height.set(ylabel="height, m", title="height over the estimator's origin")
+    height.set(ylabel="height, m", title="height above the estimator's origin")
     if len(record.error_time):
         moments, values = _thin(record.error_time, record.error)
         gaps = np.concatenate([[0.0], np.diff(moments)]) > 1.0
         error.plot(moments - start, np.where(gaps, np.nan, values), color="tab:red", lw=1.0)
         error.set_ylim(bottom=0.0)
     else:
-        error.text(0.5, 0.5, "nothing to compare with", ha="center", va="center", transform=error.transAxes)
-    error.set(
-        xlabel="time since take-off, s", ylabel="deviation, m", title="deviation from what was to be flown"
-    )
+        error.text(0.5, 0.5, "no reference", ha="center", va="center", transform=error.transAxes)
+    error.set(xlabel="time since take-off, s", ylabel="deviation, m", title="deviation from the reference")
     for axes in (above, height, error):
         axes.grid(alpha=0.3)
     write_figure(path, figure)

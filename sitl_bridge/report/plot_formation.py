@@ -1,6 +1,6 @@
-"""One picture of a formation's flight: tracks in space, slot error and separation over time.
+"""Picture of a formation flight: tracks in space, slot error and separation over time.
 
-matplotlib without a display; nothing is shown, a PNG is written.
+Writes a PNG with matplotlib, without a display.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sitl_bridge.output_file import write_figure
 from sitl_bridge.swarm.quick_simulation import SLOT_ERROR, FormationResult
 
 TRACKS = 100
-"""Tracks that are drawn; more would cover one another.  All vehicles' places are."""
+"""Largest number of drawn tracks; more would cover one another.  Positions are drawn for all vehicles."""
 
 
 def draw(result: FormationResult, path: Path, title: str) -> None:
-    """Draw a formation's flight into a PNG file."""
+    """Draw a formation flight to a PNG file."""
     figure = Figure(figsize=(13.0, 6.5), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(2, 2, width_ratios=(1.25, 1.0))
@@ -33,7 +33,7 @@ def draw(result: FormationResult, path: Path, title: str) -> None:
 
 
 def _space(axes: Any, result: FormationResult) -> None:
-    """Tracks, and the places of all a little after each move."""
+    """Draw tracks, and all positions shortly after each move."""
     count = result.position.shape[1]
     drawn = np.unique(np.linspace(0, count - 1, min(count, TRACKS)).astype(int))
     for i in drawn:
@@ -76,7 +76,7 @@ def _separation(axes: Any, result: FormationResult) -> None:
     axes.axhline(limit, color="tab:red", ls="--", lw=1.0, label=f"{limit:g} m")
     for event in result.events:
         axes.axvline((event.time - result.start) * 1e-6, color="0.6", lw=0.6)
-    axes.set(xlabel="time since the start, s", ylabel="nearest two, m", title="separation (lines: events)")
+    axes.set(xlabel="time since the start, s", ylabel="closest pair, m", title="separation (lines: events)")
     axes.set_ylim(bottom=0.0)
     axes.legend(fontsize="small")
     axes.grid(alpha=0.3)

@@ -1,6 +1,6 @@
-"""What identification needs of a recorded flight: attitude, commanded attitude and motion out of a ULog.
+"""Input of the identification from a ULog: attitude, commanded attitude and motion.
 
-PX4's logs and the built-in flight stack's alike.
+Reads logs of PX4 and of the built-in flight stack.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 Floats = NDArray[np.float64]
 
 STEP = 0.01
-"""s between rows, a tick of the controller."""
+"""Interval between rows, s: one step of the controller."""
 MARGIN = 3.0
-"""s after take-off and before landing that are left out: ground effect, and ramps of the flight stack."""
-LEAST_LENGTH = 5.0
-"""s of flight that a model can be identified from."""
-LARGEST_GAP = 0.5
-"""s between setpoints beyond which nobody commands attitudes."""
+"""Time after take-off and before landing that is not evaluated, s: ground effect and thrust ramps."""
+MIN_LENGTH = 5.0
+"""Shortest flight for an identification, s."""
+MAX_GAP = 0.5
+"""Largest gap between attitude setpoints, s; a longer one ends the commanded part."""
 _TOPICS = ("vehicle_attitude", "vehicle_attitude_setpoint", "vehicle_local_position", "vehicle_land_detected")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A flight on an even grid.
+    """A flight on an even time grid.
 
     Attributes:
-        stack: what flew and its version.
+        stack: flight stack and its version.
         time: (t,) s on the stack's clock.
-        truth: (t, 9) position, velocity NED, roll, pitch, yaw, all as the stack estimated them.
-        commands: (t, 3) roll, pitch in rad, and specific thrust in m/s^2 along body up, worked out from
-            the motion.
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw, as estimated by the stack.
+        commands: (t, 3) roll, pitch in rad, and specific thrust in m/s^2 along body up, derived from the
+            motion.
     """
 
     stack: str
@@ -49,13 +49,13 @@ class Recorded:
 
 
 def read_flight(path: Path) -> Recorded:
-    """The longest stretch of a ULog in the air and under commanded attitudes.
+    """Read the longest part of a ULog in the air and under attitude commands.
 
-    A setpoint counts from halfway between the log's sample that first has it and the one before: PX4 logs one
-    every 50 ms by default, and what changed between two samples did so anywhere between them.
+    A setpoint counts from the middle between the first sample with it and the previous sample: PX4 logs one
+    every 50 ms by default, so the time of a change is uncertain by that interval.
 
     Raises:
-        UserError: for what is no ULog, has no commanded attitude, or never flew long enough.
+        UserError: if the file is not a ULog, has no attitude commands, or the flight is too short.
     """
     try:
         with path.open("rb") as file:
@@ -65,13 +65,13 @@ def read_flight(path: Path) -> Recorded:
     tables = {d.name: d.data for d in log.data_list if d.multi_id == 0 and len(d.data["timestamp"]) > 1}
     for topic in _TOPICS:
         if topic not in tables:
-            raise UserError(f"{path}: holds no {topic}, which identification needs")
+            raise UserError(f"{path}: topic {topic} missing, which identification needs")
     seconds = {name: 1e-6 * np.asarray(t["timestamp"], np.float64) for name, t in tables.items()}
     begin, end = _longest_flight(seconds["vehicle_land_detected"], tables["vehicle_land_detected"]["landed"])
     begin, end = _longest_command(seconds["vehicle_attitude_setpoint"], begin + MARGIN, end - MARGIN)
-    if end - begin < LEAST_LENGTH:
+    if end - begin < MIN_LENGTH:
         raise UserError(
-            f"{path}: no {LEAST_LENGTH:.0f} s of flight under commanded attitudes, {MARGIN:.0f} s from "
+            f"{path}: no {MIN_LENGTH:.0f} s of flight under attitude commands, {MARGIN:.0f} s from "
             "take-off and landing"
         )
     time = np.arange(begin, end, STEP)
@@ -96,15 +96,15 @@ def read_flight(path: Path) -> Recorded:
 
 
 def _longest_command(seconds: Floats, begin: float, end: float) -> tuple[float, float]:
-    """s of the beginning and the end of the longest stretch of setpoints without a gap, within limits."""
+    """Return begin and end in s of the longest series of setpoints without a gap, within limits."""
     inside = seconds[(seconds >= begin) & (seconds <= end)]
-    parts = np.split(inside, np.flatnonzero(np.diff(inside) > LARGEST_GAP) + 1)
+    parts = np.split(inside, np.flatnonzero(np.diff(inside) > MAX_GAP) + 1)
     longest = max(parts, key=lambda part: float(np.ptp(part)) if len(part) else 0.0)
     return (float(longest[0]), float(longest[-1])) if len(longest) else (0.0, 0.0)
 
 
 def _angles(table: dict[str, NDArray[np.generic]], name: str) -> Floats:
-    """(k, 3) roll, pitch, yaw of a topic's quaternions; where a row holds none, those of the row before."""
+    """Return (k, 3) roll, pitch, yaw of a topic's quaternions; an invalid row repeats the one before."""
     q = np.column_stack([np.asarray(table[f"{name}[{i}]"], np.float64) for i in range(4)])
     sound = np.isfinite(q).all(axis=1) & (np.abs(np.linalg.norm(q, axis=1) - 1.0) < 0.1)
     last = np.maximum.accumulate(np.where(sound, np.arange(len(q)), np.argmax(sound)))
@@ -112,7 +112,7 @@ def _angles(table: dict[str, NDArray[np.generic]], name: str) -> Floats:
 
 
 def _thrust(time: Floats, truth: Floats) -> Floats:
-    """(t,) m/s^2: the part along body up of what accelerates, less gravity."""
+    """Return the (t,) m/s^2 of the specific force along body up."""
     roll, pitch, yaw = truth[:, 6:9].T
     down = np.column_stack(
         [
@@ -126,7 +126,7 @@ def _thrust(time: Floats, truth: Floats) -> Floats:
 
 
 def _longest_flight(seconds: Floats, landed: NDArray[np.generic]) -> tuple[float, float]:
-    """s of the beginning and the end of the longest stretch in the air."""
+    """Return begin and end in s of the longest time in the air."""
     air = ~np.asarray(landed, bool)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], air, [False]]).astype(np.int8)))
     ends = [

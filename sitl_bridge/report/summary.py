@@ -1,7 +1,7 @@
-"""What is said after a flight: what was flown, how closely, what went wrong, where the logs are.
+"""The summary after a flight: what was flown, how closely, what went wrong, where the logs are.
 
-Puts the figures of ``ulog.py`` and what the simulation knows into one table of plain values
-(``summary.json``) and into words for the terminal.  Draws nothing; that is ``picture.py``.
+Combines the figures of ``ulog_analysis.py`` with those of the simulation in one table of plain values
+(``summary.json``) and a text for the terminal.  The picture is in ``plot_flight.py``.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ from sitl_bridge.report.estimator_health import VIBRATION_WARN
 from sitl_bridge.report.flight_record import Deviation, FlightRecord
 
 HARD_LANDING = 2.0
-"""m/s of closing speed at the ground above which a landing is called hard.  Derived: about three times PX4's
-landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
+"""Closing speed at the ground of a hard landing, m/s.  Derived: about three times PX4's landing speed
+(MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
 
 EXPECTED_MESSAGES = ("arming warning", "request past EOF")
-"""Logged by PX4 at each arming, the name of a tune, and at the end of each file that a partner reads."""
+"""Texts that PX4 logs at each arming (name of a tune) and at the end of each file that a partner reads."""
 
 
 FRAME = 8
-"""Characters of a box's title line that are no title, with a margin."""
+"""Characters of a box's title line outside the title, with a margin."""
 
 WAITING = "Preflight Fail"
-"""What PX4 repeats while it waits for its sensors after it started; the mission tells when that lasts."""
+"""Text that PX4 repeats while its sensors start; the mission reports if that lasts."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, as far as the simulation's side knows.
+    """Result of a run as known to the simulation.
 
     Attributes:
-        mission: what was flown, as the user named it.
+        mission: name of the mission as given by the user.
         airframe: its name.
-        succeeded: whether the mission did what it was to do.
-        reason: why it did not; empty when it did.
-        flown_by: which flight stack.
+        succeeded: whether the mission succeeded.
+        reason: reason of a failure; empty on success.
+        flown_by: the flight stack.
         seed: of the run.
-        simulated_seconds, wall_seconds: how long it took.
-        impact_speed: greatest closing speed of a new ground contact, m/s; nan when unknown.
-        battery_used: share of the charge, nan when unknown.
-        logs: what is where, by what it is.
-        errors: of the bridge itself, which the flight outlived: a log that ended early, a failed sensor.
-        link_faults: what the flight stack sent wrong on the simulator link, counts by kind (hil/link_errors).
+        simulated_seconds, wall_seconds: duration.
+        impact_speed: largest closing speed of a new ground contact, m/s; nan if unknown.
+        battery_used: share of the charge, nan if unknown.
+        logs: paths by name of the log.
+        errors: errors of the bridge that did not end the flight: a log that ended early, a failed sensor.
+        link_faults: faulty messages of the flight stack on the simulator link, counts by kind
+            (hil/link_errors).
     """
 
     mission: str
@@ -77,7 +78,7 @@ class Outcome:
 def warnings_of(
     record: FlightRecord | None, messages: Iterable[VehicleMessage]
 ) -> list[tuple[float, str, str]]:
-    """(s, level, text) of PX4's warnings and worse from its log and its link, each once, in order."""
+    """Return (s, level, text) of PX4's warnings and errors from its log and its link, each once, in order."""
     found = [(m.time, m.level, m.text) for m in messages]
     if record is not None:
         found += [(t, level, text.split("] ", 1)[-1]) for t, level, text in record.messages]
@@ -86,7 +87,7 @@ def warnings_of(
     for time, level, text in sorted(found, key=lambda entry: (math.isnan(entry[0]), entry[0])):
         if level > WARNING or text in EXPECTED_MESSAGES or text.startswith(WAITING):
             continue
-        # The same text within some seconds came by two ways.
+        # The same text within some seconds came from both sources.
         mark = (text, 0 if math.isnan(time) else int(time // 5.0))
         if mark in seen or (mark[0], mark[1] - 1) in seen:
             continue
@@ -96,11 +97,11 @@ def warnings_of(
 
 
 def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
-    """What went wrong, in words, worst first; empty when nothing did."""
+    """Return the texts of all problems, worst first; empty if there is none."""
     problems = [*([outcome.reason] if outcome.reason else []), *outcome.errors]
     problems += [f"simulator link: {words}" for words in fault_words(outcome.link_faults)]
     if record is None:
-        problems.append(f"{outcome.flown_by} left no log (PX4 logs from arming on)")
+        problems.append(f"{outcome.flown_by} wrote no log (PX4 logs from arming on)")
     else:
         problems += [f"failsafe: {cause}" for cause in record.failsafes]
         for estimator in record.estimators:
@@ -108,14 +109,14 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
         if record.vibration > VIBRATION_WARN:
             problems.append(f"vibration of {record.vibration:.1f} m/s^2 (PX4's log analysis warns at 4.9)")
     if outcome.impact_speed > HARD_LANDING:
-        problems.append(f"hit the ground at {outcome.impact_speed:.1f} m/s")
+        problems.append(f"ground contact at {outcome.impact_speed:.1f} m/s")
     return problems
 
 
 def summarise(
     outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
 ) -> dict[str, Any]:
-    """Everything as plain values for ``summary.json``; what is unknown is null."""
+    """Return all values for ``summary.json``; unknown values are null."""
     summary: dict[str, Any] = {
         "mission": outcome.mission,
         "airframe": outcome.airframe,
@@ -154,10 +155,10 @@ def summarise(
 
 
 def write_json(summary: dict[str, Any], path: Path) -> None:
-    """Write a summary; numbers that are not finite become null, which JSON has.
+    """Write a summary; values that are not finite become null in JSON.
 
     Raises:
-        UserError: when it cannot be written.
+        UserError: if it cannot be written.
     """
     write_whole(path, json.dumps(_finite(summary), indent=2, ensure_ascii=False) + "\n")
 
@@ -172,11 +173,11 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# -------------------------------------------------------------------------- words
+# -------------------------------------------------------------------------- text
 
 
 def headline(what: str, verdict: Text, width: int) -> Text:
-    """Title of a box ``width`` characters wide: what was flown, cut in its middle, and the verdict."""
+    """Return a box title of ``width`` characters: the flight, shortened in its middle, and the result."""
     room = width - FRAME - len(": ") - len(verdict.plain)
     if len(what) > room:
         end = max(room // 2 - 1, 1)
@@ -223,10 +224,10 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
             table.add_row(f"Off {name}", _deviation_words(deviation, true, unit))
         if record.estimate_error is not None:
             error = record.estimate_error
-            table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m off the truth")
+            table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m")
         table.add_row("Estimator", _estimator_words(record))
     else:
-        table.add_row("Flown", "it never left the ground")
+        table.add_row("Flown", "no take-off")
     if math.isfinite(outcome.impact_speed):
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
     if math.isfinite(outcome.battery_used):
@@ -243,12 +244,12 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
 
 def _deviation_words(deviation: Deviation, true: Deviation | None, unit: str) -> str:
     words = f"RMS {deviation.rms:.2f} {unit}, at most {deviation.max:.2f} {unit} in {deviation.seconds:.0f} s"
-    return f"{words} (in truth {true.rms:.2f}, {true.max:.2f})" if true else words
+    return f"{words} (true: {true.rms:.2f}, {true.max:.2f})" if true else words
 
 
 def _estimator_words(record: FlightRecord) -> str:
     if not record.estimators:
-        return "no log of it"
+        return "no log"
     failures = sum(len(estimator.failures) for estimator in record.estimators)
     warnings = sum(len(estimator.warnings) for estimator in record.estimators)
     worst = max((ratio for e in record.estimators for ratio in e.ratios.values()), default=math.nan)

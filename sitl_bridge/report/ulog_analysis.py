@@ -1,7 +1,7 @@
-"""What PX4's own log says about a flight: how far, how closely, and how its estimator fared.
+"""Analysis of a ULog: path, tracking errors and estimator health.
 
-Reads a ULog with pyulog and works out figures; ``summary.py`` puts them into words.  The estimator's checks
-are those of PX4's Tools/ecl_ekf (check_level_dict.csv).
+Reads a ULog with pyulog and computes the figures; ``summary.py`` prints them.  The estimator checks are those
+of PX4's Tools/ecl_ekf (check_level_dict.csv).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.report.estimator_health import judge, vibration
+from sitl_bridge.report.estimator_health import check_estimator, vibration
 from sitl_bridge.report.flight_record import (
     HOLD,
     LEG_MODES,
@@ -31,22 +31,22 @@ from sitl_bridge.report.flight_record import (
 )
 
 SETTLING = 5.0
-"""s after a mode or a setpoint changed before a deviation from it counts, as in RotorS's evaluation, which
-starts 5 s after a waypoint."""
+"""Time after a change of mode or setpoint before deviations count, s, as in RotorS's evaluation, which starts
+5 s after a waypoint."""
 
-STALE = 2.0
-"""s after which a logged setpoint is no longer flown; PX4 logs trajectory_setpoint every 0.2 s."""
+SETPOINT_TIMEOUT = 2.0
+"""Age at which a logged setpoint expires, s; PX4 logs trajectory_setpoint every 0.2 s."""
 
-ARRIVAL = 1.0
-"""m within which a vehicle has arrived where it is to hold.  Derived: half PX4's acceptance radius
+ARRIVAL_DISTANCE = 1.0
+"""Distance at which a vehicle has reached its hold position, m.  Derived: half PX4's acceptance radius
 (NAV_ACC_RAD, 2 m by default in simulation)."""
 
 
 def read_flight(path: Path) -> FlightRecord:
-    """Figures of the flight that a ULog holds.
+    """Return the results of the flight in a ULog.
 
     Raises:
-        UserError: when the file is not a ULog.
+        UserError: if the file is not a ULog.
     """
     log = FlightLog(path)
     record = FlightRecord(path=path)
@@ -59,24 +59,24 @@ def read_flight(path: Path) -> FlightRecord:
         return record
     record.time = seconds(position)
     record.estimate = columns(position, "x", "y", "z")
-    _take_truth(log, record, position)
+    _read_truth(log, record, position)
     if not windows:
         return record
     record.take_off, record.landing = windows[0][0], windows[-1][1]
     record.air_time = sum(end - start for start, end in windows)
-    _measure_way(record, position)
+    _measure_path(record, position)
     status = log.topic("vehicle_status")
     if status is not None:
         record.modes = _modes(status, record)
         _measure_tracking(log, record, status, position)
     record.failsafes = _failsafes(log, record)
-    record.estimators = [judge(log, k, record) for k in log.instances("estimator_status")]
+    record.estimators = [check_estimator(log, k, record) for k in log.instances("estimator_status")]
     record.vibration = vibration(log, record)
     return record
 
 
 def _air_windows(log: FlightLog) -> list[tuple[float, float]]:
-    """Times in the air, from PX4's land detector; a log that ends in the air ends the last one."""
+    """Return the times in the air, from PX4's land detector; the end of the log ends the last one."""
     detected = log.topic("vehicle_land_detected")
     if detected is None:
         return []
@@ -87,8 +87,8 @@ def _air_windows(log: FlightLog) -> list[tuple[float, float]]:
     return [(float(time[start]), float(time[end])) for start, end in zip(edges[::2], ends, strict=True)]
 
 
-def _take_truth(log: FlightLog, record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
-    """Ground truth, moved into the frame of the estimate, whose origin the estimator set by its own GPS."""
+def _read_truth(log: FlightLog, record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
+    """Read the ground truth into the frame of the estimate, whose origin the estimator set from its GNSS."""
     truth = log.topic("vehicle_local_position_groundtruth")
     if truth is None:
         return
@@ -109,12 +109,12 @@ def _take_truth(log: FlightLog, record: FlightRecord, position: dict[str, NDArra
     record.truth = columns(truth, "x", "y", "z") + offset
 
 
-def _measure_way(record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
+def _measure_path(record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
     air = in_air(record, record.time)
     way = record.estimate[air]
     if len(way) < 2:
         return
-    # At 10 Hz: the estimate's own noise, summed up sample by sample, would count as way.
+    # At 10 Hz: summed sample by sample, the estimate's noise would add to the path.
     every = max(1, round(0.1 / float(np.median(np.diff(record.time)))))
     record.distance = float(np.linalg.norm(np.diff(way[::every], axis=0), axis=1).sum())
     record.max_speed = float(np.linalg.norm(columns(position, "vx", "vy", "vz")[air], axis=1).max())
@@ -147,7 +147,7 @@ def _modes(status: dict[str, NDArray[Any]], record: FlightRecord) -> list[tuple[
 def _measure_tracking(
     log: FlightLog, record: FlightRecord, status: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]
 ) -> None:
-    """Deviations from what was to be flown, in each kind of mode."""
+    """Compute the deviations from the reference for each kind of mode."""
     air = in_air(record, record.time)
     every = max(1, round(0.02 / float(np.median(np.diff(record.time)))))
     time = record.time[air][::every]
@@ -219,18 +219,18 @@ def _store_true(record: FlightRecord, name: str, time: Array, error: Array) -> N
 
 
 def _since_change(time: Array, mode: NDArray[Any]) -> Array:
-    """s since the mode changed last, at each time."""
+    """Return the s since the last change of mode, at each time."""
     changed = np.concatenate([[True], np.diff(mode) != 0])
     starts = np.where(changed, time, -np.inf)
     return np.asarray(time - np.maximum.accumulate(starts), np.float64)
 
 
 def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array, Array]:
-    """Position and velocity setpoints at given times, (k, 3) each; nan where none counts.
+    """Return position and velocity setpoints at given times, (k, 3) each; nan if none counts.
 
-    A position that moves as its velocity says is interpolated.  One that was a step, or stands still, counts
-    once it has stood for ``SETTLING`` seconds: nobody can follow a step.  One that is older than ``STALE`` is
-    not what is flown (attitude setpoints bypass the topic).
+    A position that moves with its velocity is interpolated.  After a step, or while constant, it counts only
+    after ``SETTLING`` seconds, because no vehicle follows a step.  A setpoint older than ``SETPOINT_TIMEOUT``
+    is not in use (attitude setpoints bypass the topic).
     """
     stamps = seconds(setpoint)
     position = columns(setpoint, "position[0]", "position[1]", "position[2]")
@@ -246,21 +246,21 @@ def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array
     changed = np.concatenate([[True], np.linalg.norm(np.diff(position, axis=0), axis=1) > 0.01])
     since = np.maximum.accumulate(np.where(changed, stamps, -np.inf))
     unsettled = ~moving[before] & (time - since[before] < SETTLING)
-    old = (index < 0) | (time - stamps[before] > STALE)
+    old = (index < 0) | (time - stamps[before] > SETPOINT_TIMEOUT)
     wanted[old | unsettled] = np.nan
     wanted_velocity[old] = np.nan
     return wanted, wanted_velocity
 
 
 def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Array) -> NDArray[np.bool_]:
-    """Whether the setpoint at each time is a velocity without a position."""
+    """Return whether the setpoint at each time is a velocity without a position."""
     index = np.maximum(last_before(seconds(setpoint), time), 0)
     only: NDArray[np.bool_] = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
     return only
 
 
 class _Legs:
-    """The legs PX4's navigator flew, from its position setpoint triplets."""
+    """Legs flown by PX4's navigator, from its position setpoint triplets."""
 
     def __init__(
         self, log: FlightLog, triplet: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]
@@ -281,7 +281,7 @@ class _Legs:
         return np.where(valid[:, None], local, np.nan)
 
     def arrived(self, time: Array, here: Array, in_mode: Array) -> NDArray[np.bool_]:
-        """Whether the vehicle came near the present setpoint at least ``SETTLING`` s ago, in the same mode.
+        """Return whether the present setpoint was reached at least ``SETTLING`` s ago, in the same mode.
 
         Args:
             time: (k,) s.
@@ -289,7 +289,7 @@ class _Legs:
             in_mode: (k,) s since the mode changed.
         """
         index = np.maximum(last_before(self.time, time), 0)
-        near = np.linalg.norm(here - self.current[index], axis=1) < ARRIVAL
+        near = np.linalg.norm(here - self.current[index], axis=1) < ARRIVAL_DISTANCE
         moved = np.concatenate([[True], (np.abs(np.diff(self.current[index], axis=0)) > 0.01).any(axis=1)])
         begun = np.maximum.accumulate(np.where(moved | (in_mode == 0.0), time, -np.inf))
         since = np.full(len(time), np.inf)
@@ -304,18 +304,18 @@ class _Legs:
         return settled
 
     def points(self, time: Array) -> Array:
-        """Ends of the legs flown in the given times, each once, in order."""
+        """Return the ends of the legs flown in the given times, each once, in order."""
         index = np.unique(last_before(self.time, time))
         index = index[index >= 0]
         ends = np.stack([self.previous[index], self.current[index]], axis=1)
         return np.asarray(ends.reshape(-1, 3), np.float64)
 
     def distance(self, time: Array, here: Array, hold: bool) -> Array:
-        """Distance from the present setpoint (hold) or from the path of legs, in m; nan where there is none.
+        """Return the distance from the present setpoint (hold) or from the legs in m; nan if there is none.
 
-        The path is the leg to the present setpoint and the one before, for PX4 turns to the next leg before
-        it reaches the end of one.  It is taken in the horizontal plane: navigator and position controller
-        climb along it in their own way.
+        The path consists of the leg to the present setpoint and the one before, because PX4 turns to the next
+        leg before it reaches the end.  The distance is horizontal: navigator and position controller climb
+        independently of the leg.
         """
         index = np.maximum(last_before(self.time, time), 0)
         if hold:
@@ -339,11 +339,11 @@ class _Legs:
         return np.where(length > 1.0, error, np.nan)
 
 
-# -------------------------------------------------------------------------- what went wrong
+# -------------------------------------------------------------------------- failsafes
 
 
 def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
-    """Causes of failsafes: flags that rose while or shortly before PX4 flew in failsafe."""
+    """Return the causes of failsafes: flags that rose during or shortly before a failsafe."""
     status, flags = log.topic("vehicle_status"), log.topic("failsafe_flags")
     if status is None:
         return []
@@ -359,7 +359,7 @@ def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
             if name == "timestamp" or name.startswith("mode_req_"):
                 continue
             rises = moments[1:][np.diff((np.asarray(values) > 0).astype(int)) > 0]
-            # failsafe_flags is logged at 2 Hz or when it changes, hence the second around.
+            # failsafe_flags is logged at 2 Hz or on a change, hence one second on either side.
             if any(((rises > start - 2.0) & (rises < start + 1.0)).any() for start in begun):
                 causes.append(name.replace("_", " "))
-    return causes or ["PX4 flew in failsafe; its log does not say why"]
+    return causes or ["PX4 was in failsafe; its log has no cause"]

@@ -1,4 +1,4 @@
-"""How near vehicles of a fleet come to one another."""
+"""Distances between the vehicles of a fleet."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-OFF_THE_GROUND = 0.5
-"""m above which a vehicle counts for the distance of the nearest two."""
+MIN_FLIGHT_HEIGHT = 0.5
+"""Height above which a vehicle counts for the closest pair, m."""
 
 
-def nearest(position: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(k,) m between the nearest two of (k, n, 3) that are off the ground; nan with fewer than two."""
+def closest_distance(position: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (k,) m between the closest pair of (k, n, 3) in the air; nan for fewer than two."""
     found = np.full(len(position), np.inf)
     count = position.shape[1]
-    flies = -position[:, :, 2] > OFF_THE_GROUND
+    flies = -position[:, :, 2] > MIN_FLIGHT_HEIGHT
     for i in range(count):
         for j in range(i + 1, count):
             apart = np.linalg.norm(position[:, i] - position[:, j], axis=1)
@@ -24,13 +24,13 @@ def nearest(position: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Closest:
-    """The two that came nearest to one another in the air.
+class ClosestPair:
+    """The closest pair of a flight.
 
     Attributes:
         distance: m.
         time: s.
-        vehicles: their rows.
+        vehicles: row indices.
     """
 
     distance: float
@@ -38,14 +38,14 @@ class Closest:
     vehicles: tuple[int, int]
 
 
-def closest(time: NDArray[np.float64], position: NDArray[np.float64]) -> Closest | None:
-    """Of (k,) s and (k, n, 3) m NED; None where no two were ever off the ground together."""
-    found = nearest(position)
+def closest_pair(time: NDArray[np.float64], position: NDArray[np.float64]) -> ClosestPair | None:
+    """Return the closest pair for (k,) s and (k, n, 3) m NED; None if no two flew at the same time."""
+    found = closest_distance(position)
     if not np.isfinite(found).any():
         return None
     k = int(np.nanargmin(found))
-    place = np.where(-position[k, :, 2:] > OFF_THE_GROUND, position[k], np.nan)
+    place = np.where(-position[k, :, 2:] > MIN_FLIGHT_HEIGHT, position[k], np.nan)
     apart = np.linalg.norm(place[:, None] - place[None], axis=2)
     np.fill_diagonal(apart, np.nan)
     first, second = sorted(divmod(int(np.nanargmin(apart)), len(place)))
-    return Closest(float(found[k]), float(time[k]), (first, second))
+    return ClosestPair(float(found[k]), float(time[k]), (first, second))

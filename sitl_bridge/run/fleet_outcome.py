@@ -14,7 +14,7 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.formation_truth import add_truth
 from sitl_bridge.report.summary import Outcome, write_json
-from sitl_bridge.report.vehicle_distances import Closest, closest
+from sitl_bridge.report.vehicle_distances import ClosestPair, closest_pair
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.simulation import Simulation
 
@@ -58,7 +58,7 @@ class FleetOutcome:
     vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
     collisions: Any
     collision_count: int
-    closest: Closest | None
+    closest: ClosestPair | None
     logs: Mapping[str, Path]
     formation: Mapping[str, float] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
@@ -95,9 +95,9 @@ def conclude(
     with errors.guard("drawing of the picture"):
         if draw_fleet(directory.truth, list(names), picture, settings.name):
             found["picture"] = picture
-    near: Closest | None = None
+    near: ClosestPair | None = None
     with errors.guard("search for the nearest two"):
-        near = closest(*thinned(directory.truth, len(names), CLOSEST_RATE))
+        near = closest_pair(*thinned(directory.truth, len(names), CLOSEST_RATE))
     if not reason:
         reason = _too_close(near, names, settings.separation)
     formation: dict[str, float] = {}
@@ -123,7 +123,7 @@ def conclude(
     return replace(outcome, succeeded=not (reason or errors.lines), errors=tuple(errors.lines))
 
 
-def _too_close(near: Closest | None, names: tuple[str, ...], separation: float) -> str:
+def _too_close(near: ClosestPair | None, names: tuple[str, ...], separation: float) -> str:
     """Says which two vehicles came nearer than the separation in m; empty if none did."""
     if near is None or near.distance >= separation:
         return ""
@@ -148,7 +148,7 @@ def _summary(outcome: FleetOutcome, vehicles: Mapping[str, Any], names: tuple[st
     }
 
 
-def closest_words(near: Closest, names: tuple[str, ...]) -> dict[str, Any]:
+def closest_words(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:
     """The nearest two as plain values."""
     vehicles = [names[i] for i in near.vehicles]
     return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
