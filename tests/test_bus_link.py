@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.client_link import (
-    Ask,
     Connected,
-    Happened,
+    EventNotice,
     Link,
-    Look,
-    Note,
     Orders,
     Results,
     Sent,
     SentOrder,
     SentResult,
     Settings,
+    Snapshot,
+    SnapshotRequest,
     Stop,
+    UserNotice,
     decode,
     encode,
 )
@@ -44,15 +44,15 @@ WIND = SetWind(
 ORDER = SentOrder.of(Order(WIND, Address("wind")))
 SENT: list[Sent] = [
     Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
-    Ask(Counts(executed=3)),
-    Look(
+    SnapshotRequest(Counts(executed=3)),
+    Snapshot(
         1.5, {"paused": False}, {"gusts": 0}, {"position": [[math.nan, 1.0, math.inf]]}, [[1.0]], [{"a": []}]
     ),
     Orders([ORDER]),
     Results([SentResult.of(Result(ORDER.order(), 2.0, None))]),
-    Happened("sitl/run/vehicle/0/event", Event(time=1.0, kind="text", text="line one\nline two")),
+    EventNotice("sitl/run/vehicle/0/event", Event(time=1.0, kind="text", text="line one\nline two")),
     Connected(True),
-    Note("a line"),
+    UserNotice("a line"),
     Stop(),
 ]
 
@@ -110,15 +110,15 @@ def test_lines_arrive_in_pieces_and_one_without_end_is_the_end() -> None:
     with here, there:
         link = Link(here, 1000)
         assert not link.poll(0.0)
-        data = encode(Note("first")) + b"[not a message\n" + encode(Note("second"))
+        data = encode(UserNotice("first")) + b"[not a message\n" + encode(UserNotice("second"))
         for i in range(0, len(data), 7):
             there.sendall(data[i : i + 7])
         there.sendall(b"x" * 2000)
         assert link.poll(0.0)
-        assert link.receive() == Note("first")
+        assert link.receive() == UserNotice("first")
         with pytest.raises(ValueError, match="Expecting"):
             link.receive()
-        assert link.receive() == Note("second")
+        assert link.receive() == UserNotice("second")
         with pytest.raises(EOFError, match="more than 1000 bytes"):
             link.receive()
 
@@ -134,7 +134,7 @@ def test_a_faulty_line_of_the_bus_costs_one_message_and_not_the_bus(
     bus._link = Link(here, 1 << 20)
     bus._closing = True
     there.sendall(b"[1]\n" + b'["Orders", {"orders": [{"kind": "x", "vehicle": null, "command": {}}]}]\n')
-    there.sendall(encode(Note("still there")))
+    there.sendall(encode(UserNotice("still there")))
     there.close()
     bus._work()
     here.close()

@@ -1,4 +1,4 @@
-"""The bus without a broker: schemas, addresses of brokers, and the desk that takes commands."""
+"""The bus without a broker: schemas, addresses of brokers, and the command queue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
-from sitl_bridge.bus.execution import FORMATION_PATIENCE, PATIENCE, Execution
+from sitl_bridge.bus.execution import EXECUTION_TIMEOUT, FORMATION_TIMEOUT, Execution
 from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
 from sitl_bridge.bus.run_source import FleetRun, Source
 from sitl_bridge.bus.schema import DIRECTORY, schemas
 from sitl_bridge.bus.simulation_commands import OnFormation
-from sitl_bridge.bus.snapshot import look
+from sitl_bridge.bus.snapshot import take_snapshot
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.cli.options import parse_bus
 from sitl_bridge.errors import UserError
@@ -121,7 +121,7 @@ def test_an_unencrypted_way_to_another_host_is_warned_of(text: str, warned: bool
 
 
 class Office:
-    """A desk and what carries out its orders, without the processes between them."""
+    """A command queue and its executor, without the processes between them."""
 
     def __init__(
         self,
@@ -131,22 +131,22 @@ class Office:
         on_formation: OnFormation | None = None,
     ) -> None:
         self.execution = Execution(source, on_formation, now)
-        self.desk = CommandQueue(topics, self.execution.take, lambda: source.status().time, now)
+        self.queue = CommandQueue(topics, self.execution.take, lambda: source.status().time, now)
 
-    def turn(self) -> list[Reply]:
-        replies = self.desk.settle(self.execution.turn())
-        self.desk.turn()
+    def poll(self) -> list[Reply]:
+        replies = self.queue.settle(self.execution.poll())
+        self.queue.poll()
         return replies
 
 
 class Desked:
-    """A desk over a server that does not run, so that a test decides when it takes a batch."""
+    """A command queue over a server that does not run, so that a test decides when it takes a batch."""
 
     def __init__(self, server: LockstepServer) -> None:
         self.time = 1000.0
         self.server = server
         self.office = Office(server, Topics("run", ("0",)), lambda: self.time, self._on_formation)
-        self.desk = self.office.desk
+        self.queue = self.office.queue
         self.formation: Future[None] = Future()
         self.waiting: list[Callable[[], None]] = []
         server.call = self.waiting.append  # type: ignore[method-assign, assignment]
@@ -155,7 +155,7 @@ class Desked:
         return self.formation
 
     def send(self, request: int) -> object:
-        return self.desk.receive("sitl/run/command/pause", PAUSE % str(request).encode())
+        return self.queue.receive("sitl/run/command/pause", PAUSE % str(request).encode())
 
 
 @pytest.fixture
@@ -168,67 +168,67 @@ def desked(make_simulation: Callable[..., Simulation], free_port: Callable[[], i
 def test_a_flood_is_handed_on_in_small_batches_at_a_bounded_rate(desked: Desked) -> None:
     for k in range(1000):
         desked.send(k)
-        desked.office.turn()
+        desked.office.poll()
         desked.time += 0.001
     assert len(desked.waiting) == 1
     executed = 0
     while desked.waiting:
         desked.waiting.pop()()
-        replies = desked.office.turn()
+        replies = desked.office.poll()
         assert len(replies) <= BATCH
         executed += len(replies)
-    assert executed == desked.desk.counts.executed
+    assert executed == desked.queue.counts.executed
     assert executed <= BURST + RATE + 1
-    assert desked.desk.counts.refused == 1000 - executed
-    assert desked.desk.counts.unanswered >= 1000 - 2 * (BURST + RATE + 1)
+    assert desked.queue.counts.refused == 1000 - executed
+    assert desked.queue.counts.unanswered >= 1000 - 2 * (BURST + RATE + 1)
 
 
 def test_what_the_simulation_does_not_take_is_withdrawn_for_good(desked: Desked) -> None:
     desked.send(1)
-    assert desked.office.turn() == []
+    assert desked.office.poll() == []
     desked.send(1)
-    assert desked.desk.counts.duplicates == 1
-    desked.time += PATIENCE
-    (reply,) = desked.office.turn()
+    assert desked.queue.counts.duplicates == 1
+    desked.time += EXECUTION_TIMEOUT
+    (reply,) = desked.office.poll()
     assert not reply.accepted
     desked.waiting.pop()()
     assert not desked.server.status().paused
     # It was not executed, so the same request may come again.
     desked.send(1)
-    desked.office.turn()
+    desked.office.poll()
     desked.waiting.pop()()
-    (reply,) = desked.office.turn()
+    (reply,) = desked.office.poll()
     assert reply.accepted
     assert desked.server.status().paused
 
 
 def test_a_formation_that_does_not_answer_holds_up_nobody_and_is_not_asked_twice(desked: Desked) -> None:
     cube = b'{"version": 1, "request_id": "cube", "pattern": "cube"}'
-    assert desked.desk.receive("sitl/run/command/formation", cube) is None
-    assert desked.office.turn() == []
+    assert desked.queue.receive("sitl/run/command/formation", cube) is None
+    assert desked.office.poll() == []
     desked.send(1)
-    desked.office.turn()
+    desked.office.poll()
     desked.waiting.pop()()
-    (reply,) = desked.office.turn()
+    (reply,) = desked.office.poll()
     assert reply.command == "pause"
-    desked.time += FORMATION_PATIENCE + 1.0
-    (reply,) = desked.office.turn()
+    desked.time += FORMATION_TIMEOUT + 1.0
+    (reply,) = desked.office.poll()
     assert (reply.command, reply.accepted) == ("formation", False)
     assert "has not answered" in reply.reason
-    again = desked.desk.receive("sitl/run/command/formation", cube)
+    again = desked.queue.receive("sitl/run/command/formation", cube)
     assert again == reply.model_copy(update={"duplicate": True})
 
 
 def test_a_retained_command_is_ignored(desked: Desked) -> None:
-    assert desked.desk.receive("sitl/run/command/pause", PAUSE % b"1", retained=True) is None
-    assert desked.office.turn() == []
+    assert desked.queue.receive("sitl/run/command/pause", PAUSE % b"1", retained=True) is None
+    assert desked.office.poll() == []
     assert not desked.waiting
-    assert desked.desk.counts.retained == 1
+    assert desked.queue.counts.retained == 1
 
 
 def test_numbers_that_are_none_are_null(desked: Desked) -> None:
     desked.server.simulation.states[0]["position"] = np.nan
-    (state,) = sampling.states(look(desked.server))
+    (state,) = sampling.states(take_snapshot(desked.server))
     assert state.position == (None, None, None)
     assert json.loads(state.model_dump_json())["latitude"] is None
     assert math.isfinite(state.time)
@@ -250,16 +250,16 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
 
         def send(topic: str, request: str, **values: object) -> None:
             body = json.dumps({"version": 1, "request_id": request} | values).encode()
-            assert office.desk.receive(f"sitl/run/{topic}", body) is None
-            assert office.turn() == []
+            assert office.queue.receive(f"sitl/run/{topic}", body) is None
+            assert office.poll() == []
 
         send("vehicle/b/command/rotor", "lost", rotor=1)
         run.advance(3)
-        (reply,) = office.turn()
+        (reply,) = office.poll()
         assert (reply.accepted, reply.vehicle, reply.time) == (True, "b", 0.0)
         assert fleet.simulation.states["rotor_health"][:, 1].tolist() == [1.0, 0.0]
-        assert sampling.clock(look(run)).steps == 3
-        assert sampling.clock(look(run)).time == pytest.approx(fleet.time * 1e-6)
+        assert sampling.clock(take_snapshot(run)).steps == 3
+        assert sampling.clock(take_snapshot(run)).time == pytest.approx(fleet.time * 1e-6)
         send("command/step", "step", count=2)
         owner = threading.Thread(target=run.advance, args=(4,))
         owner.start()
@@ -270,7 +270,7 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
         run.resume()
         owner.join()
         assert run.status().steps == 7
-        assert [health.connected for health in sampling.health(look(run))] == [True, True]
+        assert [health.connected for health in sampling.health(take_snapshot(run))] == [True, True]
 
 
 @pytest.mark.parametrize("speed", [0, 1e-300, 1e-9, 1e7, 1e308])

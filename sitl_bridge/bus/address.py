@@ -1,4 +1,4 @@
-"""Which broker: the embedded one, or any other by its URL."""
+"""Address of the broker: the embedded one or any other by its URL."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from sitl_bridge.errors import UserError
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 OPTIONS = ("ca", "password_file", "rate", "run")
 FORMS = (
-    "write embedded, embedded:PORT or mqtt[s]://[USER@]HOST[:PORT], each with any of "
+    "use embedded, embedded:PORT or mqtt[s]://[USER@]HOST[:PORT], each with any of "
     "?ca=FILE&password_file=FILE&rate=HZ&run=NAME"
 )
 PASSWORD = "SITL_BRIDGE_BUS_PASSWORD"  # noqa: S105  (its name)
-"""Environment variable with the password of the broker, or with that of an embedded one for its clients."""
+"""Environment variable with the password of the broker, or of the embedded broker for its clients."""
 EMBEDDED_USER = "sitl"
-"""User name with which clients log in to an embedded broker that has a password."""
-LONGEST_PASSWORD = 4096
-"""Bytes of a file with a password."""
+"""User name of clients of an embedded broker with a password."""
+MAX_PASSWORD_SIZE = 4096
+"""Largest size of a password file, bytes."""
 
 
 @dataclass(frozen=True)
 class BusAddress:
-    """Where the broker is and how it is spoken to.
+    """Address and connection settings of the broker.
 
     Attributes:
-        embedded: one of our own is started on this machine.
+        embedded: whether an embedded broker is started on this machine.
         host: name or address.
-        port: TCP port; 0 for an embedded broker that takes a free one.
-        user: and ``password``: None for none.  An embedded broker with a password lets nobody in without it.
-        tls: the connection is encrypted, and the broker's certificate is checked.
-        ca: file of the authorities to trust, PEM; None for the system's.
-        rate: Hz of wall time of each vehicle's state.
-        run: name of the run in topics; None for the run directory's.
+        port: TCP port; 0 for an embedded broker on a free port.
+        user: and ``password``: None for none.  An embedded broker with a password rejects clients without it.
+        tls: whether the connection is encrypted and the broker's certificate is checked.
+        ca: PEM file of trusted authorities; None for the system's.
+        rate: rate of each vehicle's state, Hz of wall time.
+        run: name of the run in topics; None for the name of the run directory.
     """
 
     embedded: bool
@@ -55,39 +55,39 @@ class BusAddress:
 
     @property
     def user_name(self) -> str | None:
-        """With which the bus logs in."""
+        """User name of the bus."""
         return EMBEDDED_USER if self.embedded and self.password else self.user
 
     @property
     def warning(self) -> str:
-        """What a user should know of the way to the broker; empty where it is safe."""
+        """Warning about an insecure connection to the broker; empty if it is secure."""
         if self.embedded or self.tls or is_this_machine(self.host):
             return ""
         return (
             f"warning: commands{' and the password' if self.password else ''} go to {self.host} unencrypted; "
-            "use mqtts:// where the network is not yours alone"
+            "use mqtts:// on a shared network"
         )
 
     @classmethod
     def parse(cls, text: str, password: str | None = None) -> BusAddress:
-        """Read what a user wrote.
+        """Parse an address given by the user.
 
         Args:
             text: of the form FORMS.
-            password: of the broker, where it has one and ``text`` names no file with it.
+            password: of the broker, unless ``text`` names a file with it.
 
         Raises:
-            UserError: for anything that is not of the form, a password in it, or a file that cannot be used.
+            UserError: for any other form, a password in the text, or an unusable file.
         """
         embedded = text.split(":")[0].split("?")[0] == "embedded"
         url = urlsplit(text.replace("embedded", "embedded://127.0.0.1", 1) if embedded else text)
         if not embedded and (url.scheme not in PORTS or not url.hostname):
             raise UserError(f"--bus {_hidden(text)!r}: {FORMS}")
         if url.path not in ("", "/") or url.fragment:
-            raise UserError(f"--bus {_hidden(text)!r}: nothing may follow the port but ?options; {FORMS}")
+            raise UserError(f"--bus {_hidden(text)!r}: only ?options may follow the port; {FORMS}")
         if url.password is not None:
             raise UserError(
-                f"--bus {_hidden(text)!r}: a command line can be read by everybody on this machine; give the "
+                f"--bus {_hidden(text)!r}: other users of this machine can read a command line; give the "
                 f"password in the environment variable {PASSWORD}, or with ?password_file=FILE"
             )
         options = _options(text, url)
@@ -96,7 +96,7 @@ class BusAddress:
         tls = url.scheme == "mqtts"
         ca = Path(options["ca"]) if "ca" in options else None
         if ca is not None and not tls:
-            raise UserError(f"--bus {_hidden(text)!r}: a CA file is for mqtts://, which encrypts")
+            raise UserError(f"--bus {_hidden(text)!r}: a CA file needs mqtts://")
         address = cls(
             embedded=embedded,
             host=url.hostname or "127.0.0.1",
@@ -114,29 +114,29 @@ class BusAddress:
         return address
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """What checks the broker's certificate; None where nothing is encrypted.
+        """Return the TLS context that checks the broker's certificate; None without TLS.
 
         Raises:
-            UserError: for a CA file that cannot be used.
+            UserError: if the CA file cannot be used.
         """
         if not self.tls:
             return None
         try:
             context = ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
-            raise UserError(f"--bus: {self.ca}: cannot be used as a file of authorities: {error}") from error
+            raise UserError(f"--bus: {self.ca}: not a valid CA file: {error}") from error
         context.sslsocket_class = _ClosingSocket
         return context
 
     def __str__(self) -> str:
-        """Without the password."""
+        """The URL without the password."""
         who = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{who}{host}:{self.port}"
 
 
 class _ClosingSocket(ssl.SSLSocket):
-    """Closes itself when the broker cannot be trusted, which paho leaves to the garbage collector."""
+    """A socket that closes itself after a failed handshake, unlike paho."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:
@@ -147,7 +147,7 @@ class _ClosingSocket(ssl.SSLSocket):
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a broker's name is that of this machine's own network."""
+    """Return whether a broker's host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -155,30 +155,30 @@ def is_this_machine(host: str) -> bool:
 
 
 def _read_password(file: Path) -> str:
-    """The first line of a file that only its owner may read.
+    """Read the first line of a file that only its owner may read.
 
     Raises:
-        UserError: when it cannot be read, holds none, or others may read it.
+        UserError: if it cannot be read, is empty, or is readable by others.
     """
     try:
         with file.open("rb") as opened:
             status = os.fstat(opened.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UserError(f"--bus: password_file {file}: is no file")
+                raise UserError(f"--bus: password_file {file}: not a file")
             if status.st_mode & 0o077:
-                raise UserError(f"--bus: password_file {file}: others may read it; type: chmod 600 {file}")
-            lines = opened.read(LONGEST_PASSWORD).decode().splitlines()
+                raise UserError(f"--bus: password_file {file}: readable by others; run: chmod 600 {file}")
+            lines = opened.read(MAX_PASSWORD_SIZE).decode().splitlines()
     except OSError as error:
         raise UserError(f"--bus: password_file {file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"--bus: password_file {file}: is no text in UTF-8") from error
+        raise UserError(f"--bus: password_file {file}: not a UTF-8 text file") from error
     if not lines or not lines[0]:
         raise UserError(f"--bus: password_file {file}: its first line is empty")
     return lines[0]
 
 
 def _hidden(text: str) -> str:
-    """A URL without its password."""
+    """Return a URL without its password."""
     return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", text)
 
 
@@ -195,7 +195,7 @@ def _port(text: str, url: SplitResult) -> int:
     try:
         given = url.port
     except ValueError as error:
-        raise UserError(f"--bus {_hidden(text)!r}: a port is a number up to 65535") from error
+        raise UserError(f"--bus {_hidden(text)!r}: the port must be a number up to 65535") from error
     return given if given is not None else PORTS.get(url.scheme, 0)
 
 
@@ -205,5 +205,5 @@ def _rate(text: str, value: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0.1 <= rate <= 100.0:
-        raise UserError(f"--bus {_hidden(text)!r}: a rate is from 0.1 to 100 Hz, not {value}")
+        raise UserError(f"--bus {_hidden(text)!r}: the rate must be 0.1 to 100 Hz, not {value}")
     return rate

@@ -1,7 +1,7 @@
-"""The embedded broker: amqtt in a process of its own, on this machine only, with or without a password.
+"""The embedded broker: amqtt in a separate process, on this machine only, with or without a password.
 
-A process and not a thread, so that what a flood of messages costs is never taken from the simulation's
-interpreter; and a nicer one, so that it gets the processor after everybody else.
+A process instead of a thread, so that a flood of messages takes no time from the simulation's interpreter.
+Its priority is low.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ NICENESS = 10
 
 
 def free_port() -> int:
-    """A TCP port that nobody has now."""
+    """Return a free TCP port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def require_free(port: int) -> None:
-    """See that nobody listens on a port.
+    """Check that a port is free.
 
     Raises:
-        UserError: when somebody does.
+        UserError: if it is in use.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,7 +40,7 @@ def require_free(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise UserError(
-                f"port {port} of the embedded broker is taken by {holder_of(port)}; "
+                f"port {port} of the embedded broker is in use by {holder_of(port)}; "
                 "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
             ) from error
 
@@ -49,15 +49,15 @@ def start_broker(port: int, directory: Path, password: str | None = None) -> Chi
     """Start a broker; it listens about a second later.
 
     Args:
-        port: to listen on.
-        directory: where its log is kept; made if it is missing.
-        password: which clients must know, as user EMBEDDED_USER; None lets everybody on this machine in.
+        port: TCP port.
+        directory: directory of its log, created if missing.
+        password: password of clients as user EMBEDDED_USER; None admits all clients on this machine.
 
     Raises:
-        UserError: when it cannot be started.
+        UserError: if it cannot be started.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # Through a pipe: neither a command line nor an environment holds it.
+    # Through a pipe, so that neither a command line nor an environment contains it.
     reading, writing = os.pipe()
     try:
         with os.fdopen(writing, "wb") as pipe:
@@ -70,8 +70,8 @@ def start_broker(port: int, directory: Path, password: str | None = None) -> Chi
         os.close(reading)
 
 
-def be_nice() -> None:
-    """Let everybody else have the processor first."""
+def lower_priority() -> None:
+    """Lower the priority of this process."""
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
@@ -86,8 +86,8 @@ async def _serve(port: int, password: bytes) -> None:
     listeners = {"default": {"type": "tcp", "bind": f"{HOST}:{port}", "max_connections": 100}}
     broker = Broker({"listeners": listeners, "plugins": plugins})
     await broker.start()
-    be_nice()
-    await asyncio.Event().wait()  # until it is stopped, or killed with the process that started it
+    lower_priority()
+    await asyncio.Event().wait()  # until it is stopped or its parent dies
 
 
 if __name__ == "__main__":

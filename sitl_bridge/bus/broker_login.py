@@ -1,4 +1,4 @@
-"""The login of an embedded broker that has a password, as a plugin of amqtt."""
+"""Login plugin of amqtt for an embedded broker with a password."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sitl_bridge.bus.address import EMBEDDED_USER
 
 
 class Login(BaseAuthPlugin):  # type: ignore[misc]
-    """Lets in who knows the password."""
+    """Admits clients with the password."""
 
     @dataclass
     class Config:
-        """What the plugin is configured with.
+        """Configuration of the plugin.
 
         Attributes:
             digest: SHA-256 of the password, in hexadecimal digits.
@@ -26,7 +26,7 @@ class Login(BaseAuthPlugin):  # type: ignore[misc]
         digest: str = ""
 
     async def authenticate(self, *, session: Session) -> bool:
-        """Whether a client may connect."""
+        """Return whether a client may connect."""
         given = (session.password or "").encode()
         digest = hashlib.sha256(given).hexdigest()
         return session.username == EMBEDDED_USER and hmac.compare_digest(digest, self.config.digest)

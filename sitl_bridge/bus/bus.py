@@ -1,7 +1,7 @@
-"""The bus in the program that runs the simulation: a process that speaks MQTT, and a thread that answers it.
+"""The bus in the simulation's program: it starts the MQTT client process and serves it from a thread.
 
-What is said is in messages.py, how commands are taken in desk.py and carried out in execution.py; the process
-is client.py.
+Messages are in messages.py, the queue of commands in command_queue.py, their execution in execution.py; the
+client process is client.py.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.broker import free_port, require_free
 from sitl_bridge.bus.client_link import (
     FROM_CLIENT,
-    Ask,
     Connected,
-    Happened,
+    EventNotice,
     Link,
-    Note,
     Orders,
     Results,
     Sent,
     SentResult,
     Settings,
+    SnapshotRequest,
     Stop,
+    UserNotice,
 )
 from sitl_bridge.bus.command_queue import Counts
 from sitl_bridge.bus.execution import Execution
 from sitl_bridge.bus.messages import Event
 from sitl_bridge.bus.run_source import Source
 from sitl_bridge.bus.simulation_commands import OnFormation
-from sitl_bridge.bus.snapshot import look
+from sitl_bridge.bus.snapshot import take_snapshot
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.system.child_process import ChildProcess
 
-TURN = 0.01
-"""s of wall time between looks at what orders have come to, while any are under way."""
-IDLE = 0.5
-"""s of wall time between looks otherwise."""
-GOODBYE = 6.0
-"""s of wall time in which the client must have said farewell, a nice process on a busy machine."""
+POLL_INTERVAL = 0.01
+"""Interval between checks of orders in progress, s of wall time."""
+IDLE_INTERVAL = 0.5
+"""Interval between checks otherwise, s of wall time."""
+FAREWELL_TIMEOUT = 6.0
+"""Time for the client's farewell, s of wall time; it has low priority on a busy machine."""
 
 
 class Bus:
-    """Publishes a running simulation and takes commands for it, until it is closed.
+    """Publishes a running simulation and executes commands for it, until it is closed.
 
-    It only looks at the simulation while that runs, and hands commands to it between two steps; what the
-    broker does, or that there is none, the simulation never notices.
+    It reads the simulation while it runs and passes commands to it between two steps.  A slow or missing
+    broker does not affect the simulation.
 
     Args:
-        source: what runs the simulation.
+        source: the running simulation.
         address: of the broker.
-        run: name of the run in topics, where the address has none; what a topic cannot hold becomes '_'.
-        directory: where the bus's process and the embedded broker keep their logs.
-        on_formation: takes formation targets, on the bus's thread; None refuses them.
-        notify: takes messages for the user, from the bus's thread.
-        errors: takes errors of the bus, without which the simulation goes on.  By default they are only
-            reported through ``notify``.
+        run: name of the run in topics, unless the address gives one; invalid characters become '_'.
+        directory: for the logs of the client and the embedded broker.
+        on_formation: executes formation commands, on the bus's thread; None refuses them.
+        notify: prints messages for the user, from the bus's thread.
+        errors: collects errors of the bus that do not end the simulation.  By default they are only passed to
+            ``notify``.
 
     Raises:
-        UserError: for a name that cannot be in a topic, or an embedded broker's port that is taken.
+        UserError: for a name that is invalid in a topic, or if the embedded broker's port is in use.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class Bus:
 
     @property
     def url(self) -> str:
-        """Where clients find the broker, without a password."""
+        """URL of the broker for clients, without a password."""
         return str(BusAddress(**{**self.address.__dict__, "port": self.port, "user": None}))
 
     # --- from any thread
 
     def start(self) -> None:
-        """Begin; returns before the broker is reached."""
+        """Start the bus; return before the broker is connected."""
         self._directory.mkdir(parents=True, exist_ok=True)
         here, there = socket.socketpair()
         with there:
@@ -133,22 +133,23 @@ class Bus:
         self._thread.start()
 
     def close(self) -> None:
-        """Say farewell, stop everything; safe to call twice, and over in seconds whatever the broker does."""
+        """Publish the end of the run and stop; safe to call twice, ends within seconds whatever the broker
+        does."""
         thread, self._thread = self._thread, None
         client, link = self._client, self._link
         if thread is None or client is None or link is None:
             return
         self._closing = True
         self._send(Stop())
-        thread.join(GOODBYE)
+        thread.join(FAREWELL_TIMEOUT)
         client.stop()
         thread.join()
         link.close()
 
-    def tell(self, vehicle: str, text: str) -> None:
-        """Publish words about a vehicle as an event."""
+    def publish_text(self, vehicle: str, text: str) -> None:
+        """Publish a text about a vehicle as an event."""
         event = Event(time=self._source.status().time, kind="text", text=text)
-        self._send(Happened(self.topics.event(vehicle), event))
+        self._send(EventNotice(self.topics.event(vehicle), event))
 
     def __enter__(self) -> Self:
         self.start()
@@ -158,7 +159,7 @@ class Bus:
         self.close()
 
     def _send(self, what: Sent) -> None:
-        with contextlib.suppress(OSError):  # the thread reports that the client has ended
+        with contextlib.suppress(OSError):  # the thread reports the end of the client
             if self._link is not None:
                 self._link.send(what)
 
@@ -168,16 +169,16 @@ class Bus:
         assert self._link is not None
         try:
             while True:
-                if self._link.poll(TURN if self._execution.busy else IDLE):
+                if self._link.poll(POLL_INTERVAL if self._execution.busy else IDLE_INTERVAL):
                     with self._passing():
-                        self._take(self._link.receive())
+                        self._process(self._link.receive())
                 with self._passing():
-                    results = self._execution.turn()
+                    results = self._execution.poll()
                     if results:
                         self._send(Results([SentResult.of(result) for result in results]))
         except (EOFError, ConnectionError) as error:
             if not self._closing and self._client is not None:
-                # Not started again: only this client knew which commands have been executed.
+                # |# Not restarted: only this client knew which commands have been executed.
                 self._client.stop()
                 self._fail(UserError(f"it sent {error}" if str(error) else self._client.ended()))
         except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
@@ -187,7 +188,7 @@ class Bus:
 
     @contextlib.contextmanager
     def _passing(self) -> Iterator[None]:
-        """Let an error cost one message, but not the end of the connection."""
+        """Report an error of one message without ending the connection."""
         try:
             yield
         except (EOFError, ConnectionError):
@@ -199,14 +200,14 @@ class Bus:
         self.failure = error
         self._errors.add("the bus, without which the simulation goes on,", error)
 
-    def _take(self, said: Sent) -> None:
-        match said:
-            case Ask(counts):
+    def _process(self, message: Sent) -> None:
+        match message:
+            case SnapshotRequest(counts):
                 self.counts = counts
-                self._send(look(self._source))
+                self._send(take_snapshot(self._source))
             case Orders(orders):
                 self._execution.take([sent.order() for sent in orders])
             case Connected(connected):
                 (self.connected.set if connected else self.connected.clear)()
-            case Note(line):
+            case UserNotice(line):
                 self._notify(line)

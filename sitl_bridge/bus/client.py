@@ -1,8 +1,7 @@
-"""The MQTT client of a bus: a process of its own between a broker and the program that runs the simulation.
+"""The MQTT client of a bus: a separate process between a broker and the simulation's program.
 
-A process and not a thread, so that no message, however many come, takes the interpreter of the simulation;
-and a nicer one, so that it gets the processor after everybody else.  What it is told and asked over the link
-with its program is in link.py; the other side is bus.py.
+A process instead of a thread, so that messages take no time from the simulation's interpreter.  Its priority
+is low.  It talks to its program over client_link.py; the other side is bus.py.
 """
 
 from __future__ import annotations
@@ -24,48 +23,48 @@ import aiomqtt
 
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD
-from sitl_bridge.bus.broker import be_nice, start_broker
+from sitl_bridge.bus.broker import lower_priority, start_broker
 from sitl_bridge.bus.client_link import (
     FROM_BRIDGE,
-    Ask,
     Connected,
-    Happened,
+    EventNotice,
     Link,
-    Look,
-    Note,
     Orders,
     Results,
     Sent,
     SentOrder,
     Settings,
+    Snapshot,
+    SnapshotRequest,
     Stop,
+    UserNotice,
 )
 from sitl_bridge.bus.command_queue import CommandQueue, Order
 from sitl_bridge.bus.messages import Event, Message, Reply, Status, VehicleHealth, WorldState
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.system.child_process import ChildProcess
 
-TURN = 0.02
-"""s of wall time between looks at commands, answers and events."""
-SLOW = 1.0
-"""s of wall time between messages that also come when nothing changes: health, world and status."""
-MOST_STATES = 250.0
-"""State messages a second of all vehicles together: 25 vehicles have their full rate, more have less."""
+POLL_INTERVAL = 0.02
+"""Interval between checks for commands, answers and events, s of wall time."""
+REPEAT_INTERVAL = 1.0
+"""Interval of messages that are also sent without a change, s of wall time: health, world and status."""
+MAX_STATE_RATE = 250.0
+"""Limit of state messages a second of all vehicles: 25 vehicles have their full rate, more have less."""
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
-"""s of wall time between attempts to reach the broker; the wait doubles with each that fails."""
+"""Shortest and longest wait before a reconnection, s of wall time; the wait doubles with each failure."""
 KEEP_ALIVE = 10
-"""s of silence after which the broker takes the bus for dead, and sends its last will; and the reverse."""
-WAITING_IN = 200
-"""Messages from the broker that wait to be read; what comes beyond is lost."""
-WAITING_OUT = 1000
-"""Answers and events that wait to be sent, while the broker is away above all; the oldest are lost."""
+"""Silence after which the broker publishes the last will, and after which the client disconnects, s."""
+MAX_UNREAD = 200
+"""Limit of unread messages from the broker; further messages are lost."""
+MAX_UNSENT = 1000
+"""Limit of unsent answers and events, for instance without a broker; the oldest are lost."""
 TIMEOUT = 5.0
-"""s of wall time in which the broker must take a message."""
-GOODBYE = 2.0
-"""s of wall time in which the broker must take the farewell."""
+"""Time in which the broker must accept a message, s of wall time."""
+FAREWELL_TIMEOUT = 2.0
+"""Time in which the broker must accept the farewell, s of wall time."""
 
 REFUSED = (4, 5, 134, 135)
-"""Codes with which brokers refuse users: of MQTT 3.1.1 (3.2.2.3) and 5 (3.2.2.2)."""
+"""Codes for a rejected login in MQTT 3.1.1 (3.2.2.3) and 5 (3.2.2.2)."""
 
 _LOG = logging.getLogger("sitl_bridge.bus")
 _LOG.addHandler(logging.NullHandler())
@@ -73,30 +72,30 @@ _LOG.propagate = False
 
 
 class Client:
-    """Keeps connected to the broker, publishes what is seen, and takes commands, until it is told to stop.
+    """Stays connected to the broker, publishes snapshots and receives commands, until stopped.
 
     Args:
         settings: of the run and its broker.
-        link: to the program that runs the simulation.
+        link: to the simulation's program.
     """
 
     def __init__(self, settings: Settings, link: Link) -> None:
         self.address, self.port = settings.address, settings.port
         self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
-        self.desk = CommandQueue(self.topics, self._hand_on, self._time)
-        self._outbox: deque[tuple[str, Message]] = deque(maxlen=WAITING_OUT)
+        self.queue = CommandQueue(self.topics, self._hand_on, self._time)
+        self._outbox: deque[tuple[str, Message]] = deque(maxlen=MAX_UNSENT)
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None
-        self._look: Look | None = None
-        self._asked = False
+        self._snapshot: Snapshot | None = None
+        self._snapshot_requested = False
         self._fresh = asyncio.Event()
         self._stop = asyncio.Event()
         self._is_connected = False
 
     def _time(self) -> float:
-        """s of simulated time, at the last look."""
-        return 0.0 if self._look is None else self._look.time
+        """Simulated time of the last snapshot, s."""
+        return 0.0 if self._snapshot is None else self._snapshot.time
 
     # --- the link
 
@@ -104,84 +103,84 @@ class Client:
         self._link.send(Orders([SentOrder.of(order) for order in orders]))
 
     async def run(self) -> None:
-        """Work until told to stop."""
+        """Run until stopped."""
         loop = asyncio.get_running_loop()
-        threading.Thread(target=self._hear, args=(loop,), name="link", daemon=True).start()
+        threading.Thread(target=self._read_link, args=(loop,), name="link", daemon=True).start()
         try:
             await self._keep_connected()
         finally:
             if self._broker is not None:
                 self._broker.stop()
 
-    def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Read the link at once, whatever the loop does: who writes to it waits for nobody."""
+    def _read_link(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the link at once, independent of the event loop, so that its sender never waits."""
         while True:
             try:
-                said = self._link.receive()
+                message = self._link.receive()
             except (EOFError, OSError):
-                # The simulation's program is gone.  Its last will is the broker's to tell.
+                # The simulation's program has ended.  The broker publishes its last will.
                 os._exit(1)
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(self._take, said)
+                loop.call_soon_threadsafe(self._process, message)
 
-    def _take(self, said: Sent) -> None:
-        match said:
-            case Look():
-                self._look, self._asked = said, False
+    def _process(self, message: Sent) -> None:
+        match message:
+            case Snapshot():
+                self._snapshot, self._snapshot_requested = message, False
                 self._fresh.set()
             case Results(results):
-                for reply in self.desk.settle([sent.result() for sent in results]):
+                for reply in self.queue.settle([sent.result() for sent in results]):
                     self._enqueue(reply)
                     if reply.accepted and reply.vehicle is not None:
                         event = Event(time=reply.time, kind="command", text=reply.command)
                         self._outbox.append((self.topics.event(reply.vehicle), event))
-            case Happened(topic, event):
+            case EventNotice(topic, event):
                 self._outbox.append((topic, event))
             case Stop():
                 self._stop.set()
 
     def _notify(self, line: str) -> None:
-        self._link.send(Note(line))
+        self._link.send(UserNotice(line))
 
-    def _tell_connected(self, connected: bool) -> None:
+    def _send_connected(self, connected: bool) -> None:
         self._is_connected = connected
         self._link.send(Connected(connected))
 
-    async def _seen(self) -> Look:
-        """A new look at the simulation."""
-        if not self._asked:
-            self._asked = True
+    async def _next_snapshot(self) -> Snapshot:
+        """Request a new snapshot of the simulation."""
+        if not self._snapshot_requested:
+            self._snapshot_requested = True
             self._fresh.clear()
-            self._link.send(Ask(self.desk.counts))
+            self._link.send(SnapshotRequest(self.queue.counts))
         await self._fresh.wait()
-        assert self._look is not None
-        return self._look
+        assert self._snapshot is not None
+        return self._snapshot
 
     # --- the broker
 
     async def _keep_connected(self) -> None:
         wait, told = FIRST_WAIT, False
         while not self._stop.is_set():
-            self._see_to_broker()
+            self._ensure_broker()
             try:
                 async with self._client() as client:
                     wait, told = FIRST_WAIT, False
-                    await self._converse(client)
+                    await self._run_connection(client)
             except (aiomqtt.MqttError, OSError) as error:
                 if self._is_connected or not (told or self._starting()):
-                    where, why = self._settings.url, self._why(error)
+                    where, why = self._settings.url, self._failure_reason(error)
                     self._notify(f"bus: no connection to {where}: {why}; trying again")
                     told = True
-            self._tell_connected(False)
-            await self._rest(wait)
+            self._send_connected(False)
+            await self._wait(wait)
             wait = min(2.0 * wait, LONGEST_WAIT)
 
     def _starting(self) -> bool:
-        """The embedded broker takes a second to listen, which is no news."""
+        """Whether the embedded broker may still be starting, which takes about a second."""
         return self.address.embedded and self._broker is not None and self._broker.poll() is None
 
-    def _see_to_broker(self) -> None:
-        """Start the embedded broker, and start it again when it has ended."""
+    def _ensure_broker(self) -> None:
+        """Start the embedded broker, and restart it after it ended."""
         if not self.address.embedded or (self._broker is not None and self._broker.poll() is None):
             return
         if self._broker is not None:
@@ -189,14 +188,14 @@ class Client:
             self._broker.stop()
         self._broker = start_broker(self.port, self._settings.directory / "broker", self.address.password)
 
-    def _why(self, error: Exception) -> str:
-        """Why there is no connection, in words that say what to do."""
+    def _failure_reason(self, error: Exception) -> str:
+        """Return the reason of a failed connection, with a remedy."""
         text = str(error)
         if isinstance(error, aiomqtt.MqttCodeError) and getattr(error.rc, "value", error.rc) in REFUSED:
             who = self.address.user or "a client without a name"
-            return f"the broker does not let {who} in ({text}); see to USER in its URL and to {PASSWORD}"
+            return f"the broker rejected {who} ({text}); check USER in its URL and {PASSWORD}"
         if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
-            return f"certificate verify failed: {found[1]}; see to the broker's certificate, or to ca=FILE"
+            return f"certificate verify failed: {found[1]}; check the broker's certificate, or use ca=FILE"
         return text
 
     def _client(self) -> aiomqtt.Client:
@@ -210,27 +209,27 @@ class Client:
             will=aiomqtt.Will(self.topics.status, offline.model_dump_json(), qos=1, retain=True),
             keepalive=KEEP_ALIVE,
             timeout=TIMEOUT,
-            clean_session=True,  # a command that comes while the bus is away is not executed later
-            max_queued_incoming_messages=WAITING_IN,
+            clean_session=True,  # commands sent while the bus is disconnected are not executed later
+            max_queued_incoming_messages=MAX_UNREAD,
             logger=_LOG,
         )
 
-    async def _rest(self, seconds: float) -> None:
-        """Wait, or less when the bus is closed."""
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or return early when the bus is closed."""
         try:
             await asyncio.wait_for(self._stop.wait(), seconds)
         except TimeoutError:
             return
 
-    async def _converse(self, client: aiomqtt.Client) -> None:
-        """Everything while a connection lasts.
+    async def _run_connection(self, client: aiomqtt.Client) -> None:
+        """Run the tasks of one connection.
 
         Raises:
-            MqttError: when it ends, but by ``close``.
+            MqttError: when the connection ends, except after ``close``.
         """
         await client.subscribe([(topic, 1) for topic in self.topics.commands])
         await self._publish_status(client, online=True)
-        self._tell_connected(True)
+        self._send_connected(True)
         stop = asyncio.create_task(self._stop.wait())
         parts = (self._listen, self._move, self._send, self._report)
         work = {asyncio.create_task(part(client)) for part in parts}
@@ -241,61 +240,61 @@ class Client:
         finally:
             await _end({stop, *work})
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._farewell(client), GOODBYE)
+            await asyncio.wait_for(self._farewell(client), FAREWELL_TIMEOUT)
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         """Take commands."""
         async for message in client.messages:
             payload = message.payload if isinstance(message.payload, bytes) else b""
-            reply = self.desk.receive(str(message.topic), payload, retained=message.retain)
+            reply = self.queue.receive(str(message.topic), payload, retained=message.retain)
             if reply is not None:
                 self._enqueue(reply)
 
     async def _move(self, _client: aiomqtt.Client) -> None:
-        """Hand commands on to the simulation, whatever the broker does meanwhile."""
+        """Pass commands to the simulation, independent of the broker."""
         while True:
-            self.desk.turn()
-            await asyncio.sleep(TURN)
+            self.queue.poll()
+            await asyncio.sleep(POLL_INTERVAL)
 
     async def _send(self, client: aiomqtt.Client) -> None:
-        """Send answers and events, each when the broker has the one before."""
+        """Send answers and events, each after the broker has accepted the previous one."""
         while True:
             while self._outbox:
                 topic, message = self._outbox[0]
                 await client.publish(topic, message.model_dump_json(), qos=1)
-                # Only now: what the connection's end prevents is sent over the next one.
+                # Remove it only now: if the connection ends, it is sent over the next one.
                 if self._outbox and self._outbox[0][1] is message:
                     self._outbox.popleft()
-            await asyncio.sleep(TURN)
+            await asyncio.sleep(POLL_INTERVAL)
 
     def _enqueue(self, reply: Reply) -> None:
         self._outbox.append((self.topics.reply(reply.request_id), reply))
 
     async def _report(self, client: aiomqtt.Client) -> None:
-        """Publish what is seen, the motion often, the rest when it changes or every second."""
+        """Publish snapshots: the motion often, the rest on a change or every second."""
         loop = asyncio.get_running_loop()
         vehicles = len(self.topics.vehicles)
-        period = 1.0 / min(self.address.rate, MOST_STATES / vehicles)
+        period = 1.0 / min(self.address.rate, MAX_STATE_RATE / vehicles)
         slow_due = loop.time()
         world: WorldState | None = None
         while True:
             due = loop.time() + period
             slow = loop.time() >= slow_due
             if slow:
-                slow_due = loop.time() + SLOW
-            look = await self._seen()
-            await self._publish(client, self.topics.clock, sampling.clock(look))
-            for name, state in zip(self.topics.vehicles, sampling.states(look), strict=True):
+                slow_due = loop.time() + REPEAT_INTERVAL
+            snapshot = await self._next_snapshot()
+            await self._publish(client, self.topics.clock, sampling.clock(snapshot))
+            for name, state in zip(self.topics.vehicles, sampling.states(snapshot), strict=True):
                 await self._publish(client, self.topics.state(name), state)
-            await self._publish_health(client, sampling.health(look), always=slow)
-            seen = sampling.world(look)
+            await self._publish_health(client, sampling.health(snapshot), always=slow)
+            seen = sampling.world(snapshot)
             if world is None or seen != world.model_copy(update={"time": seen.time}):
                 world = seen
                 await self._publish(client, self.topics.world, world)
             if slow:
                 await self._publish_status(client, online=True)
-            # However slow the broker, the rest of the program gets its turn.
-            await asyncio.sleep(max(due - loop.time(), TURN))
+            # Yield to the other tasks even with a slow broker.
+            await asyncio.sleep(max(due - loop.time(), POLL_INTERVAL))
 
     async def _publish_health(
         self, client: aiomqtt.Client, seen: list[VehicleHealth], *, always: bool
@@ -310,22 +309,23 @@ class Client:
 
     @staticmethod
     async def _publish(client: aiomqtt.Client, topic: str, message: Message) -> None:
-        """A retained message of which only the newest counts; waits while the broker does not take it."""
+        """Publish a retained message; wait while the broker does not accept it."""
         await client.publish(topic, message.model_dump_json(), qos=0, retain=True)
 
     async def _publish_status(self, client: aiomqtt.Client, *, online: bool) -> None:
-        status = Status(online=online, vehicles=self.topics.vehicles, **asdict(self.desk.counts))
+        status = Status(online=online, vehicles=self.topics.vehicles, **asdict(self.queue.counts))
         await client.publish(self.topics.status, status.model_dump_json(), qos=1, retain=True)
 
     async def _farewell(self, client: aiomqtt.Client) -> None:
-        """Leave a foreign broker nothing of the run but that it is over."""
+        """Remove the run's retained messages from a foreign broker, except its offline status."""
         for topic in self.topics.retained():
             await client.publish(topic, b"", qos=0, retain=True)
         if self.address.embedded:
             await client.subscribe(self.topics.status)
         await self._publish_status(client, online=False)
         if self.address.embedded:
-            # The broker is stopped next; what comes back to us it has told the others too.
+            # The embedded broker is stopped next; when the messages return to this client, other clients have
+            # them.
             async for message in client.messages:
                 if isinstance(message.payload, bytes) and b'"online":false' in message.payload:
                     return
@@ -334,8 +334,8 @@ class Client:
 async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks until all have ended.
 
-    Once is not enough: ``asyncio.wait_for`` swallows a cancellation that comes in the moment in which what it
-    waits for is done (Python 3.11, cpython issue 86296), and the task goes on.
+    One cancellation may be lost: ``asyncio.wait_for`` swallows it if it arrives at the moment the awaited
+    task completes (Python 3.11, cpython issue 86296).
     """
     pending: set[asyncio.Task[Any]] = set(tasks)
     while pending:
@@ -346,8 +346,8 @@ async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 def main() -> None:
-    """Be the client at the other end of the link whose file descriptor is given."""
-    be_nice()
+    """Run the client on the link with the given file descriptor."""
+    lower_priority()
     link = Link(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
     settings = link.receive()
     assert isinstance(settings, Settings)

@@ -1,7 +1,6 @@
-"""What a bus and its client, a process of its own, send to one another: JSON lines over a pair of sockets.
+"""Messages between a bus and its client process: JSON lines over a pair of sockets.
 
-The client reads the network, so nothing it sends is trusted: every line has a limit, and what it holds is
-checked against the message it claims to be.
+The client reads the network, so its messages are not trusted: every line has a limit and is validated.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Event
 from sitl_bridge.bus.topics import Address
 
 FROM_CLIENT = 1 << 20
-"""Bytes of a line from the client at most: a batch of commands of the greatest length."""
+"""Largest line from the client, bytes: a batch of commands of maximum length."""
 FROM_BRIDGE = 1 << 26
-"""Bytes of a line from the program that runs the simulation: a snapshot of ten thousand vehicles."""
+"""Largest line from the simulation's program, bytes: a snapshot of ten thousand vehicles."""
 
 Rows: TypeAlias = list[list[float]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the client needs, sent first.
+    """Settings of the client, sent first.
 
     Attributes:
         address: of the broker, with the password.
-        port: its own, where the address leaves it open.
+        port: of the broker, if the address leaves it open.
         url: the address without the password.
         run: name of the run in topics.
-        vehicles: their names.
-        directory: where the embedded broker keeps its log.
+        vehicles: names.
+        directory: directory for the embedded broker's log.
     """
 
     address: BusAddress
@@ -51,22 +50,23 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """The client wants another snapshot; with it come the counts of commands so far."""
+class SnapshotRequest:
+    """Request of the client for a snapshot, with its command counts."""
 
     counts: Counts
 
 
 @dataclass(frozen=True)
-class Look:
-    """A snapshot of a simulation: the answer to Ask, plain figures only.
+class Snapshot:
+    """A snapshot of a simulation, in plain values: the answer to Ask.
 
     Attributes:
         time: s of simulated time since the start.
-        clock, world: fields of ``Clock`` and ``WorldState`` but the time.
+        clock, world: fields of ``Clock`` and ``WorldState`` except the time.
         motion: (n, ...) by the field of ``VehicleState``.
-        rotor_speed: rad/s of the rotors there are, for each vehicle.
-        health: fields of ``VehicleHealth`` but the time, for each vehicle; faults as fields of FaultySensor.
+        rotor_speed: rad/s of each rotor, for each vehicle.
+        health: fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of
+            FaultySensor.
     """
 
     time: float
@@ -79,7 +79,7 @@ class Look:
 
 @dataclass(frozen=True)
 class SentOrder:
-    """An order on its way: its command as it came, which is checked again where it arrives."""
+    """An order in transit, with its command as received, which is validated again on arrival."""
 
     kind: str
     vehicle: str | None
@@ -87,32 +87,32 @@ class SentOrder:
 
     @classmethod
     def of(cls, order: Order) -> SentOrder:
-        """Make one for an order."""
+        """Return an order for sending."""
         command = order.command.model_dump(mode="json", exclude_unset=True)
         return cls(order.address.kind, order.address.vehicle, command)
 
     def order(self) -> Order:
-        """The order again.
+        """Return the received order.
 
         Raises:
-            ValueError: for a command that is none.
+            ValueError: for an unknown or invalid command.
         """
         known = RUN_COMMANDS if self.vehicle is None else VEHICLE_COMMANDS
         if self.kind not in known:
-            raise ValueError(f"there is no command {self.kind!r}")
+            raise ValueError(f"unknown command {self.kind!r}")
         return Order(known[self.kind].model_validate(self.command), Address(self.kind, self.vehicle))
 
 
 @dataclass(frozen=True)
 class Orders:
-    """Commands to be carried out."""
+    """Commands to execute."""
 
     orders: list[SentOrder]
 
 
 @dataclass(frozen=True)
 class SentResult:
-    """What became of an order, see ``Result``."""
+    """The result of an order, see ``Result``."""
 
     order: SentOrder
     time: float
@@ -121,24 +121,24 @@ class SentResult:
 
     @classmethod
     def of(cls, result: Result) -> SentResult:
-        """Make one for a result."""
+        """Return a result for sending."""
         return cls(SentOrder.of(result.order), result.time, result.refused, result.withdrawn)
 
     def result(self) -> Result:
-        """The result again."""
+        """Return the received result."""
         return Result(self.order.order(), self.time, self.refused, self.withdrawn)
 
 
 @dataclass(frozen=True)
 class Results:
-    """What became of commands."""
+    """Results of orders."""
 
     results: list[SentResult]
 
 
 @dataclass(frozen=True)
-class Happened:
-    """An event to be published."""
+class EventNotice:
+    """An event to publish."""
 
     topic: str
     event: Event
@@ -146,13 +146,13 @@ class Happened:
 
 @dataclass(frozen=True)
 class Connected:
-    """Whether there is a connection to the broker."""
+    """Whether the broker is connected."""
 
     connected: bool
 
 
 @dataclass(frozen=True)
-class Note:
+class UserNotice:
     """A line for the user."""
 
     line: str
@@ -160,19 +160,31 @@ class Note:
 
 @dataclass(frozen=True)
 class Stop:
-    """Publish that the run is over, and end."""
+    """Publish the end of the run and stop."""
 
 
-Sent: TypeAlias = Settings | Ask | Look | Orders | Results | Happened | Connected | Note | Stop
+Sent: TypeAlias = (
+    Settings | SnapshotRequest | Snapshot | Orders | Results | EventNotice | Connected | UserNotice | Stop
+)
 
 _KINDS: dict[str, TypeAdapter[Any]] = {
     kind.__name__: TypeAdapter(kind)
-    for kind in (Settings, Ask, Look, Orders, Results, Happened, Connected, Note, Stop)
+    for kind in (
+        Settings,
+        SnapshotRequest,
+        Snapshot,
+        Orders,
+        Results,
+        EventNotice,
+        Connected,
+        UserNotice,
+        Stop,
+    )
 }
 
 
 def encode(what: Sent) -> bytes:
-    """A message as a line."""
+    """Encode a message as a line."""
     kind = type(what).__name__
     return json.dumps([kind, _KINDS[kind].dump_python(what)], default=_plain).encode() + b"\n"
 
@@ -182,18 +194,18 @@ def _plain(value: Any) -> Any:
 
 
 def decode(line: bytes) -> Sent:
-    """A line as a message.
+    """Decode a line.
 
     Raises:
-        ValueError: for a line that is none.
+        ValueError: if it is not a valid message.
     """
     try:
         kind, body = json.loads(line)
         message: Sent = _KINDS[kind].validate_python(body)
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"no message of the bus: {type(error).__name__}") from error
+        raise ValueError(f"not a message of the bus: {type(error).__name__}") from error
     except ValidationError as error:
-        raise ValueError(f"no {kind} of the bus: {error.error_count()} fields are wrong") from error
+        raise ValueError(f"not a valid {kind} of the bus: {error.error_count()} invalid fields") from error
     return message
 
 
@@ -202,7 +214,7 @@ class Link:
 
     Args:
         connection: a stream socket.
-        limit: bytes of a line that is taken.
+        limit: largest accepted line, bytes.
     """
 
     def __init__(self, connection: socket.socket, limit: int) -> None:
@@ -214,21 +226,21 @@ class Link:
         """Send a message, from any thread.
 
         Raises:
-            OSError: when the other end is gone.
+            OSError: if the other end is closed.
         """
         with self._sending:
             self._socket.sendall(encode(what))
 
     def poll(self, seconds: float) -> bool:
-        """Whether something arrives within so many s, which may be a part of a line."""
+        """Return whether data arrives within ``seconds``; it may be a part of a line."""
         return b"\n" in self._received or bool(select.select([self._socket], [], [], seconds)[0])
 
     def receive(self) -> Sent:
-        """The next message, waiting for it.
+        """Wait for the next message and return it.
 
         Raises:
-            EOFError: when the other end is gone, or sends a line beyond the limit.
-            ValueError: for a line that is no message; the next one may be.
+            EOFError: if the other end is closed or a line exceeds the limit.
+            ValueError: for an invalid message; later ones may be valid.
         """
         while (end := self._received.find(b"\n")) < 0:
             if len(self._received) > self._limit:

@@ -1,8 +1,8 @@
-"""Where commands are taken: read, checked, handed on once or refused with a reason.
+"""The queue of commands: parse, validate, and pass on once, or refuse with a reason.
 
-No MQTT in here, and no simulation.  Commands are handed on a few at a time, so that no flood of them delays
-the simulation: at most one batch is under way, of at most ``BATCH`` commands, and no more than ``RATE`` a
-second are taken.  What carries them out is execution.py.
+No MQTT and no simulation here.  Commands are passed on in small batches, so that a flood does not delay the
+simulation: at most one batch of at most ``BATCH`` commands is in progress, and at most ``RATE`` commands a
+second are accepted.  execution.py executes them.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
 RATE = 20.0
-"""Commands a second of wall time that are taken; as many refused and repeated ones are answered."""
+"""Accepted commands a second of wall time; as many refusals and repeats are answered."""
 BURST = 50
-"""Commands that may come at once."""
+"""Commands accepted at once."""
 BATCH = 8
-"""Commands that are executed between the same two steps."""
-LARGEST = 65_536
-"""Bytes of a command; the longest sensible one is far below."""
+"""Commands executed between the same two steps."""
+MAX_SIZE = 65_536
+"""Largest size of a command, bytes, far above any sensible command."""
 REMEMBERED_REPLIES = 1000
-MOST_COMMANDS = 1_000_000
-"""A run takes: their ids are all remembered, 70 bytes each."""
-MOST_WAITING = 100
-"""Commands that wait for the simulation to take them."""
+MAX_COMMANDS = 1_000_000
+"""Limit of commands per run: their ids are stored, 70 bytes each."""
+MAX_WAITING = 100
+"""Limit of commands waiting for the simulation."""
 UNIDENTIFIED = "unidentified"
 
 
-class Bucket:
-    """Lets so many things through a second, and a few at once.
+class TokenBucket:
+    """A token bucket: limits the rate and the burst of events.
 
     Args:
-        rate: a second.
-        burst: at once after a rest.
+        rate: tokens a second.
+        burst: largest number of tokens.
     """
 
     def __init__(self, rate: float, burst: float) -> None:
@@ -49,7 +49,7 @@ class Bucket:
         self._left, self._at = burst, 0.0
 
     def take(self, now: float) -> bool:
-        """Whether one more may pass at ``now`` (s)."""
+        """Take a token at ``now`` (s); return whether there was one."""
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
         if self._left < 1.0:
@@ -60,7 +60,7 @@ class Bucket:
 
 @dataclass
 class Counts:
-    """What became of commands."""
+    """Counters of commands."""
 
     executed: int = 0
     refused: int = 0
@@ -70,13 +70,13 @@ class Counts:
 
     @property
     def read(self) -> int:
-        """Commands that came."""
+        """Number of received commands."""
         return self.executed + self.refused + self.duplicates + self.retained
 
 
 @dataclass(frozen=True)
 class Order:
-    """A command that was taken."""
+    """An accepted command."""
 
     command: Command
     address: Address
@@ -84,13 +84,13 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an order.
+    """Result of an order.
 
     Attributes:
-        order: which.
+        order: the order.
         time: s of simulated time.
-        refused: why; None when it was carried out.
-        withdrawn: it was not even tried, and may be sent again.
+        refused: reason of a refusal; None if it was executed.
+        withdrawn: whether it was not attempted and may be sent again.
     """
 
     order: Order
@@ -100,13 +100,13 @@ class Result:
 
 
 class CommandQueue:
-    """Takes commands, remembers which were taken, and hands them on.
+    """Accepts commands, stores their ids, and passes them on.
 
     Args:
         topics: of the run.
-        hand_on: takes a batch of orders, of which each is answered by ``settle``.
-        time: s of simulated time, about.
-        now: s of wall time.
+        hand_on: executes a batch of orders; ``settle`` receives each result.
+        time: approximate simulated time, s.
+        now: wall time, s.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class CommandQueue:
         self._replies: OrderedDict[int, Reply] = OrderedDict()
         self._orders: deque[Order] = deque()
         self._under_way = 0
-        self._accepting = Bucket(RATE, BURST)
-        self._answering = Bucket(RATE, BURST)
+        self._accepting = TokenBucket(RATE, BURST)
+        self._answering = TokenBucket(RATE, BURST)
 
     def receive(self, topic: str, payload: bytes, *, retained: bool = False) -> Reply | None:
-        """Take a message from a command's topic.
+        """Process a message on a command topic.
 
         Returns:
-            what to answer at once: a refusal, or the answer to a duplicate; None where nothing is.
+            an immediate reply: a refusal, or the reply to a duplicate; None if there is none.
         """
         if retained:
-            # Kept by the broker from before: nobody asks for it now.
+            # Retained by the broker from earlier: no longer current.
             self.counts.retained += 1
             return None
         address = self._topics.address(topic)
@@ -148,12 +148,12 @@ class CommandQueue:
         known = RUN_COMMANDS if address.vehicle is None else VEHICLE_COMMANDS
         if address.vehicle is not None and address.vehicle not in self._topics.vehicles:
             raise UserError(
-                f"no vehicle {address.vehicle!r}; there is {', '.join(self._topics.vehicles[:20])}"
+                f"no vehicle {address.vehicle!r}; vehicles: {', '.join(self._topics.vehicles[:20])}"
             )
         if address.kind not in known:
-            raise UserError(f"no command {address.kind!r} here; there is {', '.join(known)}")
-        if len(payload) > LARGEST:
-            raise UserError(f"a command has at most {LARGEST} bytes, not {len(payload)}")
+            raise UserError(f"no command {address.kind!r} here; commands: {', '.join(known)}")
+        if len(payload) > MAX_SIZE:
+            raise UserError(f"the command has {len(payload)} bytes, more than the limit of {MAX_SIZE}")
         try:
             return known[address.kind].model_validate_json(payload)
         except ValidationError as error:
@@ -161,7 +161,7 @@ class CommandQueue:
 
     def _take(self, order: Order) -> Reply | None:
         request = order.command.request_id
-        mark = _mark(request)
+        mark = _id_hash(request)
         if mark in self._taken:
             self.counts.duplicates += 1
             known = self._replies.get(mark)
@@ -170,10 +170,10 @@ class CommandQueue:
             return known.model_copy(update={"duplicate": True})
         if not self._accepting.take(self._now()):
             return self._refuse(request, order.address, f"more than {RATE:g} commands a second")
-        if len(self._taken) >= MOST_COMMANDS:
-            return self._refuse(request, order.address, f"the run has taken {MOST_COMMANDS} commands")
-        if len(self._orders) >= MOST_WAITING:
-            return self._refuse(request, order.address, f"{MOST_WAITING} commands wait already")
+        if len(self._taken) >= MAX_COMMANDS:
+            return self._refuse(request, order.address, f"the limit of {MAX_COMMANDS} commands is reached")
+        if len(self._orders) >= MAX_WAITING:
+            return self._refuse(request, order.address, f"{MAX_WAITING} commands are waiting already")
         self._taken.add(mark)
         self._orders.append(order)
         return None
@@ -192,8 +192,8 @@ class CommandQueue:
             reason=reason,
         )
 
-    def turn(self) -> None:
-        """Hand on what waits, once what was handed on before is settled; called every few milliseconds."""
+    def poll(self) -> None:
+        """Pass on waiting commands once the previous batch has completed; call it every few milliseconds."""
         if self._under_way or not self._orders:
             return
         orders = [self._orders.popleft() for _ in range(min(BATCH, len(self._orders)))]
@@ -201,7 +201,7 @@ class CommandQueue:
         self._hand_on(orders)
 
     def settle(self, results: Sequence[Result]) -> list[Reply]:
-        """Take note of what became of orders; returns the answers to send."""
+        """Process results of orders; return the replies."""
         self._under_way -= sum(_for_simulation(result.order) for result in results)
         return [self._note(result) for result in results]
 
@@ -220,35 +220,35 @@ class CommandQueue:
         else:
             self.counts.refused += 1
         if result.withdrawn:
-            self._taken.discard(_mark(request))
+            self._taken.discard(_id_hash(request))
             return reply
-        self._replies[_mark(request)] = reply
+        self._replies[_id_hash(request)] = reply
         if len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
         return reply
 
 
 def _for_simulation(order: Order) -> bool:
-    """Whether others wait for it; a formation answers in its own time."""
+    """Return whether the order occupies the simulation; formation commands take their own time."""
     return not isinstance(order.command, FormationCommand)
 
 
-def _mark(request: str) -> int:
-    """64 bits of a request's id: a million ids share one with a probability of 3e-8."""
+def _id_hash(request: str) -> int:
+    """Return a 64-bit hash of a request's id: a million ids collide with a probability of 3e-8."""
     return int.from_bytes(hashlib.blake2b(request.encode(), digest_size=8).digest(), "big")
 
 
 def _request_id(payload: bytes) -> str:
-    """Of a faulty command, for its answer; ``unidentified`` where it has none that may be a topic's level."""
+    """Return the request id of a faulty command for its reply; ``unidentified`` without a valid one."""
     try:
-        found = json.loads(payload[:LARGEST])["request_id"]
+        found = json.loads(payload[:MAX_SIZE])["request_id"]
         return Command(version=1, request_id=found).request_id
     except (ValueError, TypeError, KeyError, RecursionError):
         return UNIDENTIFIED
 
 
 def _faults(error: ValidationError) -> list[str]:
-    """One line each, the first few."""
+    """Return the first validation errors, one line each."""
     lines = []
     for fault in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
         where = ".".join(str(part) for part in fault["loc"])

@@ -1,4 +1,4 @@
-"""Where orders are carried out: by the simulation between two of its steps, or by what flies a formation."""
+"""Execution of orders: by the simulation between two steps, or by a formation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from sitl_bridge.bus.command_queue import Order, Result
 from sitl_bridge.bus.messages import FormationCommand
 from sitl_bridge.bus.run_source import Source
-from sitl_bridge.bus.simulation_commands import OnFormation, steer_run, steer_vehicle
+from sitl_bridge.bus.simulation_commands import OnFormation, execute_for_run, execute_for_vehicle
 from sitl_bridge.errors import UserError
 
-PATIENCE = 5.0
-"""s of wall time within which the simulation must take a batch, or its commands are withdrawn and refused."""
-FORMATION_PATIENCE = 6.0
-"""s of wall time within which whoever flies a formation must answer; a second more than it may take."""
+EXECUTION_TIMEOUT = 5.0
+"""Time in which the simulation must start a batch, s of wall time; then its commands are withdrawn and
+refused."""
+FORMATION_TIMEOUT = 6.0
+"""Time in which a formation must answer, s of wall time; one second more than its own limit."""
 
 
 @dataclass
 class Batch:
-    """Orders on their way to the simulation: executed there, or withdrawn here, never both."""
+    """Orders passed to the simulation, which are either executed there or withdrawn here."""
 
     orders: list[Order]
     source: Source
@@ -32,11 +33,11 @@ class Batch:
     _claim: threading.Lock = field(default_factory=threading.Lock)
 
     def claim(self) -> bool:
-        """Whether the caller is the first to ask, and may execute or withdraw."""
+        """Return whether the caller is the first, and so may execute or withdraw the batch."""
         return self._claim.acquire(blocking=False)
 
     def run(self) -> None:
-        """Execute everything; on the simulation's thread, between two steps."""
+        """Execute all orders, on the simulation's thread between two steps."""
         if not self.claim():
             return
         simulation = self.source.simulation
@@ -46,28 +47,28 @@ class Batch:
         self.done = True
 
     def _execute(self, order: Order) -> str | None:
-        """Why it was refused; None when it was done."""
+        """Execute an order; return the reason of a refusal, or None."""
         try:
             if order.address.vehicle is None:
-                steer_run(order.command, self.source)
+                execute_for_run(order.command, self.source)
             else:
                 simulation = self.source.simulation
                 vehicle = simulation.names.index(order.address.vehicle)
-                steer_vehicle(order.command, simulation, vehicle)
+                execute_for_vehicle(order.command, simulation, vehicle)
         except UserError as error:
             return str(error)
-        except Exception as error:  # noqa: BLE001  (no message, whatever is in it, ends the simulation)
+        except Exception as error:  # noqa: BLE001  (no message may end the simulation)
             return f"failed: {error!r}"
         return None
 
 
 class Execution:
-    """Carries out orders that were checked.
+    """Executes validated orders.
 
     Args:
-        source: what runs the simulation.
-        on_formation: takes what is for a formation; None refuses it.
-        now: s of wall time.
+        source: the running simulation.
+        on_formation: executes formation commands; None refuses them.
+        now: wall time, s.
     """
 
     def __init__(
@@ -82,28 +83,28 @@ class Execution:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way."""
+        """Whether an order is in progress."""
         return bool(self._batches or self._asked)
 
     def take(self, orders: list[Order]) -> None:
-        """Begin to carry out orders; what comes of it, ``turn`` tells."""
+        """Start the execution of orders; ``poll`` returns the results."""
         for order in orders:
             if isinstance(order.command, FormationCommand):
                 answer = self._ask(order, order.command)
-                self._asked.append((order, answer, self._now() + FORMATION_PATIENCE))
+                self._asked.append((order, answer, self._now() + FORMATION_TIMEOUT))
         rest = [order for order in orders if not isinstance(order.command, FormationCommand)]
         if rest:
-            batch = Batch(rest, self._source, self._now() + PATIENCE)
+            batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT)
             self._batches.append(batch)
             self._source.call(batch.run)
 
-    def turn(self) -> list[Result]:
-        """What became of orders since the last turn."""
+    def poll(self) -> list[Result]:
+        """Return the results since the last call."""
         results = [result for batch in tuple(self._batches) for result in self._collect(batch)]
         now, seconds = self._now(), self._source.status().time
         over = [asked for asked in self._asked if asked[1].done() or now > asked[2]]
         self._asked = [asked for asked in self._asked if asked not in over]
-        return results + [Result(order, seconds, _why_not(answer)) for order, answer, _ in over]
+        return results + [Result(order, seconds, _refusal_reason(answer)) for order, answer, _ in over]
 
     def _collect(self, batch: Batch) -> list[Result]:
         if batch.done:
@@ -112,16 +113,16 @@ class Execution:
         if self._now() < batch.expires or not batch.claim():
             return []
         self._batches.remove(batch)
-        reason = f"the simulation did not take it within {PATIENCE:g} s"
+        reason = f"the simulation did not start it within {EXECUTION_TIMEOUT:g} s"
         seconds = self._source.status().time
         return [Result(order, seconds, reason, withdrawn=True) for order in batch.orders]
 
     def _ask(self, order: Order, command: FormationCommand) -> Future[None]:
-        """Formations are flown outside the simulation's thread, and are told here."""
+        """Pass a command to the formation, which runs outside the simulation's thread."""
         answer: Future[None] = Future()
         try:
             if self._on_formation is None:
-                raise UserError("nothing in this run flies a formation")
+                raise UserError("this run has no formation")
             name = order.address.vehicle
             vehicle = None if name is None else self._source.simulation.names.index(name)
             data = command.model_dump(mode="json", exclude_unset=True)
@@ -131,9 +132,9 @@ class Execution:
         return answer
 
 
-def _why_not(answer: Future[None]) -> str | None:
-    """Why a formation does not do it; None when it does."""
+def _refusal_reason(answer: Future[None]) -> str | None:
+    """Return the reason why a formation refused; None if it accepted."""
     if not answer.done():
-        return f"the formation has not answered within {FORMATION_PATIENCE:g} s"
+        return f"the formation has not answered within {FORMATION_TIMEOUT:g} s"
     error = answer.exception()
     return None if error is None else str(error) if isinstance(error, UserError) else f"failed: {error!r}"

@@ -1,7 +1,7 @@
-"""The messages of the bus: what is published, what is taken as a command, and its answer.
+"""The messages of the bus: published messages, commands and replies.
 
-Version 1 of all of them.  Their JSON Schemas are in ``schemas/``, written by ``schema.py``; where each goes
-is in topics.py.  SI units; world NED from the world's origin, body FRD; numbers that are not finite are null.
+All have version 1.  Their JSON Schemas are in ``schemas/``, written by ``schema.py``; their topics are in
+topics.py.  SI units; world NED from the world's origin, body FRD; values that are not finite are null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Version = Literal[1]
 VERSION: Version = 1
 
 IDENTIFIER = r"^[A-Za-z0-9_.-]{1,64}$"
-"""Of request ids, runs and vehicles: all of them are levels of topics."""
+"""Request ids, runs and vehicles, all of which are levels of topics."""
 
 
 def _finite(value: Any) -> Any:
@@ -37,15 +37,15 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Message(BaseModel):
-    """What every message says of itself."""
+    """Fields of every message."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: Version = Field(VERSION, description="of the message's form")
+    version: Version = Field(VERSION, description="version of the message format")
 
 
 class Timed(Message):
-    """A message about a moment of the run."""
+    """A message with a simulated time."""
 
     time: Annotated[float, AfterValidator(_to_microseconds)] = Field(
         description="s of simulated time since the start"
@@ -56,39 +56,39 @@ class Timed(Message):
 
 
 class Status(Message):
-    """Retained, and the bus's last will: whether somebody serves the run, and what became of its commands."""
+    """Retained, and the bus's last will: whether the run is online, and counters of its commands."""
 
     online: bool
     vehicles: tuple[str, ...] = ()
     executed: int = Field(0, description="commands")
     refused: int = Field(0, description="commands")
-    duplicates: int = Field(0, description="commands that came again and were not executed again")
+    duplicates: int = Field(0, description="repeated commands, not executed again")
     retained: int = Field(0, description="retained commands, ignored")
-    unanswered: int = Field(0, description="refused commands without a reply, there being too many of them")
+    unanswered: int = Field(0, description="refused commands without a reply, above the rate limit")
 
 
 class Clock(Timed):
-    """Retained: how time goes."""
+    """Retained: speed of simulated time."""
 
     steps: int
-    real_time_factor: Number = Field(description="over the last second or so of wall time")
-    speed: float | None = Field(description="simulated over wall time that is asked for; null: no limit")
+    real_time_factor: Number = Field(description="over about the last second of wall time")
+    speed: float | None = Field(description="requested simulated over wall time; null: no limit")
     paused: bool
 
 
 class WorldState(Timed):
-    """Retained: the place and the wind's settings; the wind at a vehicle is in its state."""
+    """Retained: location and wind settings; the wind at a vehicle is in its state."""
 
     latitude: float = Field(description="deg, of the origin")
     longitude: float = Field(description="deg")
     altitude: float = Field(description="m AMSL")
     gravity: float = Field(description="m/s^2")
-    steady_wind: Vector = Field(description="m/s NED, direction the air moves to")
+    steady_wind: Vector = Field(description="m/s NED, direction of air motion")
     profile_speed: Number = Field(description="m/s at 20 ft of the logarithmic profile, 0 without")
-    profile_direction: tuple[Number, Number] = Field(description="unit vector N, E the air moves to")
-    turbulence: Number = Field(description="m/s, wind at 20 ft that sets the turbulence, 0 without")
+    profile_direction: tuple[Number, Number] = Field(description="unit vector N, E of air motion")
+    turbulence: Number = Field(description="m/s, wind at 20 ft for the turbulence intensity, 0 without")
     gusts: int
-    recorded: bool = Field(description="a recorded wind blows too")
+    recorded: bool = Field(description="whether a recorded wind is added")
 
 
 class VehicleState(Timed):
@@ -106,7 +106,7 @@ class VehicleState(Timed):
 
 
 class FaultySensor(BaseModel):
-    """A sensor that does not work as it should."""
+    """A faulty sensor."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -118,17 +118,17 @@ class FaultySensor(BaseModel):
 class VehicleHealth(Timed):
     """Retained: link, battery, rotors, sensors and ground contact of a vehicle."""
 
-    connected: bool = Field(description="its flight stack")
+    connected: bool = Field(description="flight stack connected")
     armed: bool
     lockstep: bool = Field(description="every frame is answered before the next")
-    stalled: bool = Field(description="its flight stack does not answer")
-    held: bool = Field(description="its flight stack does not read; time waits for it")
+    stalled: bool = Field(description="the flight stack does not answer")
+    held: bool = Field(description="the flight stack does not read; simulated time is held")
     answers: int
     bad_frames: int
     battery_voltage: Number = Field(description="V")
     battery_current: Number = Field(description="A")
     battery_left: Number = Field(description="share of the charge")
-    rotor_health: tuple[Number, ...] = Field(description="share of thrust left")
+    rotor_health: tuple[Number, ...] = Field(description="remaining share of thrust")
     faults: tuple[FaultySensor, ...]
     on_ground: bool
     impact_speed: Number = Field(description="m/s, hardest contact so far")
@@ -157,68 +157,68 @@ class Event(Timed):
 
 
 class Reply(Timed):
-    """The answer to a command, on a topic of its request's id; not retained."""
+    """The reply to a command, on the topic of its request id; not retained."""
 
-    request_id: str = Field(description="'unidentified' where the command had none that could be read")
+    request_id: str = Field(description="'unidentified' for a command without a valid id")
     command: str = Field(description="last level of the command's topic")
     vehicle: str | None
-    accepted: bool = Field(description="it was executed, at this time")
-    duplicate: bool = Field(False, description="it had come before, and this is what became of it then")
-    reason: str = Field("", description="why it was refused")
+    accepted: bool = Field(description="executed, at this time")
+    duplicate: bool = Field(False, description="repeated command; this is its first reply")
+    reason: str = Field("", description="reason of a refusal")
 
 
 # -------------------------------------------------------------------------------------------- commands
 
 
 class Command(BaseModel):
-    """What every command has."""
+    """Fields of every command."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     version: Version
-    request_id: str = Field(pattern=IDENTIFIER, description="of the sender's choice; executed once a run")
+    request_id: str = Field(pattern=IDENTIFIER, description="chosen by the sender; executed once per run")
 
 
 class SetWind(Command):
-    """Another wind from now on; gusts count their start from now."""
+    """Replace the wind; gusts start from now."""
 
     wind: WindSpecification
 
     @model_validator(mode="after")
     def _without_files(self) -> SetWind:
         if self.wind.series is not None:
-            raise ValueError("a recorded wind is a file of the machine that simulates; give it with --world")
+            raise ValueError("a recorded wind is a file on the simulating machine; set it with --world")
         if self.wind.custom is not None:
-            raise ValueError("a custom wind is code of the machine that simulates; give it with --world")
+            raise ValueError("a custom wind is code on the simulating machine; set it with --world")
         return self
 
 
 class SetPace(Command):
-    """Simulated over wall time."""
+    """Set simulated over wall time."""
 
-    speed: Pace | Literal["max"] = Field(description="1 is real time; max is as fast as it goes")
+    speed: Pace | Literal["max"] = Field(description="1 is real time; max is as fast as possible")
 
 
 class Pause(Command):
-    """Hold simulated time after the present step."""
+    """Pause simulated time after the present step."""
 
 
 class Resume(Command):
-    """Let time run on."""
+    """Continue simulated time."""
 
 
 class Step(Command):
-    """Pause, and take so many steps more."""
+    """Pause, and execute a number of steps."""
 
     count: int = Field(1, ge=1, le=1_000_000)
 
 
 class FormationCommand(Command):
-    """What is for whatever flies the formation, not for the simulation."""
+    """A command for the formation, not for the simulation."""
 
 
 class FormationTarget(FormationCommand):
-    """Other slots, in the place of the changes that are planned but have not begun."""
+    """Change the slots; planned changes that have not begun are dropped."""
 
     pattern: str | None = Field(None, max_length=64, description="grid, column, v, circle, cube ...")
     spacing: float = Field(4.0, gt=0.0, le=1000.0, description="m, of a pattern")
@@ -230,54 +230,54 @@ class FormationTarget(FormationCommand):
     @model_validator(mode="after")
     def _one(self) -> FormationTarget:
         if sum(value is not None for value in (self.pattern, self.scale, self.offsets)) != 1:
-            raise ValueError("give one of pattern, scale and offsets")
+            raise ValueError("give exactly one of pattern, scale and offsets")
         if self.pattern is None and "spacing" in self.model_fields_set:
-            raise ValueError("spacing is of a pattern")
+            raise ValueError("spacing applies only to a pattern")
         return self
 
 
 class Land(FormationCommand):
-    """End the formation now and land all that are in it, side by side."""
+    """End the formation now and land all its vehicles, side by side."""
 
 
 class Abort(FormationCommand):
-    """The vehicle leaves the formation for good."""
+    """Remove the vehicle from the formation permanently."""
 
     action: Literal["hold", "land", "return"] = "land"
 
 
 class SetFault(Command):
-    """A sensor fails, or is mended with ``none``."""
+    """Set a sensor fault, or clear it with ``none``."""
 
     sensor: str = Field(description=f"one of {', '.join(KIND_NAMES.values())}")
-    instance: int = Field(0, ge=0, le=255, description="id the flight stack sees")
+    instance: int = Field(0, ge=0, le=255, description="sensor id on the simulator link")
     fault: Literal["none", "off", "stuck"]
 
 
 class Jam(Command):
-    """Satellite receivers of the vehicle are jammed."""
+    """Jam the satellite receivers of the vehicle."""
 
     level: float = Field(ge=0.0, le=1.0, description="0 clear sky, 1 no signal")
 
 
 class Spoof(Command):
-    """The fix of the vehicle's satellite receivers walks away; with null it jumps back to the truth."""
+    """Move the fix of the vehicle's satellite receivers away gradually; null returns it to the truth."""
 
     velocity: tuple[Finite, Finite, Finite] | None = Field(description="m/s NED")
 
 
 class SetRotor(Command):
-    """A rotor loses thrust; with 0 its motor stops."""
+    """Reduce a rotor's thrust; 0 stops its motor."""
 
     rotor: int = Field(ge=0, le=11, description="in the airframe file's order, from 0")
-    health: float = Field(0.0, ge=0.0, le=1.0, description="share of thrust and torque left")
+    health: float = Field(0.0, ge=0.0, le=1.0, description="remaining share of thrust and torque")
 
 
 _Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
 
 
 class Teleport(Command):
-    """The vehicle is elsewhere, level; its flight stack is not told."""
+    """Move the vehicle to a position, level; its flight stack is not informed."""
 
     position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
         description="m NED, lowest point of the vehicle"

@@ -1,6 +1,6 @@
-"""What the bus needs from whatever runs a simulation.
+"""The interface of a running simulation for the bus.
 
-``LockstepServer`` offers it, and ``FleetRun`` does for a fleet in this process.
+``LockstepServer`` implements it, and ``FleetRun`` for a fleet in this process.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """A simulation that runs, looked at and steered from another thread."""
+    """A running simulation that another thread reads and controls."""
 
     @property
     def simulation(self) -> Simulation:
-        """World and vehicles; read at any time, changed only by what ``call`` runs."""
+        """World and vehicles; readable at any time, changed only by actions of ``call``."""
         ...
 
     @property
     def speed(self) -> float:
-        """Simulated over wall time that is asked for; inf for no limit."""
+        """Requested simulated over wall time; inf for no limit."""
         ...
 
     def status(self) -> ServerStatus:
-        """What is going on, without stopping it."""
+        """Return the status without stopping the simulation."""
         ...
 
     def call(self, action: Callable[[], None]) -> None:
@@ -44,30 +44,30 @@ class Source(Protocol):
         ...
 
     def set_speed(self, speed: float) -> None:
-        """Simulated over wall time from now on."""
+        """Set simulated over wall time."""
         ...
 
     def pause(self) -> None:
-        """Hold simulated time."""
+        """Pause simulated time."""
         ...
 
     def resume(self) -> None:
-        """Let time run on."""
+        """Continue simulated time."""
         ...
 
     def step(self, count: int = 1) -> None:
-        """Pause, and take ``count`` steps more."""
+        """Pause, and execute ``count`` steps."""
         ...
 
 
 class FleetRun:
-    """An in-process fleet that can be looked at, paced, paused and steered while its owner advances it.
+    """An in-process fleet that another thread can read, pace, pause and control while its owner advances it.
 
-    A step here is an update of the fleet's commanders, some 50 ms of simulated time.
+    A step is an update of the fleet's commanders, about 50 ms of simulated time.
 
     Args:
-        fleet: flown by :meth:`advance` alone from now on.
-        speed: simulated over wall time; inf for as fast as it goes.
+        fleet: advanced only by :meth:`advance` from now on.
+        speed: simulated over wall time; inf for as fast as possible.
     """
 
     def __init__(self, fleet: StackFleet, speed: float = math.inf) -> None:
@@ -87,12 +87,12 @@ class FleetRun:
         return self.fleet.simulation
 
     def advance(self, ticks: int = 1) -> None:
-        """Fly on by so many updates of the commanders, on the owner's thread."""
+        """Advance by a number of commander updates, on the owner's thread."""
         for _ in range(ticks):
             self.advance_steps(self.fleet.steps_to_update)
 
     def advance_steps(self, count: int) -> None:
-        """Fly on by so many steps, waiting while paused and keeping the pace; on the owner's thread."""
+        """Advance by a number of steps, with pauses and pacing, on the owner's thread."""
         self._wait_for_turn()
         before = self.fleet.time
         self.fleet.advance_steps(count)
@@ -133,41 +133,41 @@ class FleetRun:
             self._condition.notify()
 
     def set_speed(self, speed: float) -> None:
-        """Simulated over wall time from now on.
+        """Set simulated over wall time.
 
         Raises:
             ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
         """
         if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
-            raise ValueError(f"a speed factor is {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
+            raise ValueError(f"the speed must be {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
         self.speed, self._due = speed, time.monotonic()
 
     def pause(self) -> None:
-        """Hold time after the present update."""
+        """Pause after the present update."""
         with self._condition:
             self._paused, self._steps_left = True, 0
 
     def resume(self) -> None:
-        """Let time run on."""
+        """Continue."""
         with self._condition:
             self._paused = False
             self._condition.notify()
 
     def step(self, count: int = 1) -> None:
-        """Pause, and take ``count`` updates more.
+        """Pause, and execute ``count`` updates.
 
         Raises:
             ValueError: for a count below 1.
         """
         if count < 1:
-            raise ValueError(f"a number of steps is at least 1, not {count}")
+            raise ValueError(f"the number of steps must be at least 1, not {count}")
         with self._condition:
             self._steps_left = count + (self._steps_left if self._paused else 0)
             self._paused = True
             self._condition.notify()
 
     def status(self) -> ServerStatus:
-        """What is going on; the figures may be an update apart."""
+        """Return the status; its values may be an update apart."""
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
         left = np.ones(len(states))

@@ -1,4 +1,4 @@
-"""From looks at a running simulation to messages, and to the events that lie between two looks."""
+"""Conversion of snapshots to messages and to events between two snapshots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pymap3d
 
-from sitl_bridge.bus.client_link import Look
+from sitl_bridge.bus.client_link import Snapshot
 from sitl_bridge.bus.messages import (
     Clock,
     Event,
@@ -19,31 +19,31 @@ from sitl_bridge.bus.messages import (
 )
 
 IMPACT = 0.5
-"""m/s of a contact that is told as an impact: PX4 lands at 0.7 m/s at most by default (MPC_LAND_SPEED), and
-touches down slower than that in ground effect."""
+"""Contact speed of a reported impact, m/s: PX4 lands at 0.7 m/s at most by default (MPC_LAND_SPEED), and
+touches down more slowly in ground effect."""
 
 CHANGES: tuple[tuple[str, EventKind, EventKind, str, str], ...] = (
-    ("connected", "connected", "disconnected", "a flight stack connected", "the flight stack is gone"),
+    ("connected", "connected", "disconnected", "flight stack connected", "flight stack disconnected"),
     ("armed", "armed", "disarmed", "armed", "disarmed"),
-    ("stalled", "stalled", "answering", "the flight stack does not answer", "the flight stack answers again"),
+    ("stalled", "stalled", "answering", "flight stack does not answer", "flight stack answers again"),
     ("on_ground", "touched", "left_ground", "touched the ground", "left the ground"),
 )
-"""Field of the health, kinds of event when it becomes true and false, and their texts."""
+"""Field of the health, event kinds when it becomes true and false, and their texts."""
 
 
-def clock(look: Look) -> Clock:
-    """How time goes."""
-    return Clock(time=look.time, **look.clock)
+def clock(snapshot: Snapshot) -> Clock:
+    """Return the speed of simulated time."""
+    return Clock(time=snapshot.time, **snapshot.clock)
 
 
-def world(look: Look) -> WorldState:
-    """The place, and the wind's settings."""
-    return WorldState(time=look.time, **look.world)
+def world(snapshot: Snapshot) -> WorldState:
+    """Return the location and the wind settings."""
+    return WorldState(time=snapshot.time, **snapshot.world)
 
 
-def states(look: Look) -> list[VehicleState]:
-    """The motion of every vehicle."""
-    position, origin = np.array(look.motion["position"]), look.world
+def states(snapshot: Snapshot) -> list[VehicleState]:
+    """Return the motion of every vehicle."""
+    position, origin = np.array(snapshot.motion["position"]), snapshot.world
     known = np.where(np.isfinite(position), position, 0.0)
     latitude, longitude, altitude = pymap3d.ned2geodetic(
         known[:, 0], known[:, 1], known[:, 2], origin["latitude"], origin["longitude"], origin["altitude"]
@@ -52,24 +52,24 @@ def states(look: Look) -> list[VehicleState]:
     places[~np.isfinite(position).all(axis=1)] = math.nan
     return [
         VehicleState(
-            time=look.time,
+            time=snapshot.time,
             latitude=place[0],
             longitude=place[1],
             altitude=place[2],
-            rotor_speed=tuple(look.rotor_speed[i]),
-            **{name: rows[i] for name, rows in look.motion.items()},
+            rotor_speed=tuple(snapshot.rotor_speed[i]),
+            **{name: rows[i] for name, rows in snapshot.motion.items()},
         )
         for i, place in enumerate(places.tolist())
     ]
 
 
-def health(look: Look) -> list[VehicleHealth]:
-    """The condition of every vehicle."""
-    return [VehicleHealth(time=look.time, **fields) for fields in look.health]
+def health(snapshot: Snapshot) -> list[VehicleHealth]:
+    """Return the condition of every vehicle."""
+    return [VehicleHealth(time=snapshot.time, **fields) for fields in snapshot.health]
 
 
 def changes(before: VehicleHealth, after: VehicleHealth) -> Iterator[Event]:
-    """What happened to a vehicle between two looks at its health."""
+    """Yield the events of a vehicle between two health messages."""
     for name, became, ceased, became_text, ceased_text in CHANGES:
         was, now = getattr(before, name), getattr(after, name)
         if now and not was:
@@ -78,11 +78,11 @@ def changes(before: VehicleHealth, after: VehicleHealth) -> Iterator[Event]:
             yield Event(time=after.time, kind=ceased, text=ceased_text)
     hardest, hard = before.impact_speed, after.impact_speed
     if hardest is not None and hard is not None and hard > max(hardest, IMPACT):
-        yield Event(time=after.time, kind="impact", text=f"hit something at {hard:.1f} m/s")
+        yield Event(time=after.time, kind="impact", text=f"impact at {hard:.1f} m/s")
 
 
 def differs(before: VehicleHealth | None, after: VehicleHealth) -> bool:
-    """Whether more than the counters and the battery's figures changed."""
+    """Return whether fields other than counters and battery values changed."""
     if before is None:
         return True
     names = ("connected", "armed", "lockstep", "stalled", "held", "rotor_health", "faults", "on_ground")

@@ -1,4 +1,4 @@
-"""The JSON Schemas of the bus's messages, written anew by ``python -m sitl_bridge.bus.schema``."""
+"""The JSON Schemas of the bus's messages, written by ``python -m sitl_bridge.bus.schema``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIRECTORY = Path(__file__).parent / "schemas"
 
 
 def schemas() -> dict[str, str]:
-    """Text of each schema by its file's name."""
+    """Return the text of each schema by file name."""
     commands = {f"command_{kind}": model for kind, model in RUN_COMMANDS.items()}
     commands |= {f"vehicle_command_{kind}": model for kind, model in VEHICLE_COMMANDS.items()}
     found = {name: model.model_json_schema(mode="serialization") for name, model in PUBLISHED.items()}
@@ -21,7 +21,7 @@ def schemas() -> dict[str, str]:
 
 
 def write(directory: Path = DIRECTORY) -> None:
-    """Write them all, and remove what is none any more."""
+    """Write all schemas, and remove obsolete files."""
     wanted = schemas()
     for path in directory.glob("*.json"):
         if path.name not in wanted:

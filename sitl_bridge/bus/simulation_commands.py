@@ -1,4 +1,4 @@
-"""What each command does to a simulation; called between two steps.  How commands come here is in desk.py."""
+"""Effect of each command on a simulation, applied between two steps.  Commands arrive by command_queue.py."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from sitl_bridge.sensors import sensor_faults
 from sitl_bridge.simulation import Simulation
 
 OnFormation: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[None]"]
-"""Takes the kind of a command for a formation, its data, and its vehicle's number (None: all); done when
-it is carried out.  Raises UserError to refuse it, at once or in the future."""
+"""Executes a formation command, given its kind, its data, and the vehicle's number (None: all); the future
+completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 
 
-def steer_run(command: Command, source: Source) -> None:
-    """Do what a command for the whole run asks.
+def execute_for_run(command: Command, source: Source) -> None:
+    """Execute a command for the whole run.
 
     Raises:
-        UserError: when that cannot be.
+        UserError: if it is impossible.
     """
     match command:
         case SetWind():
@@ -54,11 +54,11 @@ def steer_run(command: Command, source: Source) -> None:
             raise UserError(f"{type(command).__name__} is not for the whole run")
 
 
-def steer_vehicle(command: Command, simulation: Simulation, vehicle: int) -> None:
-    """Do what a command for one vehicle asks.
+def execute_for_vehicle(command: Command, simulation: Simulation, vehicle: int) -> None:
+    """Execute a command for one vehicle.
 
     Raises:
-        UserError: when that cannot be.
+        UserError: if it is impossible.
     """
     sensors, memories = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
     match command:
@@ -82,10 +82,10 @@ def steer_vehicle(command: Command, simulation: Simulation, vehicle: int) -> Non
 
 
 def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:
-    """Put a vehicle elsewhere, as at the start of a run; rotors, battery and faults stay as they are.
+    """Move a vehicle, as at the start of a run; rotors, battery and faults keep their states.
 
     Raises:
-        UserError: when another vehicle is there.
+        UserError: if another vehicle is at that position.
     """
     state = simulation.states[vehicle]
     fresh = initial_state(
@@ -100,7 +100,7 @@ def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:
     too_near[vehicle] = False
     if too_near.any():
         other = int(np.argmax(too_near))
-        raise UserError(f"vehicle {simulation.names[other]} is there, {apart[other]:.2f} m away")
+        raise UserError(f"vehicle {simulation.names[other]} is only {apart[other]:.2f} m from that position")
     for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact"):
         state[name] = fresh[name]
     state["velocity"] = command.velocity

@@ -1,4 +1,4 @@
-"""Looking at a running simulation without stopping it: the figures of one look may be a step apart."""
+"""Snapshots of a running simulation without stopping it: values of one snapshot may be a step apart."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sitl_bridge.bus.client_link import Look
+from sitl_bridge.bus.client_link import Snapshot
 from sitl_bridge.bus.run_source import Source
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
 
 
-def look(source: Source) -> Look:
-    """Look at a simulation, from any thread."""
+def take_snapshot(source: Source) -> Snapshot:
+    """Take a snapshot of a simulation, from any thread."""
     simulation, status = source.simulation, source.status()
     states = simulation.states
     rotors = simulation.vehicles["rotor_count"].tolist()
@@ -43,7 +43,7 @@ def look(source: Source) -> Look:
         }
         for i, link in enumerate(status.links)
     ]
-    return Look(
+    return Snapshot(
         time=status.time,
         clock=clock,
         world=_world(source),

@@ -1,4 +1,4 @@
-"""Where messages go: the topic tree under ``sitl/<run>/``."""
+"""The topic tree under ``sitl/<run>/``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sitl_bridge.errors import UserError
 
 @dataclass(frozen=True)
 class Address:
-    """What a command is for: the run, or one vehicle of it."""
+    """Target of a command: the run, or one of its vehicles."""
 
     kind: str
     vehicle: str | None = None
@@ -22,10 +22,10 @@ class Topics:
 
     Args:
         run: its name.
-        vehicles: their names.
+        vehicles: names.
 
     Raises:
-        UserError: for a name that cannot be a level of a topic, or two vehicles of one name.
+        UserError: for a name that is invalid as a topic level, or for duplicate names.
     """
 
     def __init__(self, run: str, vehicles: tuple[str, ...]) -> None:
@@ -42,31 +42,31 @@ class Topics:
         self.clock = f"{self.root}/clock"
         self.world = f"{self.root}/world"
         self.commands = (f"{self.root}/command/+", f"{self.root}/vehicle/+/command/+")
-        """What the bus subscribes to."""
+        """Topics of the bus's subscriptions."""
 
     def state(self, vehicle: str) -> str:
-        """Of a vehicle's motion."""
+        """Topic of a vehicle's motion."""
         return f"{self.root}/vehicle/{vehicle}/state"
 
     def health(self, vehicle: str) -> str:
-        """Of a vehicle's condition."""
+        """Topic of a vehicle's health."""
         return f"{self.root}/vehicle/{vehicle}/health"
 
     def event(self, vehicle: str) -> str:
-        """Of what happens to a vehicle."""
+        """Topic of a vehicle's events."""
         return f"{self.root}/vehicle/{vehicle}/event"
 
     def reply(self, request_id: str) -> str:
-        """Of the answer to one request."""
+        """Topic of the reply to one request."""
         return f"{self.root}/reply/{request_id}"
 
     def retained(self) -> list[str]:
-        """Every topic whose last message the broker keeps, but the status."""
+        """Return all retained topics except the status."""
         vehicles = [topic(name) for name in self.vehicles for topic in (self.state, self.health)]
         return [self.clock, self.world, *vehicles]
 
     def address(self, topic: str) -> Address | None:
-        """What a command's topic means; None for no command's topic."""
+        """Return the target of a command topic; None for other topics."""
         levels = topic.removeprefix(self.root + "/").split("/")
         if len(levels) == 2 and levels[0] == "command":
             return Address(levels[1])
