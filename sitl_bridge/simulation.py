@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.custom_rotor import refuse_foreign_law
+from sitl_bridge.dynamics.custom_rotor import check_law_address
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, ProximityArrays, hull, interact
-from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
-from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
+from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
+from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.array_at import array_at
@@ -248,7 +248,7 @@ class Simulation:
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
-            refuse_foreign_law(self.vehicles[i])
+            check_law_address(self.vehicles[i])
             self._refuse_unstable(self.vehicles[i], setup.name)
             self.restart_vehicle(i)
 
@@ -290,7 +290,7 @@ class Simulation:
     def _refuse_unstable(self, vehicle: NDArray[np.void], name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
         try:
-            refuse_what_cannot_be_integrated(vehicle, density, self.step * 1e-6 / self.substeps)
+            check_stability(vehicle, density, self.step * 1e-6 / self.substeps)
         except UserError as error:
             raise UserError(f"vehicle {name}: {error}") from error
 
@@ -308,7 +308,7 @@ class Simulation:
             sensors: (s,) SENSOR, the same sensors; only their positions are used.
             shift: (3,) m, body, of the new centre of gravity from the old one.
         """
-        refuse_foreign_law(vehicle)
+        check_law_address(vehicle)
         state = self.states[i]
         w, x, y, z = state["attitude"]
         rotation = np.array(

@@ -93,7 +93,7 @@ class ObedientCommander:
     def manual_control(self, x: float, y: float, z: float, r: float, now: int) -> None:
         self.sticks.append((x, y, z, r))
 
-    def say(self, severity: int, text: str) -> None:
+    def send_text(self, severity: int, text: str) -> None:
         self.texts.append((severity, text))
 
     def offboard(self, target: OffboardTarget, now: int) -> None:

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.cli.scene_facts import scene_facts
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
-from sitl_bridge.dynamics.stability import refuse_what_cannot_be_integrated
+from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.errors import about
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.file_schema import file_kind
@@ -53,7 +53,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
     world = World()
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
-    refuse_what_cannot_be_integrated(airframe.record, density, STEP)
+    check_stability(airframe.record, density, STEP)
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
     return {

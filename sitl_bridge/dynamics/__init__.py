@@ -1,1 +1,1 @@
-"""What a vehicle is and how it moves: rotors, motors, battery, air, ground, rigid body."""
+"""Vehicle dynamics: rotors, motors, battery, aerodynamics, ground contact, rigid body."""

@@ -1,6 +1,6 @@
 """The battery: open-circuit voltage over charge, internal resistance, Coulomb counting.
 
-What the motors draw at a given voltage is in motor.py; here it is only balanced against the pack.
+motor.py computes the motors' current at a given voltage; this module balances it with the pack.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sitl_bridge.kernels.compiled import compiled
 
 @compiled
 def open_circuit_voltage(vehicle: Any, charge: float) -> float:
-    """Voltage of the unloaded pack in V with ``charge`` A s left; nominal for an ideal source.
+    """Return the open-circuit voltage of the pack in V with ``charge`` A s left; nominal for an ideal source.
 
     Linear between the points of the airframe's curve, 0 when empty.
     """
@@ -32,12 +32,11 @@ def open_circuit_voltage(vehicle: Any, charge: float) -> float:
 
 @compiled
 def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
-    """Bring terminal voltage and current of the state into balance with what the motors draw now.
+    """Balance terminal voltage and current of the state with the present current of the motors.
 
-    Solves V = OCV - R I(V) with one Newton step from the last voltage.  A plain substitution would
-    oscillate: the current of a motor that is being accelerated grows with V faster than 1/R for ordinary
-    packs.  V never falls below half the open-circuit voltage, where a source with an internal resistance
-    gives its greatest power.
+    Solves V = OCV - R I(V) with one Newton step from the last voltage.  Plain substitution would oscillate:
+    for ordinary packs, the current of an accelerating motor grows with V faster than 1/R.  V stays at or
+    above half the open-circuit voltage, the point of maximum power of a source with internal resistance.
 
     Args:
         vehicle: VEHICLE record.
@@ -57,7 +56,7 @@ def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
     resistance = vehicle.battery_resistance
     voltage = min(max(state.battery_voltage, 0.5 * source), source)
     current, slope = current_and_slope(vehicle, state, controls, armed, voltage)
-    # Constant-power loads have a negative slope; at half the source's voltage the balance turns singular.
+    # Constant-power loads have a negative slope; at half the source's voltage the equation is singular.
     step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
     voltage = min(max(voltage - step, 0.5 * source), source)
     state.battery_voltage = voltage

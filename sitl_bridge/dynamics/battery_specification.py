@@ -1,4 +1,4 @@
-"""The battery pack as a file describes it."""
+"""The battery pack in the airframe file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Battery(BaseModel):
     cells: int = Field(ge=1, le=14)
     capacity: Positive | None = Field(None, description="Ah; absent: an ideal source")
     resistance: NonNegative = Field(0.0, description="ohm, whole pack")
-    nominal_voltage: Positive = Field(description="V, at which the motor's speed_range holds")
+    nominal_voltage: Positive = Field(description="V, reference voltage of the motor's speed_range")
     cell_voltage: tuple[Positive, ...] = Field(
         LIPO_CELL, description="V a cell at 0, 10 ... 100 %", min_length=OCV_POINTS, max_length=OCV_POINTS
     )

@@ -1,4 +1,4 @@
-"""The airframe's body as a file describes it: inertia, drag and what touches the ground."""
+"""The airframe's body in the airframe file: inertia, drag and contact points."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Inertia(BaseModel):
     xz: Number = 0.0
     yz: Number = 0.0
     as_published: bool = Field(
-        False, description="a source publishes it so, though no rigid body has such a tensor"
+        False, description="the source publishes this tensor, though it is not physical"
     )
 
     def matrix(self) -> NDArray[np.float64]:
@@ -39,13 +39,13 @@ class Inertia(BaseModel):
             raise ValueError("an inertia tensor must be positive definite")
         if not (self.as_published or self.of_a_body()):
             raise ValueError(
-                "one principal moment exceeds the sum of the other two, which no body's does; where a source"
-                " publishes it so, say `as_published: true`"
+                "one principal moment exceeds the sum of the other two, which is not physical; if the source"
+                " publishes this tensor, set `as_published: true`"
             )
         return self
 
     def of_a_body(self) -> bool:
-        """False where a principal moment exceeds the sum of the other two, which no rigid body's can."""
+        """Whether a rigid body can have this tensor: no principal moment exceeds the sum of the other two."""
         principal = np.linalg.eigvalsh(self.matrix())
         return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
 
@@ -56,7 +56,7 @@ class Inertia(BaseModel):
 
 
 def point_mass(mass: float, position: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
+    """Return the inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
     squared: NDArray[np.float64] = mass * (position @ position * np.eye(3) - np.outer(position, position))
     return squared
 
@@ -77,13 +77,13 @@ class Drag(BaseModel):
 
 
 class Contact(BaseModel):
-    """Points that touch the ground: a spring and damper each, Coulomb friction."""
+    """Contact points: one spring and damper each, Coulomb friction."""
 
     model_config = STRICT
 
     points: tuple[Vector, ...] = Field(description="m, FRD", min_length=3, max_length=MAX_CONTACT_POINTS)
-    stiffness: Positive = Field(description="N/m a point")
-    damping: NonNegative = Field(description="N s/m a point")
+    stiffness: Positive = Field(description="N/m per point")
+    damping: NonNegative = Field(description="N s/m per point")
     friction: NonNegative = Field(description="1")
 
     def pack(self, vehicle: NDArray[np.void]) -> None:

@@ -1,7 +1,7 @@
 """A user's own rotor law: one class in one Python file, one line in an airframe.
 
-The class is compiled when a run begins and called by the compiled step through its address; nothing of it is
-kept on disk.  Its fields lie in the VEHICLE record as numbers.
+The class is compiled at the start of a run and called by the compiled step through its address.  The compiled
+code is not stored on disk.  The fields of the class are numbers in the VEHICLE record.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from sitl_bridge.user_file import load_class
 Options = dict[str, float | int | str | bool | list[float]]
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
 _TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
-"""Speeds in rad/s and flows in m/s at which a law is tried before it is compiled."""
-SLOWEST = 1e-6
-"""m/s of in-plane velocity below which its direction, and so the law's in-plane loads, mean nothing."""
+"""Speeds in rad/s and flows in m/s of the trial calls before compilation."""
+MIN_IN_PLANE_SPEED = 1e-6
+"""In-plane velocity in m/s below which its direction, and so the in-plane loads, are undefined."""
 
 
 @typing.dataclass_transform(frozen_default=True)
 class RotorLaw:
-    """Base of a user's own rotor law.
+    """Base class of a user's own rotor law.
 
     Its fields, written as ``name: type`` with or without a default, are its parameters: float, int, bool, or
-    tuple[float, ...].  A subclass is a frozen dataclass without being marked as one.  A field ``radius`` that
-    the airframe's options leave out is the rotor_model's.
+    tuple[float, ...].  A subclass is automatically a frozen dataclass.  A field ``radius`` without an option
+    defaults to the radius of rotor_model.
     """
 
     def __init_subclass__(cls) -> None:
@@ -53,10 +53,10 @@ class RotorLaw:
     def loads(
         self, speed: float, climb: float, in_plane: float, density: float
     ) -> tuple[float, float, float, float]:
-        """What the air does to one rotor.
+        """Return the aerodynamic loads of one rotor.
 
-        It is compiled by numba: it may use the fields, ``math``, numpy and functions marked ``@numba.njit``,
-        but no other method.  It is called for speeds above 0; a rotor that turns backwards is mirrored.
+        Compiled by numba: the method may use the fields, ``math``, numpy and functions marked
+        ``@numba.njit``, but no other method.  It is called for speeds above 0; reverse rotation is mirrored.
 
         Args:
             speed: rad/s, > 0.
@@ -65,21 +65,22 @@ class RotorLaw:
             density: kg/m^3 of the air.
 
         Returns:
-            thrust in N along the axis; torque in N m that slows the rotor; in-plane force in N against the
-            in-plane velocity; hub moment in N m about the same line, against it by the right-hand rule.
+            thrust in N along the axis; torque in N m against the rotation; in-plane force in N against the
+            in-plane velocity; hub moment in N m about the direction opposite to that velocity (right-hand
+            rule).
         """
         raise NotImplementedError
 
 
 _functions: dict[tuple[type[RotorLaw], str], Any] = {}
-"""Compiled functions by class and layout, alive as long as the process, because records hold addresses."""
+"""Compiled functions by class and layout, kept for the life of the process because records hold addresses."""
 _addresses: set[int] = set()
 _classes: dict[tuple[Path, str, str], type[RotorLaw]] = {}
-"""Classes by file, name and digest of the file, so that an edited file is read anew and no other is."""
+"""Classes by file, name and digest of the file, so that only an edited file is read again."""
 
 
 def _layout(law: RotorLaw) -> np.dtype[np.void]:
-    """How the fields of a law lie in memory.
+    """Return the memory layout of a law's fields.
 
     Raises:
         TypeError: for a field of another type.
@@ -93,12 +94,12 @@ def _layout(law: RotorLaw) -> np.dtype[np.void]:
         elif typing.get_origin(hint) is tuple:
             parts.append((field.name, "f8", (len(value),)))
         else:
-            raise TypeError(f"its field {field.name} must be float, int, bool or tuple[float, ...]")
+            raise TypeError(f"field {field.name} must be float, int, bool or tuple[float, ...]")
     return np.dtype(parts or [("unused", "f8")])
 
 
 def _values(law: RotorLaw, layout: np.dtype[np.void]) -> NDArray[np.float64]:
-    """The fields of a law as the words that a VEHICLE record holds."""
+    """Return the fields of a law as the words stored in a VEHICLE record."""
     values = np.zeros(1, layout)
     for field in dataclasses.fields(law):  # type: ignore[arg-type]
         values[field.name] = getattr(law, field.name)
@@ -106,10 +107,10 @@ def _values(law: RotorLaw, layout: np.dtype[np.void]) -> NDArray[np.float64]:
 
 
 def _try(law: RotorLaw) -> None:
-    """Call a law in Python.
+    """Call a law in Python to check it.
 
     Raises:
-        ValueError: for anything but four finite numbers.
+        ValueError: if it does not return four finite numbers.
     """
     for speed, climb, in_plane in _TRIAL:
         loads = law.loads(speed, climb, in_plane, 1.225)
@@ -138,7 +139,7 @@ def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
 
 
 def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
-    """Address of a law's compiled function in this process, and the words of its parameters.
+    """Return the address of a law's compiled function in this process, and its parameters as words.
 
     Raises:
         UserError: for a law that fails, has too many parameters, or cannot be compiled.
@@ -151,7 +152,7 @@ def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
     except Exception as error:
         raise UserError(f"{what} failed: {error!r}") from error
     if len(values) > LAW_PARAMETERS:
-        raise UserError(f"{what} has {len(values)} numbers as parameters; {LAW_PARAMETERS} fit")
+        raise UserError(f"{what} has {len(values)} parameter values, more than {LAW_PARAMETERS}")
     key = (type(law), str(layout))
     if key not in _functions:
         try:
@@ -164,22 +165,22 @@ def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
     return _functions[key].address, values
 
 
-def refuse_foreign_law(vehicle: NDArray[np.void]) -> None:
-    """Refuse a VEHICLE record that holds an address of another process.
+def check_law_address(vehicle: NDArray[np.void]) -> None:
+    """Reject a VEHICLE record with a rotor law's address of another process.
 
     Raises:
         ValueError: for such a record.
     """
     address = int(vehicle["rotor_law_address"])
     if address and address not in _addresses:
-        raise ValueError("a record with a custom rotor law holds in its own process only; pack it anew")
+        raise ValueError("a record with a custom rotor law is valid only in its own process; pack it again")
 
 
 @compiled
 def custom_loads(
     vehicle: Any, _k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
-    """Loads of a rotor by a user's own law; as ``rotor_loads``.  A rotor that stands still has none."""
+    """Return the loads of a rotor by a user's own law, as ``rotor_loads``; zero for a stationary rotor."""
     if speed == 0.0:
         return 0.0, 0.0, 0.0, 0.0
     sign = -1.0 if speed < 0.0 else 1.0
@@ -191,30 +192,30 @@ def custom_loads(
         in_plane,
         density,
     )
-    rate = 1.0 / in_plane if in_plane > SLOWEST else 0.0
+    rate = 1.0 / in_plane if in_plane > MIN_IN_PLANE_SPEED else 0.0
     return sign * thrust, sign * torque, force * rate, moment * rate
 
 
 class CustomRotor(RotorModel):
-    """A rotor by a law of the user's own."""
+    """A rotor with a user's own law."""
 
     laws: ClassVar[tuple[Callable[..., Any], ...]] = (custom_loads,)
 
     kind: Literal["custom"]
     file: Path | None = Field(None, description="Python file, relative to the airframe's file")
-    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
+    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in the file")
     options: Options = Field(default_factory=dict, description="fields of the class")
 
     _class: type[RotorLaw] | None = PrivateAttr(None)
 
     @classmethod
     def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: Any) -> CustomRotor:
-        """Model of a class that is there already.
+        """Return the model for an existing class.
 
         Args:
             law: the class.
             radius: m.
-            inertia: kg m^2 about the spin axis, with the motor's bell.
+            inertia: kg m^2 about the spin axis, including the motor's bell.
             options: fields of the class.
         """
         try:
@@ -236,10 +237,10 @@ class CustomRotor(RotorModel):
         return made
 
     def make(self) -> RotorLaw:
-        """The law with its parameters; runs the user's file.
+        """Return the law with its parameters; this runs the user's file.
 
         Raises:
-            UserError: when file or class is missing, or the class does not take the options.
+            UserError: if file or class is missing, or the class rejects the options.
         """
         found = self._class or self._load()
         options = dict(self.options)
@@ -254,8 +255,8 @@ class CustomRotor(RotorModel):
     def _load(self) -> type[RotorLaw]:
         if self.file is None:
             raise UserError(
-                f"rotor law {self.class_name}: its class is in no file, so no other process can load it; put"
-                " it into a Python file"
+                f"rotor law {self.class_name}: its class is not in a file, so other processes cannot load it;"
+                " move it to a Python file"
             )
         source = read_bytes(self.file, MAX_PROGRAM_BYTES)
         key = (self.file.resolve(), self.class_name, hashlib.sha256(source).hexdigest())

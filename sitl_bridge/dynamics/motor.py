@@ -1,6 +1,6 @@
-"""What turns the rotors: first-order motors and hector's DC motors, and the current they draw.
+"""First-order motors and hector's DC motors: speed, torque and current.
 
-The pack that feeds them is in battery.py, the torque that loads them in rotor.py.
+The battery pack is in battery.py, the aerodynamic load torque in rotor.py.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sitl_bridge.kernels.compiled import compiled
 
 @compiled
 def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -> float:
-    """Command of a motor within its range: 0..1, or -1..1 where it is reversible; 0 for what is no number.
+    """Return the command of a motor limited to 0..1, or -1..1 if it is reversible; 0 if it is not finite.
 
     Args:
         vehicle: VEHICLE record.
         state: STATE record, for the rotor's health.
         controls: (16,) actuator commands, motors first.
         armed: 0 or 1.
-        k: which motor.
+        k: motor index.
     """
     command = controls[k]
     if armed == 0 or state.rotor_health[k] <= 0.0 or not math.isfinite(command):
@@ -32,11 +32,11 @@ def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -
 
 @compiled
 def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
-    """Speed in rad/s at which a running first-order motor settles.
+    """Return the steady speed in rad/s of a running first-order motor.
 
-    w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands so (offset and scaling), and
-    the no-load speed of a motor is in proportion to its supply.  A reversible motor has its idle speed on
-    either side of command 0.
+    w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands this way (offset and scaling),
+    and a motor's no-load speed is proportional to its supply voltage.  A reversible motor has its idle speed
+    on either side of command 0.
     """
     ratio = voltage / vehicle.battery_nominal_voltage
     if command < 0.0:
@@ -46,16 +46,16 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
 
 @compiled
 def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
-    """Write what each motor is driven to under the present commands and battery voltage.
+    """Write the drive of each motor for the present commands and battery voltage.
 
-    ``motor_drive`` becomes the speed a first-order motor settles at (rad/s), or the voltage that a DC motor
-    gets (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
+    ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
+    motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
 
     Args:
         vehicle: VEHICLE record.
         state: STATE record.
         controls: (16,) commands.
-        armed: 0 or 1; a motor that is not armed stops.
+        armed: 0 or 1; a disarmed motor stops.
     """
     for k in range(vehicle.rotor_count):
         command = motor_command(vehicle, state, controls, armed, k)
@@ -69,18 +69,18 @@ def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
 
 @compiled
 def gains_speed(speed: float, target: float) -> bool:
-    """Whether a first-order motor rises to its target; one that is to turn the other way falls first."""
+    """Return whether a first-order motor accelerates to its target; before a reversal it decelerates."""
     return abs(target) > abs(speed) and target * speed >= 0.0
 
 
 @compiled
 def dc_current(vehicle: Any, supply: float, speed: float) -> float:
-    """Anchor current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
+    """Return the armature current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
 
-    a = (beta U - Psi w)/(2 R), I = a + sqrt(a^2 + U alpha/R): the released hector_quadrotor's form of the
-    paper's eq. 4; never negative, so the motor does not brake while it is driven.  With U = 0 the windings
-    are short-circuited, eq. 4 itself, and the motor brakes: the released form would let hector's rotors
-    turn on at 297 rad/s for ever, where its identified load torque vanishes.
+    a = (beta U - Psi w)/(2 R), I = a + sqrt(a^2 + U alpha/R): the form of the paper's eq. 4 in the released
+    hector_quadrotor.  It is never negative, so a driven motor does not brake.  With U = 0 the windings are
+    short-circuited (eq. 4 itself) and the motor brakes; in the released form, hector's rotors would never
+    stop from 297 rad/s, where the identified load torque vanishes.
     """
     if supply <= 0.0:
         return float(-vehicle.dc_flux * speed / vehicle.dc_resistance)
@@ -90,7 +90,7 @@ def dc_current(vehicle: Any, supply: float, speed: float) -> float:
 
 @compiled
 def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) -> float:
-    """Angular acceleration in rad/s^2 of a DC motor's rotor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
+    """Return the angular acceleration in rad/s^2 of a DC motor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
 
     Args:
         vehicle: VEHICLE record.
@@ -108,11 +108,11 @@ def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) ->
 def current_and_slope(
     vehicle: Any, state: Any, controls: Any, armed: int, voltage: float
 ) -> tuple[float, float]:
-    """Current in A that avionics and motors draw at a battery voltage, and its derivative in A/V.
+    """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
 
     First-order motors: shaft power, from the rotor's torque and its acceleration towards the target at that
-    voltage, over efficiency and voltage; a motor that loses speed feeds nothing back.  DC motors: duty
-    cycle times anchor current, so that no power is lost between battery and motor.
+    voltage, over efficiency and voltage; a decelerating motor does not regenerate.  DC motors: duty cycle
+    times armature current, without losses between battery and motor.
 
     Args:
         vehicle: VEHICLE record.
@@ -131,7 +131,7 @@ def current_and_slope(
                 supply = command * voltage
                 anchor = dc_current(vehicle, supply, state.rotor_speed[k])
                 a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
-                # d/dU of a + sqrt(a^2 + U alpha/R), the root being anchor - a.
+                # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
                 rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
                     anchor - a, 1e-9
                 )

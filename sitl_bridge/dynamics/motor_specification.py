@@ -1,4 +1,4 @@
-"""The motors as a file describes them."""
+"""Motors in the airframe file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FirstOrderMotor(BaseModel):
     speed_range: Positive = Field(description="rad/s between command 0 and 1 at the nominal voltage")
     reversible: bool = False
     efficiency: Positive = Field(
-        description="shaft power (torque times speed) over electrical power; above 1 only where the model's"
-        " torque is exaggerated and says so"
+        description="shaft power (torque times speed) over electrical power; above 1 only for models with"
+        " documented exaggerated torque"
     )
 
     def pack(self, vehicle: NDArray[np.void]) -> None:
@@ -50,7 +50,7 @@ class DcMotor(BaseModel):
     beta: Positive = Field(description="1, beta_m of the released code")
 
     def pack(self, vehicle: NDArray[np.void]) -> None:
-        """Write the motors of a () VEHICLE record, and the inertia of what they turn."""
+        """Write the motors of a () VEHICLE record, and the inertia they accelerate."""
         vehicle["motor_kind"] = MOTOR_DC
         vehicle["dc_flux"], vehicle["dc_resistance"] = self.flux, self.resistance
         vehicle["dc_inertia"] = self.inertia

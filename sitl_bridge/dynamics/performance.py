@@ -1,6 +1,6 @@
-"""What follows from a vehicle without flying it: hover, full thrust, top speed, endurance.
+"""Static performance of a vehicle: hover, full thrust, top speed, endurance.
 
-Plain Python for ``check`` and for PX4's parameters, on the same rotor, motor and battery formulas as the
+Plain Python for ``check`` and for PX4's parameters, with the same rotor, motor and battery formulas as the
 compiled step.
 """
 
@@ -22,16 +22,16 @@ from sitl_bridge.errors import UserError
 
 Floats = NDArray[np.float64]
 
-_FASTEST = 200.0
-"""m/s, the search for the top speed ends here."""
-_TOP_ROTOR_SPEED = 1e5
-"""rad/s, the search for a rotor's speed ends here: a disc of 1 cm radius would be at three times the speed of
-sound."""
+_MAX_SPEED = 200.0
+"""Upper limit of the search for the top speed, m/s."""
+_MAX_ROTOR_SPEED = 1e5
+"""Upper limit of the search for a rotor's speed, rad/s: a disc of 1 cm radius would have three times the
+speed of sound."""
 _AXES = ("roll", "pitch", "yaw")
-_LEAST_SHARE = 1e-3
-"""Of the mean thrust in hover, below which a rotor carries nothing."""
-_LEAST_LEVER = 1e-6
-"""m of a rotor's moment over its thrust, below which it counts as none."""
+_MIN_SHARE = 1e-3
+"""Share of the mean hover thrust below which a rotor counts as idle."""
+_MIN_LEVER_ARM = 1e-6
+"""Smallest lever arm (moment over thrust) that counts as a moment, m."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,17 @@ class Hover:
 
 @dataclass(frozen=True)
 class Performance:
-    """What a vehicle can do in still air of one density.
+    """Performance of a vehicle in still air of one density.
 
     Attributes:
         hover: the trim with a full battery.
-        full_thrust: N, all motors at full command with a full battery, its sag included.
-        full_speed: (rotors,) rad/s then.
-        full_current: A then.
-        thrust_to_weight: full thrust's vertical part over weight.
-        top_speed: m/s in level flight at full command; inf where nothing limits it below 200 m/s.
-        top_speed_tilt: rad, the tilt then.
-        endurance: s of hover from a full battery to the charge where it can no longer hover; inf for an
-            ideal source.
+        full_thrust: N, all motors at full command with a full battery, including its voltage sag.
+        full_speed: (rotors,) rad/s at full command.
+        full_current: A at full command.
+        thrust_to_weight: vertical part of the full thrust over weight.
+        top_speed: m/s in level flight at full command; inf without a limit below 200 m/s.
+        top_speed_tilt: rad, the tilt at top speed.
+        endurance: s of hover from a full battery to the smallest charge for hover; inf for an ideal source.
     """
 
     hover: Hover
@@ -98,10 +97,10 @@ def _rotors(vehicle: NDArray[np.void]) -> int:
 
 
 def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
-    """Speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
+    """Return the speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
 
     Raises:
-        UserError: where no speed below _TOP_ROTOR_SPEED does.
+        UserError: if no speed below _MAX_ROTOR_SPEED does.
     """
     if thrust <= 0.0:
         return 0.0
@@ -112,16 +111,17 @@ def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: 
     high = 100.0
     while excess(high) < 0.0:
         high *= 2.0
-        if high > _TOP_ROTOR_SPEED:
-            raise UserError(f"rotor {k + 1} gives no thrust of {thrust:.3g} N at any speed")
+        if high > _MAX_ROTOR_SPEED:
+            raise UserError(f"rotor {k + 1} cannot give a thrust of {thrust:.3g} N at any speed")
     return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
 
 
 def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> Floats:
-    """Thrusts (rotors,) of least norm that balance weight and moments, N.
+    """Return the minimum-norm thrusts (rotors,) in N that balance weight and moments.
 
     The yaw moment of a rotor is its torque at the speed of its thrust, found by fixed-point iteration over
-    the ratio of the two.  Side forces of canted rotors are left to a tilt, so the sum's size counts.
+    the ratio of the two.  A tilt compensates side forces of canted rotors, so the magnitude of the sum
+    counts.
     """
     n = _rotors(vehicle)
     axis = np.array(vehicle["rotor_axis"][:n])
@@ -139,7 +139,7 @@ def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> F
         wanted = np.array([weight, 0.0, 0.0, 0.0])
         trim = np.linalg.lstsq(effect, wanted, rcond=1e-9)[0]
         if np.abs(effect @ trim - wanted).max() > 1e-6 * weight:
-            raise UserError("the rotors cannot balance the vehicle in hover: some moment stays")
+            raise UserError("the rotors cannot balance the vehicle in hover: a moment remains")
         trim *= weight / float(np.linalg.norm(trim @ axis))
         if trim.min() < -1e-9 * weight:
             raise UserError(
@@ -153,7 +153,7 @@ def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> F
 
 
 def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
-    """Voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
+    """Return the voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
 
     The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
     """
@@ -164,15 +164,15 @@ def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
 
 
 def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[[float], float]) -> float:
-    """Terminal voltage in V at which the pack gives what is drawn, V = OCV - R I(V), on the upper branch.
+    """Return the terminal voltage in V that balances a load, V = OCV - R I(V), on the upper branch.
 
     Args:
         vehicle: VEHICLE record.
-        charge: A s left.
+        charge: remaining A s.
         draws: current in A at a voltage.
 
     Returns:
-        nan where the pack cannot give it.
+        nan if the pack cannot supply the current.
     """
     source = float(open_circuit_voltage(vehicle, charge))
     resistance = float(vehicle["battery_resistance"])
@@ -190,19 +190,19 @@ def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[
 def hover(
     vehicle: NDArray[np.void], density: float, gravity: float, charge: float | None = None
 ) -> Hover | None:
-    """Trim of a vehicle in hover.
+    """Return the trim of a vehicle in hover.
 
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3 of the air.
         gravity: m/s^2.
-        charge: A s left in the battery; full by default.
+        charge: remaining A s in the battery; full by default.
 
     Returns:
-        None where motors or battery are too weak to hover at that charge.
+        None if motors or battery are too weak to hover at that charge.
 
     Raises:
-        UserError: where the rotors cannot balance the vehicle whatever their speed.
+        UserError: if the rotors cannot balance the vehicle at any speed.
     """
     n = _rotors(vehicle)
     left = float(vehicle["battery_capacity"]) if charge is None else charge
@@ -236,7 +236,7 @@ def hover(
 def _steady_speed(
     vehicle: NDArray[np.void], k: int, voltage: float, density: float, command: float = 1.0
 ) -> float:
-    """Speed in rad/s at which rotor ``k`` settles at a command in still air."""
+    """Return the steady speed in rad/s of rotor ``k`` at a command in still air."""
     if vehicle["motor_kind"] != MOTOR_DC:
         return float(first_order_target(vehicle, command, voltage))
 
@@ -247,42 +247,42 @@ def _steady_speed(
     high = 100.0
     while excess(high) > 0.0:
         high *= 2.0
-        if high > _TOP_ROTOR_SPEED:
-            raise UserError(f"rotor {k + 1} takes too little torque: its motor turns ever faster")
+        if high > _MAX_ROTOR_SPEED:
+            raise UserError(f"rotor {k + 1} has too little torque: its motor has no steady speed")
     return float(brentq(excess, 0.0, high, xtol=1e-9))
 
 
-def _refuse_without_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
-    """Refuse rotors that cannot change lift, roll, pitch and yaw each by itself.
+def _check_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
+    """Reject rotors without independent control of lift, roll, pitch and yaw.
 
     Raises:
-        UserError: naming the axis without a moment, or what is missing.
+        UserError: with the axis without a moment, or what is missing.
     """
     n = _rotors(vehicle)
     axis = np.array(vehicle["rotor_axis"][:n])
-    idle = np.flatnonzero(trim.rotor_thrust < _LEAST_SHARE * trim.rotor_thrust.mean())
+    idle = np.flatnonzero(trim.rotor_thrust < _MIN_SHARE * trim.rotor_thrust.mean())
     if len(idle):
         raise UserError(
-            f"the vehicle cannot hover: rotor {int(idle[0]) + 1} would have to stand still to balance it;"
+            f"the vehicle cannot hover: rotor {int(idle[0]) + 1} would have to stop to balance it;"
             " place the rotors so that each carries a share of the weight"
         )
     ratio = trim.rotor_torque / trim.rotor_thrust
     moments = np.cross(vehicle["rotor_position"][:n], axis)
     moments -= (np.array(vehicle["rotor_direction"][:n]) * ratio)[:, None] * axis
     for i, name in enumerate(_AXES):
-        if np.abs(moments[:, i]).max() < _LEAST_LEVER:
+        if np.abs(moments[:, i]).max() < _MIN_LEVER_ARM:
             hint = "; give torque_thrust_ratio" if name == "yaw" else ""
             raise UserError(f"the rotors give no {name} moment, so {name} cannot be controlled{hint}")
     effect = np.column_stack([-axis[:, 2], moments])
     if np.linalg.matrix_rank(effect / np.abs(effect).max(axis=0), tol=1e-6) < 4:
         raise UserError(
-            "the rotors cannot change lift, roll, pitch and yaw each by itself; it takes four rotors or more"
-            " whose places and directions differ"
+            "the rotors cannot control lift, roll, pitch and yaw independently; use four or more rotors with"
+            " different positions and directions"
         )
 
 
 def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) -> Floats:
-    """Thrust (rotors,) in N of each rotor at one command for all, in still air at the nominal voltage.
+    """Return the thrust (rotors,) in N of each rotor at one common command, in still air at nominal voltage.
 
     Args:
         vehicle: () VEHICLE record.
@@ -301,7 +301,7 @@ def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) ->
 
 
 def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
-    """Change of reaction torque over change of thrust of rotor ``k`` at a thrust (N), in m."""
+    """Return the derivative of reaction torque by thrust of rotor ``k`` at a thrust (N), in m."""
     low, high = (
         thrust_and_torque(vehicle, k, speed_for_thrust(vehicle, k, share * thrust, density), 0.0, density)
         for share in (0.99, 1.01)
@@ -310,7 +310,7 @@ def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: floa
 
 
 def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> tuple[Floats, float]:
-    """Rotor speeds (rotors,) in rad/s and battery current in A with every motor at full command."""
+    """Return rotor speeds (rotors,) in rad/s and battery current in A with all motors at full command."""
     n = _rotors(vehicle)
 
     def speeds(voltage: float) -> Floats:
@@ -335,10 +335,10 @@ def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> t
 def _top_speed(
     vehicle: NDArray[np.void], speeds: Floats, density: float, gravity: float
 ) -> tuple[float, float]:
-    """Level speed in m/s and tilt in rad at which given rotor speeds just carry the vehicle forwards.
+    """Return level speed in m/s and tilt in rad at which given rotor speeds carry the vehicle forward.
 
     Thrust with the inflow of the tilt, in-plane rotor drag and body drag are balanced with the weight in the
-    plane of flight, nose down; rotors count as if their axes were parallel to the vehicle's.
+    plane of flight, nose down; the rotor axes are treated as parallel to the vehicle's.
     """
     n = _rotors(vehicle)
     weight = float(vehicle["mass"]) * gravity
@@ -346,7 +346,7 @@ def _top_speed(
     share = -np.array(vehicle["rotor_axis"][:n, 2])
 
     def balance(tilt: float, speed: float) -> tuple[float, float]:
-        """Forward and upward force in N."""
+        """Return forward and upward force in N."""
         forward, along = speed * math.cos(tilt), speed * math.sin(tilt)
         loads = [rotor_loads(vehicle, k, float(speeds[k]), along, forward, density) for k in range(n)]
         thrust = sum(share[k] * loads[k][0] for k in range(n))
@@ -358,9 +358,9 @@ def _top_speed(
         ) - weight
 
     def speed_at(tilt: float) -> float:
-        if balance(tilt, _FASTEST)[0] > 0.0:
-            return _FASTEST
-        return float(brentq(lambda speed: balance(tilt, speed)[0], 0.0, _FASTEST))
+        if balance(tilt, _MAX_SPEED)[0] > 0.0:
+            return _MAX_SPEED
+        return float(brentq(lambda speed: balance(tilt, speed)[0], 0.0, _MAX_SPEED))
 
     def lift_at(tilt: float) -> float:
         return balance(tilt, speed_at(tilt))[1]
@@ -370,11 +370,11 @@ def _top_speed(
     steepest = math.radians(89.0)
     tilt = steepest if lift_at(steepest) > 0.0 else float(brentq(lift_at, 0.0, steepest))
     speed = speed_at(tilt)
-    return (math.inf if speed >= _FASTEST else speed), tilt
+    return (math.inf if speed >= _MAX_SPEED else speed), tilt
 
 
 def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps: int = 50) -> float:
-    """Seconds of hover on one charge: the sum of dq/I(q) over falling charge, midpoint rule."""
+    """Return the seconds of hover on one charge: the sum of dq/I(q) over decreasing charge, midpoint rule."""
     capacity = float(vehicle["battery_capacity"])
     if math.isinf(capacity):
         return math.inf
@@ -389,7 +389,7 @@ def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps:
 
 
 def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Performance:
-    """What a vehicle can do in still air.
+    """Compute the performance of a vehicle in still air.
 
     Args:
         vehicle: () VEHICLE record.
@@ -397,12 +397,12 @@ def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Pe
         gravity: m/s^2.
 
     Raises:
-        UserError: for a vehicle that cannot hover or be turned, with the reason.
+        UserError: for a vehicle that cannot hover or be controlled, with the reason.
     """
     n = _rotors(vehicle)
     trim = hover(vehicle, density, gravity)
     if trim is not None:
-        _refuse_without_authority(vehicle, trim)
+        _check_authority(vehicle, trim)
     speeds, current = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
     thrusts = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[0] for k in range(n)])
     lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)
@@ -410,7 +410,7 @@ def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Pe
     if trim is None:
         raise UserError(
             f"the vehicle cannot hover: it weighs {weight:.2f} N, its rotors give {lift:.2f} N in all at "
-            "full command; reduce its mass, or give it stronger motors or battery"
+            "full command; reduce its mass, or use stronger motors or a stronger battery"
         )
     top_speed, tilt = _top_speed(vehicle, speeds, density, gravity)
     return Performance(

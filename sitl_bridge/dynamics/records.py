@@ -1,7 +1,7 @@
-"""The memory of a vehicle's dynamics: what it is (constant in a run) and what it does (its state).
+"""Records of a vehicle's dynamics: its constant parameters (VEHICLE) and its state (STATE).
 
-Arrays of these records, one record a vehicle, go to the compiled step as they are.  Frames: world NED in
-metres from the world's origin, body FRD about the centre of gravity; SI units, radians.
+Arrays with one record per vehicle are passed to the compiled step.  Frames: world NED in metres from the
+world's origin, body FRD about the centre of gravity; SI units, radians.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ TABLE_ADVANCE_RATIOS = 16
 OCV_POINTS = 11
 ROTOR_ROWS = 41
 LAW_PARAMETERS = 256
-"""Numbers that a rotor law of a user's own may have as parameters."""
+"""Largest number of parameter values of a user's own rotor law."""
 
 MOTOR_FIRST_ORDER = 0
 MOTOR_DC = 1
 
 POLYNOMIAL_LAW = 0
 TABLE_LAW = 1
-"""Numbers of the rotor laws of which the step knows more than that they are there; rotor_laws.py has all."""
+"""Numbers of the rotor laws with special handling in the step; rotor_laws.py lists all laws."""
 
 VEHICLE = np.dtype(
     [
-        ("mass", "f8"),  # kg, everything
+        ("mass", "f8"),  # kg, total mass
         ("inertia", "f8", (3, 3)),  # kg m^2 about the centre of gravity, body axes
         ("inertia_inverse", "f8", (3, 3)),
         # --- rotors: thrust T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss), v = axial inflow
         ("rotor_count", "i8"),
-        ("rotor_law", "i8"),  # which law turns speed and flow into thrust and torque
+        ("rotor_law", "i8"),  # number of the rotor law
         ("rotor_position", "f8", (MAX_ROTORS, 3)),  # m, hub
         ("rotor_axis", "f8", (MAX_ROTORS, 3)),  # unit vector of positive thrust; (0, 0, -1) is up
         ("rotor_direction", "f8", MAX_ROTORS),  # +1 counter-clockwise seen from above, -1 clockwise
@@ -41,19 +41,19 @@ VEHICLE = np.dtype(
         ("thrust_c1", "f8", MAX_ROTORS),  # N s
         ("thrust_b1", "f8", MAX_ROTORS),  # N s^2/m
         ("thrust_b2", "f8", MAX_ROTORS),  # N s^2/m^2
-        ("inflow_loss_speed", "f8", MAX_ROTORS),  # m/s, inf where there is none
+        ("inflow_loss_speed", "f8", MAX_ROTORS),  # m/s, inf for none
         ("torque_thrust_ratio", "f8", MAX_ROTORS),  # m, k_M in Q = k_M T + g1 w + q0
         ("torque_g1", "f8", MAX_ROTORS),  # N m s, AirRobot's gamma, hector's k_m
         ("torque_constant", "f8", MAX_ROTORS),  # N m, q0, bearing friction
         ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
         ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
-        ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3 at which the coefficients hold
-        # --- table C_T, C_P over rotor speed and advance ratio; both counts 0 where there is none
+        ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3, reference density of the coefficients
+        # --- table C_T, C_P over rotor speed and advance ratio; both counts 0 for none
         ("table_speed_count", "i8"),
         ("table_advance_count", "i8"),
         ("table_diameter", "f8"),  # m
-        ("table_speed", "f8", TABLE_SPEEDS),  # rad/s, rising
-        ("table_advance", "f8", TABLE_ADVANCE_RATIOS),  # J = v/(n D), rising
+        ("table_speed", "f8", TABLE_SPEEDS),  # rad/s, increasing
+        ("table_advance", "f8", TABLE_ADVANCE_RATIOS),  # J = v/(n D), increasing
         ("table_ct", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
         ("table_cp", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
         # --- motors
@@ -72,25 +72,25 @@ VEHICLE = np.dtype(
         # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
         ("drag_force", "f8", 3),  # N s^2/m^2
         ("drag_moment", "f8", 3),  # N m s^2
-        ("drag_density", "f8"),  # kg/m^3 at which the coefficients hold
+        ("drag_density", "f8"),  # kg/m^3, reference density of the coefficients
         ("ground_effect", "f8"),  # 1 = Cheeseman-Bennett with the rotor's radius, 0 = none
-        # --- ground contact: linear spring and damper a point, Coulomb friction
+        # --- ground contact: linear spring and damper per point, Coulomb friction
         ("contact_count", "i8"),
         ("contact_point", "f8", (MAX_CONTACT_POINTS, 3)),  # m
-        ("contact_radius", "f8"),  # m, of the sphere about the centre of gravity that holds all points
-        ("contact_stiffness", "f8"),  # N/m a point
-        ("contact_damping", "f8"),  # N s/m a point
+        ("contact_radius", "f8"),  # m, sphere about the centre of gravity around all points
+        ("contact_stiffness", "f8"),  # N/m per point
+        ("contact_damping", "f8"),  # N s/m per point
         ("contact_friction", "f8"),  # 1
-        # --- battery; capacity inf makes it an ideal source
+        # --- battery; capacity inf for an ideal source
         ("battery_capacity", "f8"),  # A s
         ("battery_cells", "i8"),
         ("battery_resistance", "f8"),  # ohm, whole pack
-        ("battery_ocv", "f8", OCV_POINTS),  # V a cell at charge 0, 0.1, ... 1
-        ("battery_nominal_voltage", "f8"),  # V, at which motor_speed_range holds
+        ("battery_ocv", "f8", OCV_POINTS),  # V per cell at charge 0, 0.1, ... 1
+        ("battery_nominal_voltage", "f8"),  # V, reference voltage of motor_speed_range
         ("battery_idle_current", "f8"),  # A, avionics
-        # --- rotor law of a user's own
-        ("rotor_law_address", "i8"),  # of its function in this process
-        ("rotor_law_parameters", "f8", LAW_PARAMETERS),  # laid out as custom_rotor.py says
+        # --- a user's own rotor law
+        ("rotor_law_address", "i8"),  # address of its function in this process
+        ("rotor_law_parameters", "f8", LAW_PARAMETERS),  # layout: see custom_rotor.py
     ],
     align=True,
 )
@@ -110,33 +110,29 @@ STATE = np.dtype(
         ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
         ("angular_velocity", "f8", 3),  # rad/s body
         ("rotor_speed", "f8", MAX_ROTORS),  # rad/s, >= 0 unless reversible
-        ("battery_charge", "f8"),  # A s left
-        # --- what others may set between steps
-        ("rotor_health", "f8", MAX_ROTORS),  # share of thrust and torque left; 0 also stops the motor
+        ("battery_charge", "f8"),  # A s, remaining
+        # --- inputs that may change between steps
+        ("rotor_health", "f8", MAX_ROTORS),  # remaining share of thrust and torque; 0 also stops the motor
         ("external_force", "f8", 3),  # N NED at the centre of gravity
         ("external_moment", "f8", 3),  # N m body
-        # --- what other vehicles do to this one over the step, written by proximity.py
+        # --- effect of other vehicles over the step, written by proximity.py
         ("neighbour_force", "f8", 3),  # N NED at the centre of gravity
         ("neighbour_moment", "f8", 3),  # N m body
         ("neighbour_air", "f8", 3),  # m/s NED, their wakes; part of ``wind``
         # --- results of the step, valid at its end
-        ("specific_force", "f8", 3),  # m/s^2 body, what an ideal accelerometer at the CoG reads
+        ("specific_force", "f8", 3),  # m/s^2 body, reading of an ideal accelerometer at the CoG
         ("angular_acceleration", "f8", 3),  # rad/s^2 body
         ("wind", "f8", 3),  # m/s NED at the vehicle
         ("rotor_thrust", "f8", MAX_ROTORS),  # N
         ("battery_voltage", "f8"),  # V at the terminals
         ("battery_current", "f8"),  # A
         ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
-        ("motor_drive", "f8", MAX_ROTORS),  # what the command asks: rad/s (first order) or V (DC; 0 = braked)
-        ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, where a point's friction spring holds on
-        ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is in the ground
-        ("in_contact", "i8"),  # number of contact points that touch
-        ("impact_speed", "f8"),  # m/s, greatest closing speed at a new contact so far
-        # --- where it was, for sensors that take a while for a sample
-        ("history", "i8"),  # address of (history_length,) POSE; 0 for none
-        ("history_length", "i8"),
-        ("history_count", "i8"),  # poses written so far; the next goes to this number modulo the length
-        # --- scratch of the step, means nothing between steps
+        ("motor_drive", "f8", MAX_ROTORS),  # commanded rad/s (first order) or V (DC; 0 = braked)
+        ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, anchor of a point's friction spring
+        ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is below the ground
+        ("in_contact", "i8"),  # number of contact points below the ground
+        ("impact_speed", "f8"),  # m/s, largest closing speed at a new contact so far
+        # --- scratch of the step, undefined between steps
         ("work", "f8", (3, 13)),
         ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),
     ],

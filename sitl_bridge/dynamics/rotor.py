@@ -1,7 +1,7 @@
-"""The built-in rotor laws: thrust, torque and in-plane loads from a rotor's speed and the air it meets.
+"""The built-in rotor laws: thrust, torque and in-plane loads from rotor speed and inflow.
 
-Motors turn the rotors (motor.py); where a rotor sits and what it does to the body is summed in forces.py,
-and what the ground adds to it is in aerodynamics.py.  rotor_laws.py chooses among the laws.
+motor.py computes the rotor speed, forces.py sums the loads on the body, aerodynamics.py adds the ground
+effect, and rotor_laws.py selects the law.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TURN = 2.0 * math.pi
 
 @compiled
 def _interval(table: Any, count: int, value: float) -> int:
-    """Interval of a rising table (``count`` >= 2) in which ``value`` lies, or the nearest one."""
+    """Return the interval of an increasing table (``count`` >= 2) with ``value``, or the nearest one."""
     low = 0
     high = count - 1
     while high - low > 1:
@@ -30,12 +30,12 @@ def _interval(table: Any, count: int, value: float) -> int:
 
 @compiled
 def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[float, float]:
-    """C_T and C_P of the vehicle's propeller table, bilinear in rotor speed and advance ratio.
+    """Return C_T and C_P of the vehicle's propeller table, bilinear in rotor speed and advance ratio.
 
-    Beyond the ends of the speed axis the coefficients are held (they depend on the Reynolds number only,
-    weakly).  Along the advance ratio they go on linearly, because thrust does fall through zero, but no
-    further than one length of the table beyond either end.  C_P is never below zero: a windmilling
-    propeller drives no motor here.
+    Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  Along
+    the advance ratio they are extrapolated linearly, because thrust falls through zero, but by no more than
+    one length of the table at either end.  C_P is never below zero: a windmilling propeller does not drive
+    the motor.
 
     Args:
         vehicle: VEHICLE record with ``table_speed_count`` >= 1 and ``table_advance_count`` >= 1.
@@ -76,9 +76,9 @@ def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[floa
 def table_thrust_and_torque(
     vehicle: Any, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
-    """Thrust and torque of a rotor with a propeller table.
+    """Return thrust and torque of a rotor with a propeller table.
 
-    T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in turns a second and the advance ratio
+    T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in revolutions per second and the advance ratio
     v/(n D), the convention of the UIUC propeller data base.
     """
     sign = -1.0 if speed < 0.0 else 1.0
@@ -108,10 +108,10 @@ def polynomial_thrust_and_torque(
     inflow: float,
     ratio: float,
 ) -> tuple[float, float]:
-    """Thrust and torque by the polynomial law; ``polynomial_loads`` gives its sources.
+    """Return thrust and torque by the polynomial law; for its sources see ``polynomial_loads``.
 
     T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0, Q = k_M T + g1 |w| rho/rho_0 +
-    q0 against the spin, never below zero.
+    q0 against the rotation, never below zero.
 
     Args:
         c2: N s^2.
@@ -124,7 +124,7 @@ def polynomial_thrust_and_torque(
         q0: N m.
         speed: rad/s.
         inflow: m/s.
-        ratio: density of the air over the one at which the coefficients hold.
+        ratio: density of the air over the reference density of the coefficients.
     """
     magnitude = abs(speed)
     thrust = (c2 * magnitude + c1) * speed + (b1 * magnitude + b2 * abs(inflow)) * inflow
@@ -136,9 +136,9 @@ def polynomial_thrust_and_torque(
 
 @compiled
 def in_plane_rates(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float]:
-    """In-plane drag in N s/m and rolling moment in N s over the hub's in-plane velocity.
+    """Return in-plane drag in N s/m and rolling moment in N s, over the hub's in-plane velocity.
 
-    F = -|w| lambda v_perp and M = -|w| mu v_perp are RotorS eqs 2-3, in proportion to the density.
+    F = -|w| lambda v_perp and M = -|w| mu v_perp (RotorS eqs 2-3), proportional to the density.
     """
     ratio = density / vehicle.rotor_density[k]
     magnitude = abs(speed)
@@ -149,13 +149,13 @@ def in_plane_rates(vehicle: Any, k: int, speed: float, density: float) -> tuple[
 def polynomial_loads(
     vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
-    """Loads of a rotor by the polynomial law; as ``rotor_loads``.
+    """Return the loads of a rotor by the polynomial law, as ``rotor_loads``.
 
-    T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It holds hector eq. 7
-    (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2,
-    c1), RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is
-    Q = k_M T + g1 |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never
-    drives the rotor.  A rotor that turns backwards is the mirror image: T(-w, v) = -T(w, -v).
+    T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It covers hector eq. 7 (c2 =
+    C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2, c1),
+    RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is Q = k_M T + g1
+    |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never drives the
+    rotor.  Reverse rotation is the mirror image: T(-w, v) = -T(w, -v).
     """
     thrust, torque = polynomial_thrust_and_torque(
         vehicle.thrust_c2[k],
@@ -178,7 +178,7 @@ def polynomial_loads(
 def table_loads(
     vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
-    """Loads of a rotor with a propeller table; as ``rotor_loads``."""
+    """Return the loads of a rotor with a propeller table, as ``rotor_loads``."""
     thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
     drag, roll = in_plane_rates(vehicle, k, speed, density)
     return thrust, torque, drag, roll

@@ -1,4 +1,4 @@
-"""The rotor laws there are, and the compiled choice among them.
+"""The rotor laws and the compiled selection among them.
 
 A new built-in law is a module with a model of its fields (derived from RotorModel) and a compiled function of
 its loads, and its line in ROTOR_MODELS.
@@ -24,13 +24,13 @@ ROTOR_MODELS: tuple[type[RotorModel], ...] = (
     CoefficientRotor,
     CustomRotor,
 )
-"""What ``rotor_model`` may be; the first where a file gives no ``kind``."""
+"""Models of ``rotor_model``; the first is the default for a file without ``kind``."""
 LAWS = tuple(law for model in ROTOR_MODELS for law in model.laws)
-"""Compiled functions of the loads, at the place that is their number in a VEHICLE record's ``rotor_law``."""
+"""Compiled load functions; the index is the number in a VEHICLE record's ``rotor_law``."""
 
 
 def _choice(laws: tuple[Callable[..., Any], ...], number: int = 0) -> Callable[..., Any]:
-    """A compiled function that calls the law of a vehicle's number."""
+    """Return a compiled function that calls the law with a vehicle's number."""
     law = laws[0]
     if len(laws) == 1:
         return law
@@ -52,19 +52,19 @@ _loads = _choice(LAWS)
 def rotor_loads(
     vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
-    """What the air does to a rotor, by the vehicle's rotor law.
+    """Return the aerodynamic loads of a rotor by the vehicle's rotor law.
 
     Args:
         vehicle: VEHICLE record.
-        k: which rotor.
-        speed: rad/s; negative turns the other way round.
+        k: rotor index.
+        speed: rad/s; negative for reverse rotation.
         inflow: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
         in_plane: m/s, >= 0, the hub's velocity through the air across the thrust axis.
         density: kg/m^3 of the air.
 
     Returns:
-        thrust in N along the axis; torque in N m that slows the rotor, with the sign of ``speed``; in-plane
-        drag in N s/m and hub moment in N s, both over the in-plane velocity, against which they act.
+        thrust in N along the axis; torque in N m against the rotation, with the sign of ``speed``; in-plane
+        drag in N s/m and hub moment in N s, both over the in-plane velocity and opposed to it.
     """
     thrust, torque, drag, roll = _loads(vehicle, k, speed, inflow, in_plane, density)
     return thrust, torque, drag, roll
@@ -74,7 +74,7 @@ def rotor_loads(
 def thrust_and_torque(
     vehicle: Any, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
-    """Thrust and torque of a rotor without in-plane velocity; as ``rotor_loads``."""
+    """Return thrust and torque of a rotor without in-plane velocity, as ``rotor_loads``."""
     thrust, torque, _, _ = _loads(vehicle, k, speed, inflow, 0.0, density)
     return thrust, torque
 
@@ -82,7 +82,7 @@ def thrust_and_torque(
 def in_plane_drag(
     vehicle: NDArray[np.void], speeds: NDArray[np.float64], density: float, velocity: float = 1.0
 ) -> float:
-    """In-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
+    """Return the in-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
 
     Args:
         vehicle: () VEHICLE record.
@@ -99,7 +99,7 @@ def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: Ro
     vehicle["rotor_count"] = len(rotors)
     vehicle["rotor_law"] = LAWS.index(shared.law)
     vehicle["inflow_loss_speed"] = math.inf
-    vehicle["rotor_density"] = 1.225  # of slots without a rotor: a divisor
+    vehicle["rotor_density"] = 1.225  # unused slots: avoids a division by zero
     for k, rotor in enumerate(rotors):
         rotor.pack(vehicle, k)
         rotor.own(shared).pack(vehicle, k)
@@ -107,7 +107,7 @@ def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: Ro
 
 
 def _kind(data: Any) -> str:
-    """Kind of a rotor model's data or instance."""
+    """Return the kind of a rotor model's data or instance."""
     kind = data.get("kind") if isinstance(data, dict) else getattr(data, "kind", None)
     return ROTOR_MODELS[0].kinds()[0] if kind is None else str(kind)
 

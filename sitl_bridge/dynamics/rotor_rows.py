@@ -1,11 +1,11 @@
-"""Where the loops over the rotors keep their numbers: rows of a state's ``rotor_work``."""
+"""Row indices of a state's ``rotor_work``, the scratch of the loops over the rotors."""
 
 from __future__ import annotations
 
-# Rows of the state's ``rotor_work``, a value a rotor each, so that the loops over the rotors become vector
-# instructions: motion and loads, what the airframe says, the flow at the hub, the effect on the body.
-# GROUND_REACH holds one value, the height of the centre of gravity below which rotors feel the ground; the
-# rates are in-plane drag and hub moment over the hub's in-plane velocity.
+# Each row has one value per rotor, so that the loops over the rotors compile to vector instructions: motion
+# and loads, parameters, the flow at the hub, the effect on the body. GROUND_REACH holds one value, the height
+# of the centre of gravity below which ground effect acts; the rates are in-plane drag and hub moment over the
+# hub's in-plane velocity.
 SPEED = 0
 ACCELERATION = 1
 THRUST = 2

@@ -1,4 +1,4 @@
-"""The rotors as a file describes them: where each sits, and the coefficients of the built-in laws."""
+"""Rotors in the airframe file: their positions and the coefficients of the built-in laws."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class PropellerTable(BaseModel):
     diameter: Positive = Field(description="m")
     speeds: tuple[Positive, ...] = Field(description="rad/s, rising", min_length=1, max_length=TABLE_SPEEDS)
     advance_ratios: tuple[Number, ...] = Field(
-        (0.0,), description="J = v/(n D), rising", min_length=1, max_length=TABLE_ADVANCE_RATIOS
+        (0.0,), description="J = v/(n D), increasing", min_length=1, max_length=TABLE_ADVANCE_RATIOS
     )
-    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row a speed")
-    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row a speed")
+    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row per speed")
+    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row per speed")
 
     @model_validator(mode="after")
     def _rectangular(self) -> PropellerTable:
         for name in ("thrust", "power"):
             rows = getattr(self, name)
             if len(rows) != len(self.speeds) or any(len(row) != len(self.advance_ratios) for row in rows):
-                raise ValueError(f"{name} needs one row a speed and one column an advance ratio")
+                raise ValueError(f"{name} needs one row per speed and one column per advance ratio")
         if any(np.diff(self.speeds) <= 0.0) or any(np.diff(self.advance_ratios) <= 0.0):
-            raise ValueError("speeds and advance_ratios must rise")
+            raise ValueError("speeds and advance_ratios must increase")
         return self
 
     def pack(self, vehicle: NDArray[np.void]) -> None:
@@ -51,38 +51,38 @@ class PropellerTable(BaseModel):
 
 
 class RotorModel(BaseModel):
-    """What every rotor has, whatever its law."""
+    """Fields of every rotor, for any law."""
 
     model_config = STRICT
 
     laws: ClassVar[tuple[Callable[..., Any], ...]]
-    """Compiled functions of the loads that a model of this kind may have."""
+    """Compiled load functions of models of this kind."""
 
     radius: Positive = Field(description="m")
-    inertia: Positive = Field(description="kg m^2 about its spin axis, with the motor's bell")
-    reference_density: Positive = Field(1.225, description="kg/m^3 at which the coefficients hold")
+    inertia: Positive = Field(description="kg m^2 about its spin axis, including the motor's bell")
+    reference_density: Positive = Field(1.225, description="kg/m^3, reference density of the coefficients")
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """Values of ``kind`` that stand for this model."""
+        """Values of ``kind`` for this model."""
         return get_args(cls.model_fields["kind"].annotation)
 
     @property
     def law(self) -> Callable[..., Any]:
-        """Compiled function of the loads, one of ``laws``."""
+        """Compiled load function, one of ``laws``."""
         raise NotImplementedError
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
-        """Write the figures of rotor ``k`` of a () VEHICLE record."""
+        """Write the parameters of rotor ``k`` of a () VEHICLE record."""
         vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
         vehicle["rotor_density"][k] = self.reference_density
 
     def pack_shared(self, vehicle: NDArray[np.void]) -> None:
-        """Write what all rotors of a () VEHICLE record share; nothing by default."""
+        """Write the shared parameters of all rotors of a () VEHICLE record; none by default."""
 
 
 class CoefficientRotor(RotorModel):
-    """A rotor by coefficients or a table.
+    """A rotor with coefficients or a table.
 
     T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).
     """
@@ -110,7 +110,7 @@ class CoefficientRotor(RotorModel):
 
     @property
     def law(self) -> Callable[..., Any]:
-        """Compiled function of the loads."""
+        """Compiled load function."""
         return polynomial_loads if self.table is None else table_loads
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
@@ -131,7 +131,7 @@ class CoefficientRotor(RotorModel):
 
 
 class RotorChange(BaseModel):
-    """Figures of one rotor that differ from the shared model's; the fields are CoefficientRotor's."""
+    """Parameters of one rotor that differ from the shared model; the fields are CoefficientRotor's."""
 
     model_config = STRICT
 
@@ -150,14 +150,14 @@ class RotorChange(BaseModel):
 
 
 class Rotor(BaseModel):
-    """Where a rotor sits.  The order of the list is that of PX4's motors: the first is motor 1."""
+    """Position and direction of a rotor.  The list has PX4's motor order: the first is motor 1."""
 
     model_config = STRICT
 
     position: Vector = Field(description="m, hub, FRD from the centre of gravity")
     direction: Literal["ccw", "cw"] = Field(description="seen from above")
     axis: Vector = Field(UP, description="direction of thrust; normalised")
-    model: RotorChange = Field(RotorChange(), description="where it differs from rotor_model")
+    model: RotorChange = Field(RotorChange(), description="differences from rotor_model")
 
     @model_validator(mode="after")
     def _has_axis(self) -> Rotor:
@@ -166,12 +166,12 @@ class Rotor(BaseModel):
         return self
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
-        """Write the place of rotor ``k`` of a () VEHICLE record."""
+        """Write the geometry of rotor ``k`` of a () VEHICLE record."""
         axis = np.array(self.axis)
         vehicle["rotor_position"][k] = self.position
         vehicle["rotor_axis"][k] = axis / np.linalg.norm(axis)
         vehicle["rotor_direction"][k] = 1.0 if self.direction == "ccw" else -1.0
 
     def own(self, shared: RotorModel) -> RotorModel:
-        """The shared model with the figures that differ in this rotor."""
+        """Return the shared model with this rotor's differences."""
         return shared.model_copy(update=self.model.model_dump(exclude_none=True))

@@ -1,8 +1,8 @@
-"""How fast forces may decay a vehicle's motion for the integrator to follow, and what it cannot follow.
+"""Decay rates of a vehicle's motion, and the limits of the integrator.
 
 The classical Runge-Kutta method of fourth order is stable on the negative real axis for rates up to 2.785/h
 (Hairer and Wanner, Solving Ordinary Differential Equations II, 2nd ed., section IV.2).  Steps are divided so
-that the fastest decay stays well below that; a vehicle that needs more than MOST_STEPS parts is refused.
+that the fastest decay stays well below that limit; a vehicle that needs more than MAX_SUBSTEPS is rejected.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.compiled import compiled
 
-STABLE = 1.0
-"""Rate times length of a step, at most: a third of what is stable, where a step is 2 % off."""
-MOST_STEPS = 64
-"""Parts into which a step is divided at most."""
+STABILITY_LIMIT = 1.0
+"""Largest product of rate and step length: a third of the stability limit, with an error of 2 % per step."""
+MAX_SUBSTEPS = 64
+"""Largest number of substeps."""
 AIRSPEED = 30.0
-"""m/s to which a vehicle must be computable."""
+"""Airspeed up to which a vehicle must be stable, m/s."""
 _ROTOR_FIGURES = ("rotor_model (its law)", "rotor_model (drag, thrust_b1, thrust_b2, inflow_loss_speed)")
 TURN_RATE = math.radians(2000.0)
-"""rad/s to which a vehicle must be computable: the range of ordinary gyroscopes."""
+"""Turn rate up to which a vehicle must be stable, rad/s: the range of ordinary gyroscopes."""
 
 
 @compiled
 def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: float) -> tuple[float, float]:
-    """Rates in 1/s at which body drag decays velocity and turn: d(C v^2)/dv = 2 C v, over mass or inertia."""
+    """Return decay rates (1/s) of velocity and turn by body drag, d(C v^2)/dv = 2 C v over the inertia."""
     ratio = 2.0 * density / vehicle.drag_density
     force = 0.0
     moment = 0.0
@@ -43,16 +43,16 @@ def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: fl
 
 
 @compiled
-def _by_coefficients(vehicle: Any) -> bool:
-    """Whether a vehicle's rotors have coefficients from which their slopes follow."""
+def _is_polynomial(vehicle: Any) -> bool:
+    """Return whether the rotors of a vehicle use the polynomial law, which has analytic slopes."""
     return bool(vehicle.rotor_law == POLYNOMIAL_LAW or vehicle.rotor_law == TABLE_LAW)
 
 
 @compiled
 def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: float) -> float:
-    """Slope in N s/m of a rotor's force over the hub's velocity, of any law: drag, and thrust over inflow.
+    """Return the slope in N s/m of a rotor's force by the hub's velocity, for any law: drag and thrust.
 
-    The thrust's is the greater of the slopes at rest and at the airspeed, by differences over 1 m/s.
+    The thrust slope is the larger of those at rest and at the airspeed, from differences over 1 m/s.
     """
     slope = 0.0
     for at in (-airspeed, 0.0, airspeed):
@@ -64,9 +64,9 @@ def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: f
 
 @compiled
 def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float) -> float:
-    """Rate in 1/s at which a rotor's in-plane drag and its thrust's loss with inflow decay motion.
+    """Return the rate in 1/s at which a rotor's in-plane drag and thrust loss with inflow decay motion.
 
-    A force f v at a lever r decays velocity with f/m and a turn with f r^2/J at most.
+    A force f v at a lever arm r decays velocity with f/m and a turn with at most f r^2/J.
     """
     speed = abs(speed)
     r2 = 0.0
@@ -74,7 +74,7 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
     for i in range(3):
         r2 += vehicle.rotor_position[k, i] ** 2
         turning += vehicle.inertia_inverse[i, i]
-    if not _by_coefficients(vehicle):
+    if not _is_polynomial(vehicle):
         slope = _force_slope(vehicle, k, speed, inflow, density)
         return slope * (1.0 / vehicle.mass + r2 * turning)
     thrust = (vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k])) * speed
@@ -86,8 +86,8 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
 
 @compiled
 def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
-    """Rate in 1/s at which a DC motor's speed follows: back voltage Psi^2/R and load dQ/dw, over J_M."""
-    if _by_coefficients(vehicle):
+    """Return the decay rate in 1/s of a DC motor's speed: (Psi^2/R + dQ/dw)/J_M, back voltage and load."""
+    if _is_polynomial(vehicle):
         load = vehicle.torque_thrust_ratio[k] * (
             2.0 * vehicle.thrust_c2[k] * speed + abs(vehicle.thrust_c1[k])
         )
@@ -102,7 +102,7 @@ def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
 
 @compiled
 def decay_rate(vehicle: Any, state: Any, density: float) -> float:
-    """Rate in 1/s of the fastest decay of a state, at most; contact is another matter."""
+    """Return an upper bound of the fastest decay rate of a state in 1/s, without contact."""
     north = state.velocity[0] - state.wind[0]
     east = state.velocity[1] - state.wind[1]
     down = state.velocity[2] - state.wind[2]
@@ -122,26 +122,26 @@ def decay_rate(vehicle: Any, state: Any, density: float) -> float:
 
 @compiled
 def stable_steps(rate: float, seconds: float) -> int:
-    """Parts into which a step of ``seconds`` is divided for a decay of ``rate`` 1/s; 1 for no number."""
-    parts = rate * seconds / STABLE
+    """Return the substeps of a step of ``seconds`` for a decay rate in 1/s; 1 if it is not finite."""
+    parts = rate * seconds / STABILITY_LIMIT
     if not parts > 1.0:
         return 1
-    return int(min(math.ceil(parts), MOST_STEPS))
+    return int(min(math.ceil(parts), MAX_SUBSTEPS))
 
 
-def refuse_what_cannot_be_integrated(
+def check_stability(
     vehicle: NDArray[np.void], density: float, step: float, speeds: NDArray[np.float64] | None = None
 ) -> None:
-    """Refuse a vehicle whose motion decays faster than the integrator follows, up to AIRSPEED and TURN_RATE.
+    """Reject a vehicle whose motion decays too fast for the integrator, up to AIRSPEED and TURN_RATE.
 
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3 of the air.
         step: s, of the integration.
-        speeds: (rotors,) rad/s of the rotors; those at the end of a motor's range by default.
+        speeds: (rotors,) rotor speeds in rad/s; by default the ends of the motors' range.
 
     Raises:
-        UserError: naming the figure, its rate and the limit.
+        UserError: with the field, its rate and the limit.
     """
     n = int(vehicle["rotor_count"])
     direct = vehicle["motor_kind"] == MOTOR_DC
@@ -153,19 +153,19 @@ def refuse_what_cannot_be_integrated(
     rates = {
         f"drag.force at {AIRSPEED:g} m/s": moving,
         f"drag.moment at {TURN_RATE:.0f} rad/s": turning,
-        _ROTOR_FIGURES[bool(_by_coefficients(vehicle))]: sum(
+        _ROTOR_FIGURES[bool(_is_polynomial(vehicle))]: sum(
             rotor_rate(vehicle, k, float(speeds[k]), AIRSPEED, density) for k in range(n)
         ),
     }
     if direct:
         rates["motor.inertia"] = max(motor_rate(vehicle, k, float(speeds[k]), density) for k in range(n))
-    limits = dict.fromkeys(rates, MOST_STEPS * STABLE / step)
+    limits = dict.fromkeys(rates, MAX_SUBSTEPS * STABILITY_LIMIT / step)
     if int(vehicle["contact_count"]):
         rates["contact (stiffness, damping)"] = contact_rate(vehicle)
         limits["contact (stiffness, damping)"] = 2.0 * MOST_CONTACT_STEPS / step
     for figure, rate in rates.items():
         if not rate <= limits[figure]:
             raise UserError(
-                f"{figure}: decays motion at {rate:.3g} 1/s; steps of {step * 1e3:g} ms in {MOST_STEPS} parts"
-                f" follow {limits[figure]:.3g} 1/s at most; is the figure in another unit?"
+                f"{figure}: motion decays at {rate:.3g} 1/s; {MAX_SUBSTEPS} substeps of {step * 1e3:g} ms are"
+                f" stable up to {limits[figure]:.3g} 1/s; check the unit"
             )

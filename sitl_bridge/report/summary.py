@@ -109,7 +109,7 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
         if record.vibration > VIBRATION_WARN:
             problems.append(f"vibration of {record.vibration:.1f} m/s^2 (PX4's log analysis warns at 4.9)")
     if outcome.impact_speed > HARD_LANDING:
-        problems.append(f"ground contact at {outcome.impact_speed:.1f} m/s")
+        problems.append(f"hit the ground at {outcome.impact_speed:.1f} m/s")
     return problems
 
 
@@ -227,7 +227,7 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
             table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m")
         table.add_row("Estimator", _estimator_words(record))
     else:
-        table.add_row("Flown", "no take-off")
+        table.add_row("Flown", "it never left the ground")
     if math.isfinite(outcome.impact_speed):
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
     if math.isfinite(outcome.battery_used):
