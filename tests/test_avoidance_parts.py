@@ -122,7 +122,7 @@ def test_a_table_passes_its_points_from_rest_to_rest() -> None:
     rows = table.sample(np.array([0.0, 2.0, 4.0, 9.0]))
     np.testing.assert_allclose(rows[:, :3], [(0, 0, -5), (2, 1, -5), (4, 0, -5), (4, 0, -5)], atol=1e-12)
     np.testing.assert_allclose(rows[[0, 2, 3], 3:9], 0.0, atol=1e-12)
-    with pytest.raises(UserError, match="increasing"):
+    with pytest.raises(UserError, match="rising"):
         Table([0.0, 0.0], [(0, 0, 0), (1, 0, 0)])
 
 
@@ -207,7 +207,7 @@ def test_identification_refuses_what_tells_nothing() -> None:
         fit_axis(time, doublets(time), noise)
     with pytest.raises(UserError, match="increasing"):
         fit_axis(time[::-1], doublets(time), noise)
-    with pytest.raises(UserError, match="one length"):
+    with pytest.raises(UserError, match="equal length"):
         fit_axis(time, time[:-1], time)
 
 
