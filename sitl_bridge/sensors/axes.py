@@ -1,4 +1,4 @@
-"""Small geometry that several sensors need: body axes to world, world to body, body to sensor axes."""
+"""Frame transformations of the sensors: body to world, world to body, body to sensor axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sitl_bridge.kernels.compiled import compiled
 
 @compiled
 def to_body(state: Any, n: float, e: float, d: float) -> tuple[float, float, float]:
-    """Components in the body frame of a vector given in NED."""
+    """Return the body components of a vector given in NED."""
     w = state.attitude[0]
     x = state.attitude[1]
     y = state.attitude[2]
@@ -23,7 +23,7 @@ def to_body(state: Any, n: float, e: float, d: float) -> tuple[float, float, flo
 
 @compiled
 def to_world(state: Any, u: float, v: float, w: float) -> tuple[float, float, float]:
-    """Components in NED of a vector given in the body frame."""
+    """Return the NED components of a vector given in the body frame."""
     q0 = state.attitude[0]
     x = state.attitude[1]
     y = state.attitude[2]
@@ -37,7 +37,7 @@ def to_world(state: Any, u: float, v: float, w: float) -> tuple[float, float, fl
 
 @compiled
 def to_sensor(sensor: Any, u: float, v: float, w: float) -> tuple[float, float, float]:
-    """Components in the sensor's axes of a vector given in the body frame."""
+    """Return the sensor-axis components of a vector given in the body frame."""
     r = sensor.rotation
     return (
         r[0, 0] * u + r[0, 1] * v + r[0, 2] * w,
@@ -48,7 +48,7 @@ def to_sensor(sensor: Any, u: float, v: float, w: float) -> tuple[float, float, 
 
 @compiled
 def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
-    """Velocity over ground, NED in m/s, of the place where a sensor sits."""
+    """Return the velocity over ground of a sensor's mounting position, NED in m/s."""
     p = state.angular_velocity[0]
     q = state.angular_velocity[1]
     r = state.angular_velocity[2]
@@ -61,6 +61,6 @@ def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
 
 @compiled
 def point_position(sensor: Any, state: Any) -> tuple[float, float, float]:
-    """Position, NED in m, of the place where a sensor sits."""
+    """Return a sensor's mounting position, NED in m."""
     n, e, d = to_world(state, sensor.position[0], sensor.position[1], sensor.position[2])
     return state.position[0] + n, state.position[1] + e, state.position[2] + d

@@ -1,4 +1,4 @@
-"""Battery monitor: voltage and current as a power module measures them, and the charge left."""
+"""Battery monitor: voltage and current as measured by a power module, and the remaining charge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatterySpecification(SensorSpecification):
 
 @compiled
 def sample_battery(vehicle: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
-    """Voltage, current, share of charge left and charge used; an ideal source never empties."""
+    """Sample voltage, current, remaining share and used charge; an ideal source never empties."""
     out[0] = reading(sensor, memory, 0, state.battery_voltage)
     out[1] = max(reading(sensor, memory, 1, state.battery_current), 0.0)
     out[2] = 1.0

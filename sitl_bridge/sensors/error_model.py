@@ -1,8 +1,8 @@
-"""The error model all sensors share: white noise, a drifting bias, a turn-on bias and a scale error.
+"""The error model of all sensors: white noise, a drifting bias, a turn-on bias and a scale error.
 
-y = (1 + s) y_true + b_on + b + w (hector eq. 11a, XTDrone eq. 11), db/dt = -b/tau + w_b (hector eq. 11b)
-or a random walk (XTDrone eq. 12); then rounded to the sensor's resolution and cut off at its range.  What is
-measured is in each sensor's own module.
+y = (1 + s) y_true + b_on + b + w (hector eq. 11a, XTDrone eq. 11), db/dt = -b/tau + w_b (hector eq. 11b) or a
+random walk (XTDrone eq. 12); then quantisation to the sensor's resolution and limitation to its range. The
+measured quantities are in the sensors' own modules.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sitl_bridge.sensors.records import DELAY_SLOTS, SENSOR
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
 SLOWEST = 0.01
-"""Hz of a sensor at least: a sample in 100 s."""
+"""Lowest sensor rate, Hz: one sample in 100 s."""
 
 
 class ErrorSpecification(BaseModel):
-    """Error of one measured quantity, one figure for all its axes or one an axis.
+    """Error of one measured quantity, with one value for all axes or one per axis.
 
-    White noise is given as a density (unit/sqrt(Hz), one-sided, as data sheets do) or as the deviation of a
-    single sample; the bias as its stationary deviation or as a random-walk density (unit*sqrt(Hz)/... as in
-    RotorS and XTDrone's ``RandomWalk``), with or without a correlation time.
+    White noise is given as a density (unit/sqrt(Hz), one-sided, as in data sheets) or as the standard
+    deviation of a single sample; the bias as its stationary deviation or as a random-walk density
+    (unit*sqrt(Hz)/... as in RotorS and XTDrone's ``RandomWalk``), with or without a correlation time.
     """
 
     model_config = STRICT
@@ -48,7 +48,7 @@ class ErrorSpecification(BaseModel):
     )
     turn_on_deviation: PerAxis = Field(0.0, description="deviation of the constant turn-on bias, unit")
     scale_error: Share | tuple[Share, Share, Share] = Field(0.0, description="relative scale factor error")
-    resolution: PerAxis = Field(0.0, description="smallest step of the reading, unit; 0: none")
+    resolution: PerAxis = Field(0.0, description="quantisation step of the reading, unit; 0: none")
 
     @model_validator(mode="after")
     def _one_way(self) -> ErrorSpecification:
@@ -61,16 +61,16 @@ class ErrorSpecification(BaseModel):
         return self
 
     def fill(self, sensor: NDArray[np.void], axes: Sequence[int], period: float) -> None:
-        """Write this error into the given axes of a SENSOR record.
+        """Write this error to the given axes of a SENSOR record.
 
-        Noise density over a sample: sigma = density/sqrt(dt).  Bias: with correlation time tau it is a
-        Gauss-Markov process, discretised exactly: b' = exp(-dt/tau) b + N(0, s^2 (1 - exp(-2 dt/tau))) with
-        stationary deviation s, which a random-walk density s_b makes s_b sqrt(tau/2) (RotorS's IMU plugin,
-        Crassidis 2006); without one, b' = b + N(0, s_b^2 dt).
+        Noise of a sample: sigma = density/sqrt(dt).  With a correlation time tau the bias is a Gauss-Markov
+        process, discretised exactly: b' = exp(-dt/tau) b + N(0, s^2 (1 - exp(-2 dt/tau))) with stationary
+        deviation s; a random-walk density s_b gives s = s_b sqrt(tau/2) (RotorS's IMU plugin, Crassidis
+        2006).  Without one, b' = b + N(0, s_b^2 dt).
 
         Args:
             sensor: () SENSOR.
-            axes: which error axes, in the order of the quantity's components.
+            axes: error axes, in the order of the quantity's components.
             period: s between samples.
         """
         noise = 0.0 if self.noise_deviation is None else self.noise_deviation
@@ -97,25 +97,25 @@ class ErrorSpecification(BaseModel):
 
 
 def component(value: float | Sequence[float], axis: int) -> float:
-    """Component of a per-axis figure that may be one number for all axes."""
+    """Return the component of a per-axis value that may be one number for all axes."""
     return value if isinstance(value, int | float) else value[axis]
 
 
 class SensorSpecification(BaseModel):
-    """What every built-in sensor has: which one it is, how often it samples, how late, and where it sits."""
+    """Fields of every built-in sensor: instance, rate, latency and mounting position."""
 
     model_config = STRICT
 
-    instance: int = Field(0, ge=0, le=3, description="id the flight stack sees")
+    instance: int = Field(0, ge=0, le=3, description="sensor id on the simulator link")
     rate: float = Field(
         ge=SLOWEST, le=1000.0, description="Hz; the period is rounded to a whole number of microseconds"
     )
     latency: float = Field(0.0, ge=0.0, le=2.0, description="s from sampling to delivery")
     phase: float = Field(
-        0.0, ge=0.0, le=100.0, description="s by which samples come later than multiples of the period"
+        0.0, ge=0.0, le=100.0, description="s, delay of the samples after multiples of the period"
     )
     position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
-    rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
+    rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, mounting roll, pitch, yaw in the body")
 
     @property
     def period(self) -> float:
@@ -126,15 +126,15 @@ class SensorSpecification(BaseModel):
     def _delay_fits(self) -> SensorSpecification:
         if self.latency > self.period * (DELAY_SLOTS - 1):
             raise ValueError(
-                f"a latency of {self.latency:g} s at {self.rate:g} Hz keeps more than"
-                f" {DELAY_SLOTS - 1} samples under way"
+                f"a latency of {self.latency:g} s at {self.rate:g} Hz needs a queue of more than"
+                f" {DELAY_SLOTS - 1} samples"
             )
         if self.phase >= self.period:
-            raise ValueError(f"a phase of {self.phase:g} s is not below the period of {self.period:g} s")
+            raise ValueError(f"the phase of {self.phase:g} s must be below the period of {self.period:g} s")
         return self
 
     def record(self, kind: int) -> NDArray[np.void]:
-        """() SENSOR with the common part filled in."""
+        """Return a () SENSOR record with the common fields."""
         sensor = np.zeros((), SENSOR)
         sensor["kind"] = kind
         sensor["instance"] = self.instance
@@ -149,7 +149,7 @@ class SensorSpecification(BaseModel):
 
 
 def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
-    """Rotation (3, 3) that takes body vectors to the axes of a sensor mounted at roll, pitch, yaw (deg)."""
+    """Return the rotation (3, 3) from body axes to a sensor mounted at roll, pitch, yaw (deg)."""
     roll, pitch, yaw = np.radians(angles)
     cr, sr, cp, sp, cy, sy = (f(x) for x in (roll, pitch, yaw) for f in (np.cos, np.sin))
     sensor_to_body = np.array(
@@ -164,7 +164,7 @@ def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
 
 @compiled
 def start_errors(sensor: Any, state: Any) -> None:
-    """Draw the turn-on biases and put the drifting ones into their stationary distribution."""
+    """Draw the turn-on biases and the initial drifting biases from their stationary distribution."""
     for axis in range(0, sensor.axis_count):
         first, second = normal_pair(state.random)
         state.turn_on[axis] = sensor.turn_on_sigma[axis] * first
@@ -173,10 +173,10 @@ def start_errors(sensor: Any, state: Any) -> None:
 
 @compiled
 def draw_errors(sensor: Any, state: Any) -> None:
-    """Let the biases drift by one period and draw the white noise; leaves the sum in ``state.error``.
+    """Advance the biases by one period and draw the white noise; the sum is in ``state.error``.
 
-    Errors do not depend on what is measured, so they may be drawn before the sample is due; ``state.drawn``
-    says that they have been, and who takes the sample clears it.
+    Errors are independent of the measured quantity, so they may be drawn before the sample is due;
+    ``state.drawn`` marks that, and sampling clears it.
     """
     if state.drawn != 0:
         return
@@ -189,7 +189,7 @@ def draw_errors(sensor: Any, state: Any) -> None:
 
 @compiled
 def reading(sensor: Any, state: Any, axis: int, truth: float) -> float:
-    """What the sensor reads on an axis: scaled, with the error drawn, in whole steps, within its range."""
+    """Return the reading on an axis: scale, drawn error, quantisation and range applied."""
     value = (1.0 + sensor.scale[axis]) * truth + state.error[axis]
     step = sensor.resolution[axis]
     if step > 0.0:

@@ -1,7 +1,7 @@
-"""Satellite navigation receiver: position error that integrates the velocity error, and how a fix degrades.
+"""Satellite receiver: a position error that integrates the velocity error, jamming and spoofing.
 
-``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s;
-8-10 spoofed offset NED m.  What is set from outside between steps is set by faults.py.
+``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s; 8-10
+spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from sitl_bridge.world.earth import geodetic
 JAMMING = 4
 """Index in ``memory``: 0 = clear sky, 1 = no signal."""
 SPOOF_DRIFT = 5
-"""First of three indices in ``memory``: velocity NED in m/s by which a spoofer walks the fix away."""
+"""First of three indices in ``memory``: velocity NED in m/s of a spoofed fix relative to the truth."""
 SPOOF_OFFSET = 8
 
 CLEAR_FIX = 10
-"""Index in ``parameter``; 0 how the position error decays in a period, 1-2 eph and epv, 3 satellites, 4-6 and
+"""Index in ``parameter``; 0 decay of the position error per period, 1-2 eph and epv, 3 satellites, 4-6 and
 7-9 the position error's deviation and its slope over the velocity's bias."""
 
 FIX_3D = 3.0
 FIX_2D = 2.0
 FIX_NONE = 1.0
 JAMMED_ACCURACY_GAIN = 19.0
-"""At full jamming the stated accuracies are 20 times those of a clear sky, far beyond EKF2's gates of 3 m and
-5 m from any ordinary receiver (PX4, EKF2_REQ_EPH, EKF2_REQ_EPV)."""
+"""Increase of the reported accuracies at full jamming, to 20 times their values under a clear sky: far beyond
+EKF2's gates of 3 m and 5 m for any ordinary receiver (PX4, EKF2_REQ_EPH, EKF2_REQ_EPV)."""
 
 
 class GpsSpecification(SensorSpecification):
-    """A satellite navigation receiver."""
+    """A satellite receiver."""
 
     kind: Literal["gps"]
-    instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
+    instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
     velocity: ErrorSpecification = Field(description="m/s")
     position_noise: ErrorSpecification = Field(
         default_factory=ErrorSpecification, description="m, on top of the drifting position error"
     )
     position_correlation_time: Positive = Field(
-        60.0, description="s, with which the integrated position error decays"
+        60.0, description="s, decay time of the integrated position error"
     )
-    eph: Positive = Field(0.9, description="m, stated horizontal accuracy")
-    epv: Positive = Field(1.8, description="m, stated vertical accuracy")
-    satellites: int = Field(10, ge=0, le=254, description="used in the fix")
+    eph: Positive = Field(0.9, description="m, reported horizontal accuracy")
+    epv: Positive = Field(1.8, description="m, reported vertical accuracy")
+    satellites: int = Field(10, ge=0, le=254, description="number of satellites in the fix")
     fix: int = Field(3, ge=3, le=6, description="GPS_FIX_TYPE under a clear sky: 3 is 3-D, 6 RTK fixed")
 
     @model_validator(mode="after")
@@ -92,10 +92,10 @@ class GpsSpecification(SensorSpecification):
 
 
 def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:
-    """Stationary law of the position error p given the velocity bias b: N(slope * b, deviation^2).
+    """Return slope and deviation of the position error p given the velocity bias b.
 
-    From p' = a p + dt (b' + w), b' = phi b + n: cov(p, b) = dt s_b^2/(1 - a phi) and
-    var(p) = (dt^2 (s_b^2 + s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the fixed point of the recursion.
+    N(slope * b, deviation^2).  From p' = a p + dt (b' + w), b' = phi b + n: cov(p, b) = dt s_b^2/(1 - a phi) and var(p) = (dt^2 (s_b^2 +
+    s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the fixed point of the recursion.
     """
     a = float(sensor["parameter"][0])
     phi = float(sensor["bias_decay"][axis])
@@ -109,7 +109,7 @@ def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[flo
 
 @compiled
 def start_gps(sensor: Any, state: Any) -> None:
-    """Put the position error into its stationary distribution, given the velocity biases drawn before."""
+    """Draw the initial position error from its stationary distribution, given the velocity biases."""
     for axis in range(3):
         first, _ = normal_pair(state.random)
         state.memory[axis] = (
@@ -119,12 +119,12 @@ def start_gps(sensor: Any, state: Any) -> None:
 
 @compiled
 def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
-    """Position, velocity and stated accuracy; False where a jammed receiver puts out nothing.
+    """Sample position, velocity and reported accuracy; return False if jamming suppresses the output.
 
-    The error of the position is a Gauss-Markov process driven by the error of the velocity, in the place
-    of w_b of eq. 11b (hector, "GPS Receiver"); a turn-on bias of the velocity stays out of it, or it would
-    carry the position away by the bias times the correlation time.  Jamming takes away satellites and
-    accuracy, then the fix; spoofing walks position and velocity away together.
+    The position error is a Gauss-Markov process driven by the velocity error in place of w_b of eq. 11b
+    (hector, "GPS Receiver").  The turn-on bias of the velocity is excluded: it would shift the position by
+    the bias times the correlation time.  Jamming reduces satellites and accuracy, then the fix; spoofing
+    moves position and velocity consistently.
     """
     jamming = memory.memory[JAMMING]
     period = sensor.period * 1e-6
@@ -153,8 +153,8 @@ def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any)
     out[7] = sensor.parameter[2] * growth
     satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))
     out[9] = satellites
-    # Four pseudoranges solve for position and time, three for a position at known height.
-    # Ambiguities stay fixed under a clear sky only.
+    # Four pseudoranges give position and time, three give a position at a known height.  Carrier ambiguities
+    # stay fixed only under a clear sky.
     out[8] = sensor.parameter[CLEAR_FIX] if jamming <= 0.0 else FIX_3D
     if satellites < 4.0:
         out[8] = FIX_2D if satellites >= 3.0 else FIX_NONE

@@ -23,12 +23,11 @@ STANDARD_GRAVITY = 9.80665
 class ImuSpecification(SensorSpecification):
     """An inertial measurement unit.
 
-    The default ranges are those PX4 gives its simulated inertial sensor (SimulatorMavlink.cpp: 16 g,
-    2000 deg/s).
+    The default ranges are those of PX4's simulated inertial sensor (SimulatorMavlink.cpp: 16 g, 2000 deg/s).
     """
 
     kind: Literal["imu"]
-    instance: int = Field(0, ge=0, le=2, description="0 drives the lockstep")
+    instance: int = Field(0, ge=0, le=2, description="sensor id on the simulator link; 0 drives the lockstep")
     accelerometer: ErrorSpecification = Field(description="m/s^2")
     gyroscope: ErrorSpecification = Field(description="rad/s")
     accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
@@ -46,11 +45,11 @@ class ImuSpecification(SensorSpecification):
 
 @compiled
 def sample_imu(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
-    """Specific force and angular rate at the sensor's place, in its axes, at the end of the step.
+    """Sample specific force and angular rate at the sensor, in its axes, at the end of the step.
 
-    f = f_cg + dw/dt x r + w x (w x r) (rigid body).  Values at the end of the step, not means over it: PX4
+    f = f_cg + dw/dt x r + w x (w x r) (rigid body).  Instantaneous values, not means over the step: PX4
     integrates samples by the trapezoidal rule (src/lib/.../Integrator.hpp), which is exact to second order
-    for instantaneous values and would lag by half a step for means.
+    for instantaneous values; means would lag by half a step.
     """
     p = state.angular_velocity[0]
     q = state.angular_velocity[1]

@@ -19,13 +19,13 @@ class MagnetometerSpecification(SensorSpecification):
     """A three-axis magnetometer."""
 
     kind: Literal["magnetometer"]
-    instance: int = Field(0, ge=0, le=1, description="id the flight stack sees")
+    instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
     error: ErrorSpecification = Field(
         description="tesla; the turn-on bias is the hard iron, the scale error the soft iron along the axes"
     )
-    field_range: Positive | None = Field(None, description="T, greatest magnitude on an axis")
+    field_range: Positive | None = Field(None, description="T, largest magnitude on an axis")
     current_field: Vector = Field(
-        (0.0, 0.0, 0.0), description="T/A, field that the battery's current makes, body axes"
+        (0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes"
     )
 
     def pack(self) -> NDArray[np.void]:
@@ -41,7 +41,7 @@ class MagnetometerSpecification(SensorSpecification):
 
 @compiled
 def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
-    """Magnetic flux density in tesla in the sensor's axes."""
+    """Sample the magnetic flux density in tesla in the sensor's axes."""
     field = environment.magnetic_field
     x, y, z = to_body(state, field[0], field[1], field[2])
     current = state.battery_current

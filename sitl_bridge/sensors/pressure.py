@@ -18,14 +18,14 @@ from sitl_bridge.world.atmosphere import air, pressure_altitude
 
 
 class BarometerSpecification(SensorSpecification):
-    """A static pressure sensor; PX4 reads one and shows it as two."""
+    """A static pressure sensor; PX4 publishes one sample as two sensors."""
 
     kind: Literal["barometer"]
     instance: Literal[0] = 0
     error: ErrorSpecification = Field(description="Pa")
     airflow: Vector = Field(
         (0.0, 0.0, 0.0),
-        description="share of the flow's dynamic pressure along each body axis that the static port feels"
+        description="share of the dynamic pressure along each body axis that acts on the static port"
         " (PX4 corrects with EKF2_PCOEF_*)",
     )
 
@@ -44,7 +44,7 @@ class AirspeedSpecification(SensorSpecification):
     kind: Literal["airspeed"]
     instance: Literal[0] = 0
     error: ErrorSpecification = Field(description="Pa")
-    pressure_range: Positive | None = Field(None, description="Pa, greatest magnitude")
+    pressure_range: Positive | None = Field(None, description="Pa, largest magnitude")
 
     def pack(self) -> NDArray[np.void]:
         """() SENSOR."""
@@ -58,14 +58,14 @@ class AirspeedSpecification(SensorSpecification):
 
 @compiled
 def _flow(state: Any, sensor: Any) -> tuple[float, float, float]:
-    """Velocity of the sensor's place through the air, body axes, m/s."""
+    """Return the velocity of the sensor through the air, body axes, m/s."""
     n, e, d = point_velocity(sensor, state)
     return to_body(state, n - state.wind[0], e - state.wind[1], d - state.wind[2])
 
 
 @compiled
 def sample_barometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
-    """Static pressure with the error of the airflow past the port, dp = 1/2 rho sum(k_i v_i^2)."""
+    """Sample the static pressure with the port's dynamic-pressure error, dp = 1/2 rho sum(k_i v_i^2)."""
     _, _, down = point_position(sensor, state)
     temperature, pressure, density = air(environment, down)
     u, v, w = _flow(state, sensor)
@@ -78,7 +78,7 @@ def sample_barometer(state: Any, environment: Any, sensor: Any, memory: Any, out
 
 @compiled
 def sample_airspeed(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
-    """Differential pressure of a pitot tube, 1/2 rho u |u| (incompressible)."""
+    """Sample the differential pressure of a pitot tube, 1/2 rho u |u| (incompressible)."""
     _, _, down = point_position(sensor, state)
     temperature, _, density = air(environment, down)
     u, v, w = _flow(state, sensor)

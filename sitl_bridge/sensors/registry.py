@@ -1,4 +1,4 @@
-"""The sensors an airframe may carry.  A new built-in one is a module, a line here and a line in sample.py."""
+"""The sensors of an airframe.  A new built-in sensor is a module, a line here and a line in sample.py."""
 
 from __future__ import annotations
 

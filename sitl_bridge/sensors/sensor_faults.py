@@ -1,7 +1,7 @@
-"""What befalls sensors from outside: silence, frozen readings, jammed and spoofed satellite receivers.
+"""Sensor faults: silence, frozen readings, jammed and spoofed satellite receivers.
 
-Plain functions over one vehicle's rows of sensor records, to be called between steps.  What a fault does to
-the samples is in sample.py and gps.py.
+Functions over one vehicle's sensor records, called between steps.  sample.py and gps.py apply the faults to
+the samples.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FAULTS: dict[Fault, int] = {"none": FAULT_NONE, "off": FAULT_OFF, "stuck": FAUL
 
 
 def find_sensor(sensors: NDArray[np.void], kind: str, instance: int = 0) -> int:
-    """Index of a sensor in its vehicle's row.
+    """Return the index of a sensor in its vehicle's row.
 
     Args:
         sensors: (MAX_SENSORS,) SENSOR of one vehicle, ``simulation.sensors[i]``.
         kind: as in airframe files, e.g. ``"gps"``.
-        instance: id the flight stack sees.
+        instance: sensor id on the simulator link.
 
     Raises:
-        UserError: naming the sensors the vehicle has.
+        UserError: with the vehicle's sensors, if it has no such sensor.
     """
     there = [
         (KIND_NAMES[int(s["kind"])], int(s["instance"])) if s["kind"] != NONE else ("", 0) for s in sensors
@@ -47,20 +47,20 @@ def set_fault(
     instance: int = 0,
     fault: Fault = "off",
 ) -> None:
-    """Switch a sensor off, freeze its reading, or mend it.
+    """Switch a sensor off, freeze its reading, or clear its fault.
 
     Args:
         sensors: (MAX_SENSORS,) SENSOR of one vehicle, ``simulation.sensors[i]``.
         memories: (MAX_SENSORS,) SENSOR_STATE, ``simulation.sensor_states[i]``.
         kind: as in airframe files.
-        instance: id the flight stack sees.
-        fault: ``off`` puts out nothing, ``stuck`` the last sample again and again at the sensor's rate.
+        instance: sensor id on the simulator link.
+        fault: ``off`` for no output, ``stuck`` to repeat the last sample at the sensor's rate.
 
     Raises:
-        UserError: for a sensor the vehicle has not, or another fault.
+        UserError: for a sensor that the vehicle does not have, or another fault.
     """
     if fault not in _FAULTS:
-        raise UserError(f"a sensor's fault is one of {', '.join(_FAULTS)}, not {fault!r}")
+        raise UserError(f"a sensor fault must be one of {', '.join(_FAULTS)}, not {fault!r}")
     memories["fault"][find_sensor(sensors, kind, instance)] = _FAULTS[fault]
 
 
@@ -70,36 +70,36 @@ def jam(sensors: NDArray[np.void], memories: NDArray[np.void], level: float) -> 
     Args:
         sensors: (MAX_SENSORS,) SENSOR of one vehicle.
         memories: (MAX_SENSORS,) SENSOR_STATE.
-        level: 0 = clear sky, 1 = no signal; between, accuracy, satellites and fix go in this order.
+        level: 0 = clear sky, 1 = no signal; accuracy, satellites and fix degrade in this order.
 
     Raises:
         UserError: for a level outside 0..1 or a vehicle without receiver.
     """
     if not 0.0 <= level <= 1.0:
-        raise UserError(f"a jamming level is from 0 to 1, not {level}")
+        raise UserError(f"the jamming level must be 0 to 1, not {level}")
     memories["memory"][_receivers(sensors), JAMMING] = level
 
 
 def spoof(
     sensors: NDArray[np.void], memories: NDArray[np.void], velocity: tuple[float, float, float]
 ) -> None:
-    """Walk the fix of every satellite receiver of a vehicle away, position and velocity together.
+    """Move the fix of every satellite receiver of a vehicle away, position and velocity consistently.
 
     Args:
         sensors: (MAX_SENSORS,) SENSOR of one vehicle.
         memories: (MAX_SENSORS,) SENSOR_STATE.
-        velocity: m/s NED; zero holds the offset reached so far, ``end_spoofing`` takes it away.
+        velocity: m/s NED; zero holds the present offset, ``end_spoofing`` removes it.
 
     Raises:
-        UserError: for a velocity that is no number or a vehicle without receiver.
+        UserError: for a velocity that is not finite, or a vehicle without a receiver.
     """
     if len(velocity) != 3 or not all(math.isfinite(v) for v in velocity):
-        raise UserError(f"a spoofing velocity is three numbers in m/s, not {velocity}")
+        raise UserError(f"the spoofing velocity must be three numbers in m/s, not {velocity}")
     memories["memory"][_receivers(sensors), SPOOF_DRIFT : SPOOF_DRIFT + 3] = velocity
 
 
 def end_spoofing(sensors: NDArray[np.void], memories: NDArray[np.void]) -> None:
-    """Give every satellite receiver of a vehicle the true signals again: the fix jumps back.
+    """End spoofing on every satellite receiver of a vehicle: the fix jumps back to the truth.
 
     Raises:
         UserError: for a vehicle without receiver.
