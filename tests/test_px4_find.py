@@ -48,7 +48,7 @@ def test_explicit_directory_wins_over_environment_and_that_over_home(
 
 def test_build_without_lockstep_is_passed_over(tmp_path: Path) -> None:
     make_build(tmp_path / "build" / "px4_sitl_nolockstep")
-    with pytest.raises(UserError, match=r"holds no bin/px4"):
+    with pytest.raises(UserError, match=r"contains no bin/px4"):
         find_px4(tmp_path)
     other = make_build(tmp_path / "build" / "px4_sitl_test")
     assert find_px4(tmp_path).root == other

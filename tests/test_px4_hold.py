@@ -11,12 +11,12 @@ import pytest
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.position_hold import (
-    COVERED,
     DERIVATIVE,
     GRAVITY,
-    HELD,
+    HOLD_DEVIATIONS,
+    HOLD_RADIUS,
     INTEGRAL,
-    LEAST_MARGIN,
+    MIN_PHASE_MARGIN,
     POSITION,
     VELOCITY,
     deviation,
@@ -99,9 +99,9 @@ def test_gains_are_raised_only_where_px4s_own_do_not_hold() -> None:
     hector = parameters_for(load_airframe("hector"))
     factor = hector["MPC_XY_P"] / POSITION
     assert hector["MPC_XY_VEL_P_ACC"] == pytest.approx(factor * VELOCITY, rel=1e-3)
-    assert COVERED * predicted("hector") > HELD
-    assert COVERED * predicted("hector", factor) <= HELD
-    assert margin(hector["MC_PITCH_P"], factor) > LEAST_MARGIN
+    assert HOLD_DEVIATIONS * predicted("hector") > HOLD_RADIUS
+    assert HOLD_DEVIATIONS * predicted("hector", factor) <= HOLD_RADIUS
+    assert margin(hector["MC_PITCH_P"], factor) > MIN_PHASE_MARGIN
 
 
 def test_gains_stay_within_px4s_ranges_and_the_phase_margin_for_hopeless_sensors() -> None:
@@ -113,7 +113,7 @@ def test_gains_stay_within_px4s_ranges_and_the_phase_margin_for_hopeless_sensors
         assert found.get("MPC_XY_P", POSITION) <= 2.0
         assert found.get("MPC_XY_VEL_P_ACC", VELOCITY) <= 5.0
         factor = found.get("MPC_XY_P", POSITION) / POSITION
-        assert factor == 1.0 or margin(attitude, factor) >= LEAST_MARGIN
+        assert factor == 1.0 or margin(attitude, factor) >= MIN_PHASE_MARGIN
 
 
 def test_a_better_receiver_and_better_inertial_sensors_hold_closer() -> None:

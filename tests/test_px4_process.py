@@ -241,7 +241,7 @@ def test_a_kernel_that_cannot_keep_ports_on_this_machine_is_said_to_be_one(
     lines: list[str] = []
     with Px4Process(build, INSTANCE, tmp_path / "run", {}, lines.append) as px4:
         until(lambda: px4.poll() is not None)
-    assert "not done on" in px4.exposed
+    assert "not supported on" in px4.exposed
     assert lines == ["flies"]
 
 
@@ -259,9 +259,9 @@ def test_parameters_are_checked_against_the_build(tmp_path: Path) -> None:
         until(lambda: px4.poll() is not None)
     assert "NEWER" in lines[0]
     assert not any("NEWER" in line for line in lines[1:])
-    with pytest.raises(UserError, match="MPC_XY_PP is no parameter of this PX4; meant MPC_XY_P"):
+    with pytest.raises(UserError, match="MPC_XY_PP is not a parameter of this PX4; meant MPC_XY_P"):
         Px4Process(build, INSTANCE, tmp_path / "b", {"MPC_XY_PP": 1.0}, given={"MPC_XY_PP": 1.0})
-    with pytest.raises(UserError, match=r"MPC_XY_P is 3.0, allowed are 0 to 2"):
+    with pytest.raises(UserError, match=r"MPC_XY_P is 3.0; allowed: 0 to 2"):
         Px4Process(build, INSTANCE, tmp_path / "c", {"MPC_XY_P": 3.0}, given={"MPC_XY_P": 3.0})
 
 

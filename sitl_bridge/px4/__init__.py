@@ -1,1 +1,1 @@
-"""PX4: finding it, starting it, the parameters that follow from an airframe."""
+"""PX4: finding a build, starting it, and the parameters that follow from an airframe."""

@@ -1,8 +1,9 @@
-"""PX4 parameters that follow from an airframe, so that an unmodified PX4 flies it.
+"""PX4 parameters computed from an airframe, so that an unmodified PX4 flies it.
 
-Geometry goes to PX4's control allocation as it is (allocation.py), gains are PX4's own scaled to the
-airframe's answer (rate_loop.py) and to its sensors' noise (hold.py), limits are what the airframe can do, the
-estimator is told what sensors there are (estimator.py).  Handing them over is startup.py.
+The geometry sets PX4's control allocation (allocation.py).  Gains are PX4's own, scaled to the airframe's
+response (rate_loop.py) and to the noise of its sensors (position_hold.py).  Limits follow from its
+performance, and the estimator's parameters from its sensors (estimator_parameters.py).  startup.py passes
+them to PX4.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ from sitl_bridge.world.world import World
 __all__ = ["Parameters", "check_against_build", "parameters_for"]
 
 CHANNELS = 16
-"""PWM_MAIN_FUNC1 to 16 exist; those without a motor are cleared, whatever airframe PX4 starts from."""
+"""Number of PWM_MAIN_FUNC parameters; those without a motor are cleared, whatever airframe PX4 starts
+from."""
 FIRST_MOTOR = 101
 """Output function of motor 1."""
 MAV_TYPE = {3: 15, 4: 2, 6: 13, 8: 14}
-"""MAVLink MAV_TYPE of tri-, quad-, hexa- and octorotor by number of rotors.  Commander knows only these as
-rotary wings (commander_helper.cpp), so any other number is told to be a quadrotor."""
+"""MAVLink MAV_TYPE of tri-, quad-, hexa- and octorotor by number of rotors.  The commander accepts only these
+as rotary wings (commander_helper.cpp), so any other number is declared a quadrotor."""
 QUADROTOR = 2
 
 DEFAULTS = {
@@ -65,24 +67,24 @@ DEFAULTS = {
     "COM_OF_LOSS_T": 1.0,
     "COM_DISARM_PRFLT": 10.0,
 }
-"""PX4's defaults of what is scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
-LONGEST = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0}
-"""s, greatest values PX4 allows."""
-UNBOUNDED_SPEED = 30.0
-"""Speed factor assumed for time-outs where the simulation runs as fast as it can: PX4 answers nothing but
-constant sensors at 21 to 29 times real time on an ordinary machine."""
+"""PX4's defaults of the parameters scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
+MAX_TIMEOUTS = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0}
+"""Largest values that PX4 allows, s."""
+UNLIMITED_SPEED = 30.0
+"""Speed factor assumed for time-outs of a simulation without a speed limit: with constant sensors, PX4
+answers at 21 to 29 times real time on an ordinary machine."""
 THRUST_RESERVE = 1.1
-"""Thrust over weight kept at the greatest tilt and in the fastest climb, to correct with (derived: PX4 keeps
-as much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
+"""Thrust over weight reserved for control at the largest tilt and in the fastest climb (derived: PX4 keeps as
+much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
 TILT_RANGE = (20.0, 45.0)
-"""deg: least PX4 allows for MPC_TILTMAX_AIR, and its default."""
+"""Smallest value that PX4 allows for MPC_TILTMAX_AIR, and its default, deg."""
 GRAVITY = 9.80665
 MOTOR_CURRENT: Parameters = {"FD_ACT_MOT_C2T": 15.0, "FD_ACT_LOW_OFF": 1.0}
-"""PX4's failure detector compares the current of a motor with its thrust setpoint T.  On this link PX4 makes
-the current up: 1 A + 15 A times the command c of an armed motor, running or not (SimulatorMavlink.cpp,
+"""PX4's failure detector compares the current of a motor with its thrust setpoint T.  On this link PX4
+invents the current: 1 A + 15 A times the command c of an armed motor, running or not (SimulatorMavlink.cpp,
 send_esc_telemetry).  The thrust curve gives c >= T, so a healthy motor reports at least 1 A above 15 A times
-T.  With the 35 A of PX4 v1.17, less its offset of 10 A, healthy motors fail from about half thrust on.  c - T
-is a quarter at most, which FD_ACT_HIGH_OFF's 10 A cover.  Versions to v1.16 have no offsets."""
+T.  With the 35 A of PX4 v1.17, less its offset of 10 A, healthy motors would fail from about half thrust on.
+c - T is at most a quarter, within FD_ACT_HIGH_OFF's 10 A.  Versions to v1.16 have no offsets."""
 
 
 def parameters_for(
@@ -92,18 +94,18 @@ def parameters_for(
     *,
     battery_over_mavlink: bool = True,
 ) -> Parameters:
-    """Everything PX4 must be told to fly an airframe.
+    """Return all PX4 parameters that an airframe needs.
 
     Args:
-        airframe: the airframe; its ``px4.parameters`` override what is derived.
-        world: for gravity and the density of the air; PX4's usual home where absent.
-        speed: simulated over wall time; inf for unbounded.  PX4's MAVLink links run on wall time but their
-            time-outs on simulated time, so these are stretched by it.
-        battery_over_mavlink: True where somebody sends PX4 the simulated battery as BATTERY_STATUS; else PX4
-            makes one up that lasts as long as the airframe hovers.
+        airframe: the airframe; its ``px4.parameters`` override the computed ones.
+        world: for gravity and air density; by default PX4's usual home.
+        speed: simulated over wall time; inf without a limit.  PX4's MAVLink links run in wall time but their
+            time-outs in simulated time, so these are multiplied by it.
+        battery_over_mavlink: True if the simulated battery is sent to PX4 as BATTERY_STATUS; otherwise PX4
+            simulates a battery that lasts for the airframe's hover endurance.
 
     Returns:
-        name to value, in the order they are to be set.
+        name to value, in the order of setting.
 
     Raises:
         UserError: for an airframe that cannot hover.
@@ -112,7 +114,7 @@ def parameters_for(
         return _derived(airframe, world or World(), speed, battery_over_mavlink)
     except (ArithmeticError, ValueError) as error:
         raise UserError(
-            f"{airframe.name}: no PX4 parameters follow from its figures ({error}); compare thrust, torque,"
+            f"{airframe.name}: cannot compute PX4 parameters ({error}); compare thrust, torque,"
             " motor and inertia with those of a similar airframe"
         ) from error
 
@@ -139,11 +141,11 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
 
 
 def _thrust(result: Performance, factor: float) -> Parameters:
-    """Hover thrust, thrust curve and least thrust.
+    """Return hover thrust, thrust curve and minimum thrust.
 
     MPC_THR_HOVER is the mean of the rotors' thrust setpoints in hover: PX4 normalises its mix so that a unit
-    of collective thrust is a mean of one.  Least thrusts keep PX4's share of the hover thrust, so that a
-    strong vehicle can still descend and is still seen as landed (land detector: 10 % above the least).
+    of collective thrust is a mean of one.  Minimum thrusts keep PX4's ratio to the hover thrust, so that a
+    powerful vehicle can still descend and its landing is detected (land detector: 10 % above the minimum).
     """
     hover = float(np.mean(setpoint(factor, result.hover.command)))
     share = min(hover / DEFAULTS["MPC_THR_HOVER"], 1.0)
@@ -158,11 +160,11 @@ def _thrust(result: Performance, factor: float) -> Parameters:
 def _gains_and_yaw(
     airframe: Airframe, found: Parameters, result: Performance, density: float, factor: float
 ) -> Parameters:
-    """Gains of the rate and attitude loops, and how fast it may yaw.
+    """Return the gains of the rate and attitude loops and the yaw rate limits.
 
-    The attitude loop keeps its distance from the rate loop: its gain goes down with the crossover.  A yaw
-    setpoint may take the rotors from hover to the nearer end of their range; half of it is for the planned
-    turns of automatic modes, all of it for what the attitude loop asks for to stop a turn, P times its rate.
+    The attitude loop keeps its ratio to the rate loop: its gain is reduced with the crossover.  A yaw
+    setpoint may move the rotors from hover to the nearer end of their range: half of it for the planned turns
+    of automatic modes, all of it for the attitude loop's command to stop a turn, P times its rate.
     """
     answer = response(airframe, found, result.hover, density, factor)
     wanted = [reference_loop(axis) for axis in range(3)]
@@ -186,10 +188,10 @@ def _gains_and_yaw(
 
 
 def _limits(airframe: Airframe, result: Performance, density: float) -> Parameters:
-    """Tilt, accelerations and speeds, lowered from PX4's defaults to what the vehicle can do.
+    """Return tilt, accelerations and speeds, lowered from PX4's defaults to the vehicle's performance.
 
-    At the greatest tilt the thrust still carries the weight with a reserve.  Level speed is where drag takes
-    what that tilt gives, less the same reserve; a setpoint beyond it could not be followed.
+    At the largest tilt the thrust carries the weight with a reserve.  At the level speed, drag balances the
+    horizontal thrust at that tilt, less the same reserve; faster setpoints could not be followed.
     """
     tilt = math.degrees(math.acos(min(1.0, THRUST_RESERVE / max(result.thrust_to_weight, THRUST_RESERVE))))
     tilt = min(max(tilt, TILT_RANGE[0]), TILT_RANGE[1])
@@ -212,12 +214,12 @@ def _limits(airframe: Airframe, result: Performance, density: float) -> Paramete
 
 
 def _lower(name: str, value: float, least: float) -> float:
-    """PX4's default or less, but not below what PX4 allows."""
+    """Return the value, limited to PX4's default above and its allowed minimum below."""
     return round(max(min(DEFAULTS[name], value), least), 2)
 
 
 def level_speed(airframe: Airframe, result: Performance, density: float, tilt: float) -> float:
-    """Speed in m/s at which drag balances weight times tan(tilt), the rotors at hover speed.
+    """Return the speed in m/s at which drag balances weight times tan(tilt), with the rotors at hover speed.
 
     In-plane rotor drag grows with speed, body drag with its square: W tan(tilt) = a v + b v^2.
     """
@@ -231,7 +233,7 @@ def level_speed(airframe: Airframe, result: Performance, density: float, tilt: f
 
 
 def _climb_speed(airframe: Airframe, result: Performance, density: float) -> float:
-    """Greatest climb speed in m/s at which full thrust still carries the weight with the reserve."""
+    """Return the largest climb speed in m/s at which full thrust carries the weight with the reserve."""
     record = airframe.record
     up = -record["rotor_axis"][: len(airframe.rotors), 2]
 
@@ -248,11 +250,11 @@ def _climb_speed(airframe: Airframe, result: Performance, density: float) -> flo
 
 
 def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> Parameters:
-    """Whose battery PX4 believes in, and the pack.
+    """Return the battery source and the pack's parameters.
 
-    A BATTERY_STATUS from outside reaches PX4's battery_status with a remaining time of 0 s, not unknown
-    (mavlink_receiver.cpp, handle_message_battery_status), and PX4 would return at once.  COM_FLTT_LOW_ACT 0
-    would still make it hold for COM_FAIL_ACT_T; a time for the return that is below 0 s never does.
+    PX4 stores a received BATTERY_STATUS with a remaining time of 0 s instead of unknown
+    (mavlink_receiver.cpp, handle_message_battery_status) and would return at once.  With COM_FLTT_LOW_ACT 0
+    it would still hold for COM_FAIL_ACT_T; a return time below 0 s prevents both.
     """
     battery = airframe.battery
     found: Parameters = {
@@ -270,21 +272,21 @@ def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> 
 
 
 def _timing(speed: float) -> Parameters:
-    """Time-outs of what runs on wall time, in the simulated seconds that PX4 counts.
+    """Return time-outs of processes in wall time, in the simulated seconds that PX4 counts.
 
-    Links, and scripts that arm first and take off next, run on wall time: at 20 times real time the 10 s
-    after which PX4 disarms on the ground pass in half a second.
+    Links, and scripts that arm before they take off, run in wall time: at 20 times real time the 10 s after
+    which PX4 disarms on the ground pass in half a second.
     """
-    factor = max(1.0, UNBOUNDED_SPEED if math.isinf(speed) else speed)
+    factor = max(1.0, UNLIMITED_SPEED if math.isinf(speed) else speed)
     found: Parameters = {}
     for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_DISARM_PRFLT"):
-        found[name] = min(DEFAULTS[name] * factor, LONGEST.get(name, math.inf))
+        found[name] = min(DEFAULTS[name] * factor, MAX_TIMEOUTS.get(name, math.inf))
     found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
     return found
 
 
 def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | None:
-    """PX4's own description of its parameters by name; None where the build carries none."""
+    """Return a build's own parameter metadata by name; None if the build has none."""
     for name in ("extras/parameters.json.xz", "../parameters.json.xz", "../parameters.json"):
         path = etc / name
         if path.is_file():
@@ -295,19 +297,19 @@ def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | Non
 
 
 def check_against_build(parameters: Parameters, etc: Path, given: Parameters) -> tuple[Parameters, list[str]]:
-    """What of the parameters a PX4 build knows.
+    """Return the parameters that a PX4 build supports.
 
     Args:
-        parameters: derived and given.
+        parameters: computed and given parameters.
         etc: of the build.
-        given: those that the airframe file itself gives.
+        given: parameters from the airframe file.
 
     Returns:
-        the parameters by this PX4's names, without the derived ones that it does not have, and the names of
-        these.  A build without a list of its parameters gets those that were renamed by both names.
+        the parameters by this PX4's names, without the computed ones that it does not have, and the names of
+        those.  For a build without a list of its parameters, renamed ones are included by both names.
 
     Raises:
-        UserError: for given ones that it does not have, cannot store or does not allow.
+        UserError: for given parameters that it does not have, cannot store or does not allow.
     """
     known = build_parameters(etc)
     parameters = named_for(parameters, known)
@@ -319,13 +321,13 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
         if entry is None:
             near = [] if name in REPLACED else difflib.get_close_matches(name, known, 1)
             said = f"; meant {near[0]}?" if near else hint(name)
-            faults.append(f"{name} is no parameter of this PX4{said}")
+            faults.append(f"{name} is not a parameter of this PX4{said}")
             continue
         if entry["type"] == "Int32" and float(value) != int(value):
-            faults.append(f"{name} is a whole number, not {value}")
+            faults.append(f"{name} must be a whole number, not {value}")
         low, high = float(entry.get("min", -math.inf)), float(entry.get("max", math.inf))
         if not low <= value <= high:
-            faults.append(f"{name} is {value}, allowed are {low:g} to {high:g}")
+            faults.append(f"{name} is {value}; allowed: {low:g} to {high:g}")
     if faults:
         raise UserError("px4.parameters of the airframe: " + "; ".join(faults))
     absent = [name for name in parameters if name not in known]

@@ -1,6 +1,6 @@
-"""What PX4's estimator and its preflight checks are told about an airframe's sensors.
+"""PX4 parameters of the estimator and its preflight checks, from an airframe's sensors.
 
-Which there are, where they sit, how late they are, and how noisy where PX4's defaults assume better ones.
+Number, position, delay and noise of the sensors; noise only if PX4's defaults assume less.
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 PREDICTION_PERIOD = 0.01
-"""s, EKF2_PREDICT_US: EKF2_*_NOISE are deviations of a mean over this period."""
+"""EKF2_PREDICT_US, s: EKF2_*_NOISE are standard deviations of a mean over this period."""
 STATED_SPEED_ACCURACY = 0.25
-"""m/s that PX4 takes every receiver of this link to state (SimulatorMavlink.cpp, handle_message_hil_gps)."""
-LATEST = 300.0
-"""ms, greatest EKF2_*_DELAY."""
-BUFFERED = 200.0
-"""ms, EKF2_DELAY_MAX's default."""
+"""Velocity accuracy in m/s that PX4 assigns to every receiver on this link (SimulatorMavlink.cpp,
+handle_message_hil_gps)."""
+MAX_DELAY = 300.0
+"""Largest EKF2_*_DELAY, ms."""
+DEFAULT_MAX_DELAY = 200.0
+"""Default of EKF2_DELAY_MAX, ms."""
 DEFAULT_INTEGRATION_RATE = 250
-"""Hz, IMU_INTEG_RATE as px4-rc.simulator sets it."""
+"""IMU_INTEG_RATE in px4-rc.simulator, Hz."""
 MOST_RATE = 1000
 EKF_POSITION_NOISE = 0.5
-"""m, EKF2_GPS_P_NOISE's default."""
+"""Default of EKF2_GPS_P_NOISE, m."""
 
-MOVED_IN_A_STEP = 0.02
-"""m that a vehicle flies at 5 m/s between two inertial samples, to which EKF2 rounds the time of a fix; the
-messages' rounding of 1e-7 deg, 11 mm, is less."""
+STEP_DISTANCE = 0.02
+"""Distance flown at 5 m/s between two inertial samples, m, to which EKF2 rounds the time of a fix; the
+messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
 ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
-"""m/s^2 and rad/s, greatest EKF2_ACC_NOISE and EKF2_GYR_NOISE."""
+"""Largest EKF2_ACC_NOISE (m/s^2) and EKF2_GYR_NOISE (rad/s)."""
 FLOW_NOISE, FLOW_GATE = 0.15, 3.0
-"""rad/s and deviations, EKF2_OF_N_MIN and EKF2_OF_GATE's defaults."""
+"""Defaults of EKF2_OF_N_MIN (rad/s) and EKF2_OF_GATE (standard deviations)."""
 GATE = 5.0
-"""Deviations, EKF2_GPS_P_GATE and EKF2_GPS_V_GATE's default."""
-BIASES_COVERED = 4.0
-"""Deviations of a bias that its limit in EKF2 covers; commander warns at 0.75 of the limit (3 deviations)."""
+"""Default of EKF2_GPS_P_GATE and EKF2_GPS_V_GATE, standard deviations."""
+BIAS_DEVIATIONS = 4.0
+"""Standard deviations of a bias within its EKF2 limit; the commander warns at 0.75 of the limit (3
+deviations)."""
 
 
 def estimator_parameters(airframe: Airframe) -> Parameters:
-    """EKF2_*, SENS_* and SYS_HAS_* that follow from an airframe's sensors."""
+    """Return the EKF2_*, SENS_* and SYS_HAS_* parameters of an airframe's sensors."""
     inertial = [s for s in airframe.sensors if isinstance(s, ImuSpecification)]
     receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
-    found = _inertial(inertial, _overstated(receivers))
+    found = _inertial(inertial, _noise_ratio(receivers))
     found |= _magnetometers([s for s in airframe.sensors if isinstance(s, MagnetometerSpecification)])
     found |= _satellites(receivers)
     barometers = [s for s in airframe.sensors if isinstance(s, BarometerSpecification)]
@@ -70,20 +72,20 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
         elif isinstance(sensor, AirspeedSpecification):
             found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
     latest = max(s.latency for s in airframe.sensors if isinstance(s, SensorSpecification)) * 1e3
-    if latest > BUFFERED:
+    if latest > DEFAULT_MAX_DELAY:
         found["EKF2_DELAY_MAX"] = min(math.ceil(latest) + 50.0, 1000.0)
     return found
 
 
 def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
-    """Number, place and rate of the inertial sensors, and their errors where PX4's defaults assume less.
+    """Return number, position and rate of the inertial sensors, and noise above PX4's defaults.
 
-    EKF2 adds (deviation * dt)^2 a prediction of dt = 10 ms to the variance of velocity and angle
-    (covariance.cpp), so a density N is a deviation N/sqrt(dt); a bias that walks with density B likewise.
+    EKF2 adds (deviation * dt)^2 per prediction of dt = 10 ms to the variance of velocity and angle
+    (covariance.cpp), so a density N is a deviation N/sqrt(dt); likewise a bias random walk of density B.
 
-    The gain of a Kalman filter depends on the ratio of these to the noise of what it measures.  The latter is
-    overstated on this link, so both white noises are told as much too large, as far as PX4's ranges go: EKF2
-    then weighs inertial sensors and fixes as their true noises ask for.
+    The gain of a Kalman filter depends on the ratio of process noise to measurement noise.  The measurement
+    noise is overstated on this link, so both white noises are multiplied by the same factor, within PX4's
+    ranges: EKF2 then weighs inertial sensors and fixes according to their true noise.
 
     Args:
         sensors: of the airframe.
@@ -106,8 +108,8 @@ def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
         ("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01),
         ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
         ("EKF2_GBIAS_INIT", gyroscope[2], 0.1, 0.2),
-        ("EKF2_ABL_LIM", BIASES_COVERED * accelerometer[3], 0.4, 0.8),
-        ("EKF2_GYR_B_LIM", BIASES_COVERED * gyroscope[3], 0.15, 0.4),
+        ("EKF2_ABL_LIM", BIAS_DEVIATIONS * accelerometer[3], 0.4, 0.8),
+        ("EKF2_GYR_B_LIM", BIAS_DEVIATIONS * gyroscope[3], 0.15, 0.4),
     ):
         value = round(min(needed, most), 5)
         if value > default:
@@ -115,8 +117,8 @@ def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
     return found
 
 
-def _overstated(receivers: list[GpsSpecification]) -> float:
-    """How many times its velocity noise the first receiver states; 1 without one."""
+def _noise_ratio(receivers: list[GpsSpecification]) -> float:
+    """Return the first receiver's stated velocity noise over the true one; 1 without a receiver."""
     if not receivers:
         return 1.0
     record = min(receivers, key=lambda sensor: sensor.instance).pack()
@@ -125,9 +127,10 @@ def _overstated(receivers: list[GpsSpecification]) -> float:
 
 
 def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, float]:
-    """White noise and bias walk as densities, deviation of the bias at the start and later; the worst axis.
+    """Return densities of white noise and bias walk, initial and later bias deviation, on the worst axis.
 
-    A bias without correlation time walks for ever; what it reaches in an hour counts for later.
+    A bias without correlation time is an unbounded random walk; its deviation after an hour counts as the
+    later one.
     """
     record: NDArray[np.void] = sensor.pack()
     root = math.sqrt(sensor.period)
@@ -144,9 +147,9 @@ def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, 
 
 
 def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
-    """Preflight checks expect one; without one the heading comes from moving.
+    """Return the number of magnetometers for the preflight checks; without one, motion gives the heading.
 
-    Up to v1.15 they count only those that an estimator uses, so that two would never be found
+    Up to v1.15 the checks count only those used by an estimator, so that two would never be found
     (magnetometerCheck.cpp).
     """
     if not sensors:
@@ -156,13 +159,13 @@ def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
 
 
 def _satellites(sensors: list[GpsSpecification]) -> Parameters:
-    """Place, delay and velocity noise of the first receiver; without one PX4 must not wait for it.
+    """Return position, delay and velocity noise of the first receiver; without one PX4 must not wait for it.
 
-    EKF2 takes the greatest of EKF2_GPS_V_NOISE and the accuracy the receiver states (0.25 m/s on this link,
-    SimulatorMavlink.cpp), half as much again for the vertical.  PX4's default of 0.3 m/s guards against
-    receivers that state too good a figure; here the figure is known.  Of positions it takes the greatest of
-    EKF2_GPS_P_NOISE, 0.5 m by default, and what the receiver states: where that is less, as of RTK, it is
-    told.
+    EKF2 uses the larger of EKF2_GPS_V_NOISE and the accuracy stated by the receiver (0.25 m/s on this link,
+    SimulatorMavlink.cpp), and 1.5 times that for the vertical.  PX4's default of 0.3 m/s protects against
+    optimistic receivers; here the noise is known.  For positions EKF2 uses the larger of EKF2_GPS_P_NOISE,
+    0.5 m by default, and the stated accuracy; if the latter is smaller, as for RTK, the parameter is set to
+    it.
     """
     if not sensors:
         return {"SYS_HAS_GPS": 0, "EKF2_GPS_CTRL": 0, "EKF2_HGT_REF": HEIGHT_BAROMETER}
@@ -175,12 +178,12 @@ def _satellites(sensors: list[GpsSpecification]) -> Parameters:
         "EKF2_GPS_V_NOISE": round(min(max(float(noise.max()), 0.01), 5.0), 3),
     }
     if first.eph < EKF_POSITION_NOISE:
-        found["EKF2_GPS_P_NOISE"] = round(float(np.hypot(first.eph, MOVED_IN_A_STEP)), 3)
+        found["EKF2_GPS_P_NOISE"] = round(float(np.hypot(first.eph, STEP_DISTANCE)), 3)
     return found | _place("EKF2_GPS_POS", first.position)
 
 
 def _range_finder(airframe: Airframe, sensor: RangeFinderSpecification) -> Parameters:
-    """A downward range finder, and what it reads while the vehicle stands."""
+    """Return the parameters of a downward range finder and its reading on the ground."""
     ground = max(point[2] for point in airframe.contact.points)
     found: Parameters = {
         "SYS_HAS_NUM_DIST": 1,
@@ -191,11 +194,11 @@ def _range_finder(airframe: Airframe, sensor: RangeFinderSpecification) -> Param
 
 
 def _flow(sensor: OpticalFlowSpecification) -> Parameters:
-    """An optical flow camera: fused, how high it sees, and how far off a good sample may be.
+    """Return the parameters of an optical flow camera: fusion, largest height, innovation gate.
 
-    EKF2's gate of 3 deviations of 0.15 rad/s would reject a good sample of a 50 Hz camera every few minutes;
-    it is opened to 5 deviations of the true noise, as PX4's own gates of GPS are.  The flow is turned by the
-    gyroscope's angle, whose noise adds to it.
+    EKF2's gate of 3 standard deviations of 0.15 rad/s would reject a good sample of a 50 Hz camera every few
+    minutes; it is widened to 5 standard deviations of the true noise, as PX4's own GNSS gates.  The
+    gyroscope's angle compensates the flow, so its noise is added.
     """
     record = sensor.pack()
     noise = float(np.hypot(record["noise"][:2].max(), record["noise"][2:5].max())) / sensor.period
@@ -210,7 +213,7 @@ def _flow(sensor: OpticalFlowSpecification) -> Parameters:
 
 
 def _pressure(sensor: BarometerSpecification) -> Parameters:
-    """EKF2_PCOEF_*: the static port's error is taken as known, as after the flight tests PX4 asks for."""
+    """Return EKF2_PCOEF_*; the static port's error counts as known, as after PX4's flight tests."""
     x, y, z = (min(max(share, -0.5), 0.5) for share in sensor.airflow)
     found: Parameters = {"EKF2_PCOEF_XP": x, "EKF2_PCOEF_XN": x}
     found |= {"EKF2_PCOEF_YP": y, "EKF2_PCOEF_YN": y, "EKF2_PCOEF_Z": z}
@@ -218,8 +221,8 @@ def _pressure(sensor: BarometerSpecification) -> Parameters:
 
 
 def _delay(latency: float) -> float:
-    """EKF2_*_DELAY in ms; PX4 stamps samples of this link when they arrive."""
-    return round(min(latency * 1e3, LATEST), 1)
+    """Return EKF2_*_DELAY in ms; PX4 stamps samples of this link on arrival."""
+    return round(min(latency * 1e3, MAX_DELAY), 1)
 
 
 def _place(name: str, position: tuple[float, float, float]) -> Parameters:

@@ -1,8 +1,8 @@
-"""PX4's events: the build's own catalogue turns the numbers PX4 sends into words.
+"""PX4's events: texts from the build's own catalogue for the event numbers that PX4 sends.
 
 The catalogue is ``etc/extras/all_events.json.xz`` of a build (MAVLink's component events metadata, version
-2).  The report of health and arming checks follows the order in which PX4 sends it: a summary of arming
-checks, the single checks, a summary of health.
+2).  The report of health and arming checks has PX4's order: a summary of arming checks, the single checks, a
+summary of health.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _TAG = re.compile(r"<profile.*?</profile>|</?[a-z]+[^>]*>", re.DOTALL)
 
 @dataclass(frozen=True)
 class EventText:
-    """An event in words.
+    """An event with its text.
 
     Attributes:
-        name: its name in PX4.
+        name: PX4's name.
         group: ``default``, ``arming_check``, ``health`` or ``calibration``.
-        kind: empty for ordinary ones, ``summary`` for those that end or begin a report.
+        kind: empty for ordinary events, ``summary`` for those that begin or end a report.
         level: 0 emergency ... 7 debug, 8 protocol.
         text: the message.
         values: the arguments.
@@ -60,13 +60,13 @@ class EventText:
 
 
 class EventCatalogue:
-    """What the events of a PX4 build mean.
+    """Event definitions of a PX4 build.
 
     Args:
         path: ``all_events.json.xz`` or the unpacked file.
 
     Raises:
-        UserError: when the file is missing or not an event catalogue.
+        UserError: if the file is missing or not an event catalogue.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class EventCatalogue:
             for component, content in components.items():
                 self._read_component(int(component), content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError) as error:
-            raise UserError(f"{path}: is not an event catalogue of PX4: {error}") from error
+            raise UserError(f"{path}: not an event catalogue of PX4: {error}") from error
 
     def _read_component(self, component: int, content: dict[str, Any]) -> None:
         for name, enum in content.get("enums", {}).items():
@@ -94,11 +94,11 @@ class EventCatalogue:
                 self._mode_groups[mode] = 1 << int(bit)
 
     def mode_bit(self, custom_mode: int) -> int:
-        """Bit of a mode (HEARTBEAT.custom_mode) in the masks of arming checks; 0 when unknown."""
+        """Return the bit of a mode (HEARTBEAT.custom_mode) in the masks of arming checks; 0 if unknown."""
         return self._mode_groups.get(custom_mode, 0)
 
     def decode(self, number: int, log_levels: int, arguments: bytes) -> EventText | None:
-        """An event in words, or None for one that the catalogue does not have.
+        """Return an event with its text, or None if the catalogue does not contain it.
 
         Args:
             number: the event's id, component in the highest byte.
@@ -117,7 +117,7 @@ class EventCatalogue:
             enum = self._enums.get(kind)
             code = "<" + SCALARS[enum["type"] if enum else kind]
             size = struct.calcsize(code)
-            # MAVLink cuts trailing zeros off.
+            # MAVLink truncates trailing zeros.
             chunk = arguments[offset : offset + size].ljust(size, b"\0")
             offset += size
             value = struct.unpack(code, chunk)[0]
@@ -140,7 +140,7 @@ def _name(enum: dict[str, Any], value: int) -> str:
 
 
 def _fill(message: str, values: list[float], shown: list[str]) -> str:
-    """Message with its placeholders ``{n:.digits unit}`` filled in."""
+    """Return the message with its placeholders ``{n:.digits unit}`` filled in."""
 
     def fill(match: re.Match[str]) -> str:
         index = int(match[1]) - 1
@@ -158,7 +158,7 @@ def _fill(message: str, values: list[float], shown: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """A failed check: the modes it keeps from arming or running (a mask), its level and its words."""
+    """A failed check: mask of the modes that it prevents, its level and its text."""
 
     modes: int
     level: int
@@ -176,7 +176,7 @@ class ArmingReport:
         self._coming_can_arm = 0
 
     def take(self, event: EventText) -> None:
-        """Take an event of the groups ``arming_check`` and ``health`` in; others are ignored."""
+        """Process an event of the groups ``arming_check`` and ``health``; ignore others."""
         if event.group not in ("arming_check", "health"):
             return
         if event.kind == "summary" and event.group == "arming_check":
@@ -193,7 +193,7 @@ class ArmingReport:
             self._coming.append(Check(int(event.values[0]), event.level, event.text))
 
     def reasons(self, mode_bit: int) -> list[str]:
-        """What keeps the mode with this bit from arming, each once; empty when nothing is known to."""
+        """Return the reasons that prevent arming in the mode with this bit, each once."""
         if not self.known or self.can_arm & mode_bit:
             return []
         texts = [c.text for c in self.checks if (c.modes & mode_bit or not mode_bit) and c.level <= WARNING]

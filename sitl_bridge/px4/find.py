@@ -1,4 +1,4 @@
-"""Finding a PX4 SITL build on this machine, and saying which PX4 it is."""
+"""Finding a PX4 SITL build on this machine, and its version."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TAG_IN_BINARY = re.compile(rb"\0(v[0-9]+\.[0-9]+\.[0-9]+[-+.\w]*)\0")
 
 @dataclass(frozen=True)
 class Px4Build:
-    """A PX4 that can be started.
+    """A PX4 build that can be started.
 
     Attributes:
         root: the build directory or install prefix.
-        executable: ``bin/px4`` in it.
+        executable: its ``bin/px4``.
         etc: its start-up files.
-        version: git tag it was built from, ``unknown`` where the build does not tell.
-        commit: git commit it was built from; empty where the build does not tell.
+        version: git tag of the build, ``unknown`` if it has none.
+        commit: git commit of the build; empty if unknown.
     """
 
     root: Path
@@ -39,14 +39,14 @@ class Px4Build:
 
 
 def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
-    """Where PX4 is looked for, in order, each with the reason."""
+    """Return the locations searched for PX4, in order, each with its origin."""
     if explicit is not None:
         return [("--px4", explicit)]
     if os.environ.get("PX4_DIR"):
         return [("PX4_DIR", Path(os.environ["PX4_DIR"]))]
     found = [
-        ("the usual place", Path.home() / "PX4-Autopilot"),
-        ("where PX4's package and container install it", Path("/opt/px4")),
+        ("the default location", Path.home() / "PX4-Autopilot"),
+        ("the location of PX4's package and container", Path("/opt/px4")),
     ]
     on_path = shutil.which("px4")
     if on_path is not None:
@@ -55,13 +55,12 @@ def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
 
 
 def find_px4(explicit: Path | None = None) -> Px4Build:
-    """The PX4 to fly with: ``--px4``, else ``PX4_DIR``, ~/PX4-Autopilot, /opt/px4, or ``px4`` on PATH.
+    """Find the PX4 to fly with: ``--px4``, else ``PX4_DIR``, ~/PX4-Autopilot, /opt/px4, or ``px4`` on PATH.
 
-    Each may be a source tree with a build in it, a build directory, an install prefix or the ``px4``
-    executable itself.
+    Each may be a source tree with a build, a build directory, an install prefix or the ``px4`` executable.
 
     Raises:
-        UserError: saying what was looked at and what to type.
+        UserError: with the searched locations and the remedy.
     """
     tried = []
     for reason, place in candidates(explicit):
@@ -69,7 +68,7 @@ def find_px4(explicit: Path | None = None) -> Px4Build:
             executable = root / "bin" / "px4"
             if executable.is_file():
                 return _build(root, executable)
-        tried.append(f"{place} ({reason}), which {_what_is_wrong(place.expanduser())}")
+        tried.append(f"{place} ({reason}), which {_problem(place.expanduser())}")
     raise UserError(
         f"no PX4 build found in {', nor in '.join(tried)}.  Build one with `make px4_sitl` in a PX4-Autopilot"
         " checkout, then name it with --px4 DIR or PX4_DIR"
@@ -77,9 +76,9 @@ def find_px4(explicit: Path | None = None) -> Px4Build:
 
 
 def _roots(place: Path) -> list[Path]:
-    """Build directories that a given path may mean, the likeliest first.
+    """Return the build directories that a path may refer to, the most likely first.
 
-    Builds without lockstep do not wait for the simulator and are passed over.
+    Builds without lockstep do not wait for the simulator and are ignored.
     """
     if place.is_file():
         return [place.resolve().parent.parent]
@@ -89,34 +88,34 @@ def _roots(place: Path) -> list[Path]:
     return [place, *(path for path in builds if "nolockstep" not in path.name)]
 
 
-def _what_is_wrong(place: Path) -> str:
+def _problem(place: Path) -> str:
     if not place.exists():
         return "does not exist"
     if (place / "ROMFS" / "px4fmu_common").is_dir():
-        return f"is a source tree without a build; type: make -C {place} px4_sitl"
-    return "holds no bin/px4"
+        return f"is a source tree without a build; run: make -C {place} px4_sitl"
+    return "contains no bin/px4"
 
 
 def _build(root: Path, executable: Path) -> Px4Build:
     if not os.access(executable, os.X_OK):
-        raise UserError(f"{executable} is not executable; type: chmod +x {executable}")
+        raise UserError(f"{executable} is not executable; run: chmod +x {executable}")
     if _machine(executable) not in (None, _machine(Path(sys.executable).resolve())):
         raise UserError(f"{executable} was built for another kind of machine; build PX4 on this one")
     if not (root / START_SCRIPT).is_file():
-        raise UserError(f"{root} has no {START_SCRIPT}: the build is not complete; build it again")
+        raise UserError(f"{root} has no {START_SCRIPT}: the build is incomplete; build it again")
     version, commit = _version(root, executable)
     return Px4Build(root, executable.resolve(), (root / "etc").resolve(), version, commit)
 
 
 def _machine(executable: Path) -> bytes | None:
-    """Word size and instruction set of an ELF file (its e_ident[EI_CLASS] and e_machine); None for others."""
+    """Return word size and instruction set of an ELF file (e_ident[EI_CLASS] and e_machine), or None."""
     with executable.open("rb") as file:
         header = file.read(20)
     return header[4:5] + header[18:20] if header.startswith(b"\x7fELF") else None
 
 
 def _version(root: Path, executable: Path) -> tuple[str, str]:
-    """Tag and commit, from the header that PX4's build writes, else the tag that is in the executable."""
+    """Return tag and commit from the header of PX4's build, or the tag in the executable."""
     header = root / "src" / "lib" / "version" / "build_git_version.h"
     if header.is_file():
         text = header.read_text(encoding="utf-8")

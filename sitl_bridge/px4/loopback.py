@@ -1,11 +1,11 @@
-"""Keeps the network ports of a program on this machine, where the program itself opens them to everyone.
+"""Restricts a program's network ports to this machine if the program has no option for it.
 
-PX4 binds its MAVLink links to every address and has no option against it (Mavlink::init_udp), and whoever
-reaches them can write files by MAVLink FTP.  The kernel is asked to hand each ``bind`` of PX4 to this process
-(seccomp's user notification, Linux 5.6 on), which binds the socket to 127.0.0.1 instead.
+PX4 binds its MAVLink links to every address and has no option against it (Mavlink::init_udp), and every
+client can write files by MAVLink FTP.  The kernel passes each ``bind`` of PX4 to this process (seccomp's user
+notification, from Linux 5.6), which binds the socket to 127.0.0.1 instead.
 
-This file is both halves.  Imported, it is the :class:`LoopbackGuard`.  Run as a program, it installs the
-filter, passes its descriptor on and becomes PX4; it uses the standard library only, to start quickly.
+The module has two parts.  Imported, it provides :class:`LoopbackGuard`.  Run as a program, it installs the
+filter, passes its descriptor on and executes PX4; it uses the standard library only, to start quickly.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ARCHITECTURES = {
 
 
 def _filter(architecture: int, bind: int) -> bytes:
-    """Classic BPF: hand ``bind`` of this architecture over, allow everything else."""
+    """Return classic BPF that passes ``bind`` of this architecture on and allows everything else."""
     load, equal, give = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
     program = [
         (load, 0, 0, 4),  # seccomp_data.arch
@@ -60,17 +60,17 @@ def _filter(architecture: int, bind: int) -> bytes:
 
 
 def install_filter() -> int:
-    """Have the kernel hand over every ``bind`` of this process and those it starts.
+    """Install a filter by which the kernel reports every ``bind`` of this process and its children.
 
     Returns:
-        the descriptor from which they are read.
+        the descriptor for reading them.
 
     Raises:
-        OSError: where the kernel cannot, or may not.
+        OSError: if the kernel does not support or allow it.
     """
     numbers = _ARCHITECTURES.get(platform.machine()) if sys.platform.startswith("linux") else None
     if numbers is None:
-        raise OSError(errno.ENOSYS, f"not done on {platform.system()} {platform.machine()}")
+        raise OSError(errno.ENOSYS, f"not supported on {platform.system()} {platform.machine()}")
     architecture, seccomp, bind = numbers
     libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(_filter(architecture, bind))
@@ -87,13 +87,13 @@ def install_filter() -> int:
 
 
 class LoopbackGuard:
-    """Answers the ``bind`` calls of a program that is started with :attr:`command` before its own.
+    """Answers the ``bind`` calls of a program that is started through :attr:`command`.
 
     Use: start ``[*guard.command, program, ...]`` with :attr:`inherited` among its descriptors, then call
     :meth:`begin`; :meth:`close` once the program has ended.
 
     Attributes:
-        command: to be put before the program's.
+        command: prefix of the program's command.
         inherited: descriptor that the program must inherit.
     """
 
@@ -106,10 +106,10 @@ class LoopbackGuard:
         self._thread = threading.Thread(target=self._serve, name="loopback", daemon=True)
 
     def begin(self) -> str:
-        """Take over, once the program has been started.
+        """Start answering, after the program was started.
 
         Returns:
-            why its ports are open to the network; empty where they are not.
+            the reason why its ports are open to the network; empty if they are not.
         """
         self._other.close()
         self._own.settimeout(20.0)
@@ -129,7 +129,7 @@ class LoopbackGuard:
         return ""
 
     def close(self) -> None:
-        """Stop answering; harmless where nothing was begun, and twice."""
+        """Stop answering; safe without :meth:`begin` and twice."""
         if self._stop < 0:
             return
         os.eventfd_write(self._stop, 1)
@@ -151,12 +151,12 @@ class LoopbackGuard:
             events = dict(poll.poll())
             if self._stop in events or events.get(self._listener, 0) & (select.POLLHUP | select.POLLERR):
                 return
-            with contextlib.suppress(FileNotFoundError):  # it ended in the meantime
+            with contextlib.suppress(FileNotFoundError):  # it has ended
                 self._answer(self._listener)
 
     @staticmethod
     def _answer(listener: int) -> None:
-        """Answer one call: bind sockets that are meant for every address to this machine's, leave others."""
+        """Answer one call: redirect sockets bound to every address to 127.0.0.1, leave others."""
         notification = bytearray(_NOTIFICATION.size)
         fcntl.ioctl(listener, _RECEIVE, notification)
         identity, pid, _, _, _, _, descriptor, address, length, *_ = _NOTIFICATION.unpack(notification)
@@ -177,8 +177,8 @@ def _bind(task: int, descriptor: int, port: int) -> None:
     """Bind another process's socket to a port of this machine.
 
     Args:
-        task: id of the thread that asks.
-        descriptor: of the socket, there.
+        task: id of the calling thread.
+        descriptor: of the socket in that process.
         port: 0 for any.
 
     Raises:
@@ -199,7 +199,7 @@ def _bind(task: int, descriptor: int, port: int) -> None:
 
 
 def _start(channel: int, command: list[str]) -> NoReturn:
-    """Install the filter, pass its descriptor on, and become the program."""
+    """Install the filter, pass its descriptor on, and execute the program."""
     with socket.socket(fileno=channel) as there:
         try:
             listener = install_filter()

@@ -1,8 +1,8 @@
-"""How closely PX4 holds a point by its own estimate, and the gains of its position loop that follow.
+"""Accuracy of PX4's position hold by its own estimate, and the position gains that follow from it.
 
-What moves the estimate of a hovering vehicle is the noise of its inertial sensors and its satellite receiver,
-weighed as EKF2 weighs it; the position loop follows.  Both are linear, so the deviation is a covariance.  One
-horizontal axis, still air.  What EKF2 is told is in estimator.py, the loops within this one in rate_loop.py.
+The noise of inertial sensors and satellite receiver, weighted as in EKF2, moves the estimate of a hovering
+vehicle; the position loop follows.  Both are linear, so the deviation is a covariance.  One horizontal axis,
+still air.  EKF2's parameters are in estimator_parameters.py, the inner loops in rate_loop.py.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ GRAVITY = 9.80665
 TOLD = {"EKF2_ACC_NOISE": 0.35, "EKF2_GYR_NOISE": 0.015, "EKF2_GYR_B_NOISE": 0.001, "EKF2_GPS_P_NOISE": 0.5}
 """PX4's defaults."""
 POSITION, VELOCITY, INTEGRAL, DERIVATIVE = 0.95, 1.8, 0.4, 0.2
-"""MPC_XY_P and MPC_XY_VEL_{P,I,D}_ACC, PX4's defaults."""
-MOST = min(2.0 / POSITION, 5.0 / VELOCITY)
-"""Both may be raised together by this much within PX4's ranges."""
-HELD = 0.3
-"""m within which a vehicle is to stay of the point it holds."""
-COVERED = 4.0
-"""Deviations of one axis that HELD covers.  The distance over two axes is above 4 deviations in a share
-exp(-8) of independent looks, a few hundredths of a per cent (Rayleigh)."""
-LEAST_MARGIN = math.radians(30.0)
-"""Phase margin the position loop keeps: the lower end of the usual design figure, 30 to 60 deg (e.g.
+"""Defaults of MPC_XY_P and MPC_XY_VEL_{P,I,D}_ACC."""
+MAX_FACTOR = min(2.0 / POSITION, 5.0 / VELOCITY)
+"""Largest common factor within PX4's ranges."""
+HOLD_RADIUS = 0.3
+"""Largest distance from the hold point, m."""
+HOLD_DEVIATIONS = 4.0
+"""Standard deviations of one axis within HOLD_RADIUS.  The distance over two axes exceeds 4 standard
+deviations in a share exp(-8) of independent samples, a few hundredths of a per cent (Rayleigh)."""
+MIN_PHASE_MARGIN = math.radians(30.0)
+"""Smallest phase margin of the position loop: the lower end of the usual design range, 30 to 60 deg (e.g.
 Franklin, Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6); PX4's gains leave 41 deg."""
 STEP = 0.05
-"""Between the gain factors tried."""
+"""Step of the gain factors tried."""
 
 # States of the joint model: errors of the estimate in position, velocity, acceleration by tilt and its rate
-# by the gyroscope's bias; drift of the receiver's position; estimated position and velocity, acceleration
-# flown, integrator of the velocity loop.
+# by the gyroscope's bias; drift of the receiver's position; estimated position and velocity, acceleration,
+# integrator of the velocity loop.
 STATES = 9
 ERRORS = slice(0, 4)
 DRIFT, HERE, SPEED, ACCELERATION, INTEGRATOR = 4, 5, 6, 7, 8
@@ -50,12 +50,12 @@ DRIFT, HERE, SPEED, ACCELERATION, INTEGRATOR = 4, 5, 6, 7, 8
 
 @dataclass(frozen=True)
 class HoverNoise:
-    """What disturbs the estimate of a hovering vehicle.
+    """HoverNoise sources of a hovering vehicle's estimate.
 
     Attributes:
         period: s between fixes.
         velocity, position: m/s and m, white noise of a fix.
-        decay: share of the receiver's position error left after a period; the velocity noise drives it.
+        decay: remaining share of the receiver's position error after a period; the velocity noise drives it.
         accelerometer, gyroscope: densities, m/s^2/sqrt(Hz) and rad/s/sqrt(Hz).
         walk: rad/s/sqrt(s), of the gyroscope's bias.
     """
@@ -70,7 +70,7 @@ class HoverNoise:
 
 
 def noise_of(airframe: Airframe) -> tuple[HoverNoise, GpsSpecification] | None:
-    """Noise of the first inertial sensor and the first receiver, the worse horizontal axis; or None."""
+    """Return the noise of the first inertial sensor and receiver, on the worse horizontal axis; or None."""
     receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
     inertial = next(s for s in airframe.sensors if isinstance(s, ImuSpecification) and s.instance == 0)
     if not receivers:
@@ -90,15 +90,15 @@ def noise_of(airframe: Airframe) -> tuple[HoverNoise, GpsSpecification] | None:
     return noise, receiver
 
 
-def filter_gain(noise: HoverNoise, receiver: GpsSpecification, told: Parameters) -> Matrix:
-    """EKF2's steady gain (4, 2) on position and velocity of a fix, by the noise it is told of.
+def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Parameters) -> Matrix:
+    """Return EKF2's steady gain (4, 2) on position and velocity of a fix, for its noise parameters.
 
-    The states are those of the joint model's errors.  EKF2 takes the greater of a fix's stated accuracy and
-    EKF2_GPS_{P,V}_NOISE (gps_control.cpp), and adds (EKF2_*_NOISE dt)^2 a prediction (covariance.cpp).
+    The states are those of the joint model's errors.  EKF2 uses the larger of a fix's stated accuracy and
+    EKF2_GPS_{P,V}_NOISE (gps_control.cpp), and adds (EKF2_*_NOISE dt)^2 per prediction (covariance.cpp).
     """
 
     def of(name: str) -> float:
-        return float(told.get(name, TOLD[name])) * math.sqrt(PREDICTION_PERIOD)
+        return float(settings.get(name, TOLD[name])) * math.sqrt(PREDICTION_PERIOD)
 
     density = np.diag(
         [
@@ -109,8 +109,8 @@ def filter_gain(noise: HoverNoise, receiver: GpsSpecification, told: Parameters)
         ]
     )
     step, added = _sampled(np.eye(4, k=1), density, noise.period)
-    position = max(receiver.eph, float(told.get("EKF2_GPS_P_NOISE", TOLD["EKF2_GPS_P_NOISE"])))
-    velocity = max(STATED_SPEED_ACCURACY, float(told.get("EKF2_GPS_V_NOISE", 0.0)))
+    position = max(receiver.eph, float(settings.get("EKF2_GPS_P_NOISE", TOLD["EKF2_GPS_P_NOISE"])))
+    velocity = max(STATED_SPEED_ACCURACY, float(settings.get("EKF2_GPS_V_NOISE", 0.0)))
     measured = np.diag([position**2, velocity**2])
     look = np.eye(2, 4)
     before = solve_discrete_are(step.T, look.T, added, measured)
@@ -119,11 +119,11 @@ def filter_gain(noise: HoverNoise, receiver: GpsSpecification, told: Parameters)
 
 
 def deviation(noise: HoverNoise, gain: Matrix, attitude: float, factor: float = 1.0) -> float:
-    """Stationary deviation in m, on one axis, of the estimated position from the point that is held.
+    """Return the stationary deviation in m, on one axis, of the estimated position from the hold point.
 
-    Between fixes the estimate moves as it is flown; with a fix it jumps by the innovation, which holds the
-    errors of estimate and receiver.  The position loop has only these jumps, and the accelerometer's noise,
-    to work against.
+    Between fixes the estimate follows the flight; with a fix it jumps by the innovation, which contains the
+    errors of estimate and receiver.  The position loop responds only to these jumps and to the
+    accelerometer's noise.
 
     Args:
         noise: true noise.
@@ -167,7 +167,7 @@ def deviation(noise: HoverNoise, gain: Matrix, attitude: float, factor: float = 
 
 
 def margin(attitude: float, factor: float = 1.0) -> float:
-    """Phase margin in rad of the position loop, broken at the acceleration asked for."""
+    """Return the phase margin in rad of the position loop, opened at the commanded acceleration."""
     frequency = np.geomspace(0.2, 20.0, 2000)
     s = 1j * frequency
     asked = factor * VELOCITY * (s + factor * POSITION) + INTEGRAL * (s + factor * POSITION) / s
@@ -176,24 +176,24 @@ def margin(attitude: float, factor: float = 1.0) -> float:
     return float(np.angle(-loop[last]))
 
 
-def position_gains(airframe: Airframe, told: Parameters) -> Parameters:
-    """MPC_XY_P and MPC_XY_VEL_P_ACC, where PX4's own would not hold the vehicle within ``HELD``.
+def position_gains(airframe: Airframe, settings: Parameters) -> Parameters:
+    """Return MPC_XY_P and MPC_XY_VEL_P_ACC if PX4's own would not hold the vehicle within ``HOLD_RADIUS``.
 
-    Both are raised together, by the least factor that does or the greatest that leaves the phase margin.
+    Both are raised together, by the smallest sufficient factor or the largest with the phase margin.
 
     Args:
         airframe: the airframe.
-        told: what PX4 is told of sensors (EKF2_*) and attitude loop (MC_*_P).
+        told: PX4's sensor (EKF2_*) and attitude loop (MC_*_P) parameters.
     """
     found = noise_of(airframe)
     if found is None:
         return {}
     noise, receiver = found
-    gain = filter_gain(noise, receiver, told)
-    attitude = min(float(told["MC_ROLL_P"]), float(told["MC_PITCH_P"]))
+    gain = filter_gain(noise, receiver, settings)
+    attitude = min(float(settings["MC_ROLL_P"]), float(settings["MC_PITCH_P"]))
     factor = 1.0
-    while COVERED * deviation(noise, gain, attitude, factor) > HELD:
-        if factor + STEP > MOST or margin(attitude, factor + STEP) < LEAST_MARGIN:
+    while HOLD_DEVIATIONS * deviation(noise, gain, attitude, factor) > HOLD_RADIUS:
+        if factor + STEP > MAX_FACTOR or margin(attitude, factor + STEP) < MIN_PHASE_MARGIN:
             break
         factor += STEP
     if factor == 1.0:
@@ -205,7 +205,7 @@ def position_gains(airframe: Airframe, told: Parameters) -> Parameters:
 
 
 def _sampled(rate: Matrix, density: Matrix, period: float) -> tuple[Matrix, Matrix]:
-    """Transition and added covariance over a period (Van Loan 1978)."""
+    """Return transition and added covariance over a period (Van Loan 1978)."""
     n = len(rate)
     block = np.zeros((2 * n, 2 * n))
     block[:n, :n], block[:n, n:], block[n:, n:] = -rate, density, rate.T

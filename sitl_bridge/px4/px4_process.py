@@ -1,6 +1,7 @@
-"""A PX4 process of our own: started in a fresh directory, watched, and always stopped.
+"""A PX4 process: started in a fresh directory, monitored, and always stopped.
 
-What it is told is in startup.py and parameters.py; who holds an instance already is told here as well.
+Its parameters and start-up files are in airframe_parameters.py and startup.py.  This module also finds
+processes that occupy an instance.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _FLOCK = "hhqqi4x"
 
 
 def lock_file(instance: int) -> Path:
-    """Where PX4 keeps the lock of an instance (platforms/posix/src/px4/common/main.cpp)."""
+    """Return the path of PX4's lock of an instance (platforms/posix/src/px4/common/main.cpp)."""
     return Path("/tmp", f"px4_lock-{instance}")  # noqa: S108  (PX4's own choice)
 
 
 def _lock_holder(instance: int) -> int | None:
-    """Process id that holds PX4's lock of an instance; None where nobody does or it cannot be asked."""
+    """Return the id of the process with PX4's lock of an instance; None if there is none or it is unknown."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -66,13 +67,13 @@ def _lock_holder(instance: int) -> int | None:
 
 
 def stale_processes(instance: int) -> list[psutil.Process]:
-    """PX4 processes of an earlier run that still hold an instance, by its lock or its links' ports."""
+    """Return PX4 processes of an earlier run that occupy an instance, by its lock or its links' ports."""
     return [process for process in _holders(instance) if process.name() == "px4"]
 
 
 def _holders(instance: int) -> list[psutil.Process]:
-    """Processes that hold what an instance needs, as far as they can be seen."""
-    pids = {_lock_holder(instance)} | {pid for _, pid in _held_ports(instance)}
+    """Return the visible processes that occupy an instance."""
+    pids = {_lock_holder(instance)} | {pid for _, pid in _occupied_ports(instance)}
     found = []
     for pid in sorted(pid for pid in pids if pid is not None):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -82,8 +83,8 @@ def _holders(instance: int) -> list[psutil.Process]:
     return found
 
 
-def _held_ports(instance: int) -> list[tuple[int, int | None]]:
-    """UDP ports of an instance that are taken, each with the process id where it can be seen."""
+def _occupied_ports(instance: int) -> list[tuple[int, int | None]]:
+    """Return the occupied UDP ports of an instance, each with the process id if it is visible."""
     taken = []
     for port in (first + instance for first in UDP_PORTS):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -103,10 +104,10 @@ def _held_ports(instance: int) -> list[tuple[int, int | None]]:
 
 
 def require_free_instance(instance: int) -> None:
-    """See that no PX4 of an earlier run, nor anybody else, holds what an instance needs.
+    """Check that no other process occupies an instance.
 
     Raises:
-        UserError: naming the holder and what to type.
+        UserError: with the process and the remedy.
     """
     if not 0 <= instance <= LAST_INSTANCE:
         raise UserError(f"--instance: {instance} is not within 0..{LAST_INSTANCE}")
@@ -114,19 +115,19 @@ def require_free_instance(instance: int) -> None:
     if stale:
         pids = " ".join(str(process.pid) for process in stale)
         raise UserError(
-            f"a PX4 of an earlier run holds instance {instance}; type: kill -9 {pids}, or choose another"
+            f"a PX4 of an earlier run occupies instance {instance}; run: kill -9 {pids}, or choose another"
             " --instance"
         )
-    held = _held_ports(instance)
+    held = _occupied_ports(instance)
     if held:
         named = "; ".join(
-            f"UDP port {port}, {UDP_PORTS[port - instance]}, is taken by {_name(pid)}" for port, pid in held
+            f"UDP port {port}, {UDP_PORTS[port - instance]}, is in use by {_name(pid)}" for port, pid in held
         )
         raise UserError(f"{named}; stop it, or choose another --instance")
 
 
 def _name(pid: int | None) -> str:
-    """A process in words for a message."""
+    """Return the name of a process for a message."""
     if pid is not None:
         with contextlib.suppress(psutil.NoSuchProcess):
             return f"{psutil.Process(pid).name()} (pid {pid})"
@@ -136,28 +137,27 @@ def _name(pid: int | None) -> str:
 class Px4Process(ChildProcess):
     """One running PX4.
 
-    A PX4 without a simulator spins for ever, so it never outlives this program where the system can see to
-    that.
+    PX4 without a simulator uses a whole processor for ever, so it is ended with this program if the system
+    supports that.
 
     Args:
-        build: which PX4.
-        instance: PX4's ``-i``; decides its ports.
-        directory: working directory, made here; parameters, dataman and logs live there, so it must not
-            hold those of another run.
-        parameters: handed over at start; those that this PX4 does not have are left out and told.
-        on_line: called with each line PX4 prints, from a thread.
-        given: parameters that the user gave; these must exist and be allowed.
-        lean: whether it is one of several, and sends and logs less: MAVLink streams that nobody asks for, and
-            topics that no report reads.  A SDLOG_PROFILE among ``given`` decides what is logged all the same.
+        build: the PX4 build.
+        instance: PX4's ``-i``; selects its ports.
+        directory: working directory, created here, for parameters, dataman and logs; it must not contain
+            those of another run.
+        parameters: set at start; those that this PX4 does not have are omitted and reported.
+        on_line: called with each line of PX4's output, from a thread.
+        given: parameters set by the user; these must exist and be allowed.
+        lean: whether it is one of several vehicles, with fewer unrequested MAVLink streams and logged
+            topics.  An SDLOG_PROFILE in ``given`` still selects the logged topics.
         expose: whether other machines may reach its MAVLink ports, and with them its files.
 
     Attributes:
-        exposed: why other machines can reach its ports though they should not; empty where they cannot, or
-            where they may.
-        unchanged: lines of PX4's own scripts that were to be changed and were not found.
+        exposed: reason why its ports are reachable from other machines against the setting; empty otherwise.
+        unchanged: expected lines of PX4's scripts that were not found and so not changed.
 
     Raises:
-        UserError: when the instance is held, the directory is not fresh, a given parameter does not fit, or
+        UserError: if the instance is occupied, the directory is not fresh, a given parameter does not fit, or
             PX4 cannot be started.
     """
 
@@ -206,17 +206,17 @@ class Px4Process(ChildProcess):
                 self._guard.close()
                 raise
         if absent:
-            self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; left out")
+            self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; omitted")
 
     def read_back(self) -> ReadBack:
-        """What to ask this PX4 for, to see that the parameters it was given have arrived."""
+        """Return the read-back that verifies the parameters of this PX4."""
         listed = build_parameters(self.build.etc) is not None
         return ReadBack(self._handed_over, () if listed else renamed())
 
     def stop(self) -> int:
-        """Stop PX4 and everything it started; returns its exit status.  Safe to call twice.
+        """Stop PX4 and its children; return its exit status.  Safe to call twice.
 
-        The files it leaves in /tmp are removed unless another PX4 has them by now.
+        Its files in /tmp are removed unless another PX4 uses them by now.
         """
         status = super().stop()
         if self._guard is not None:
@@ -229,10 +229,10 @@ class Px4Process(ChildProcess):
 
 
 def _make_directory(directory: Path, parameters: Parameters) -> Path:
-    """The working directory and in it the start-up files, whose directory is returned."""
+    """Create the working directory and its start-up files; return the directory of the latter."""
     for name in ("parameters.bson", "dataman", "log"):
         if (directory / name).exists():
-            raise UserError(f"{directory} holds the {name} of another run; give a fresh directory")
+            raise UserError(f"{directory} contains the {name} of another run; give a fresh directory")
     startup = (directory / "startup").absolute()
     write_startup_files(startup, parameters)
     return startup

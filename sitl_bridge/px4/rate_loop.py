@@ -1,8 +1,8 @@
 """Gains of PX4's rate and attitude loops for an airframe, from the open loop in the frequency domain.
 
-PX4's default gains fly the iris well, so an airframe gets the gain that gives its loop the iris's
-crossover frequency and, where its motors are too slow for that, the greatest gain that leaves it the
-phase margin.  What an airframe answers to a torque setpoint is in allocation.py.
+PX4's default gains are tuned for the iris, so an airframe gets the gain that gives its loop the iris's
+crossover frequency or, with slower motors, the largest gain with the phase margin.  The airframe's response
+to a torque setpoint is in allocation.py.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ ATTITUDE_GAINS = (6.5, 6.5, 2.8)
 GAIN_RANGE = (0.05, 5.0)
 """PX4 allows 0.01 to 5 for MC_*RATE_K."""
 PHASE_MARGIN = math.radians(45.0)
-"""Kept where the reference's own margin is not reached: the usual design figure, 30 to 60 deg (e.g. Franklin,
-Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
+"""Phase margin if the reference's own margin is not reached: the usual design range is 30 to 60 deg (e.g.
+Franklin, Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
 IRIS = Response(
     authority=np.array([116.86776079989619, 105.04468090357265, 31.641356239144436]),
     motor_lag=0.01875,
     yaw_lead=0.04944287864636073,
     delay=0.002,
 )
-"""Response of the iris, for which PX4's default gains were tuned, at sea level with THR_MDL_FAC 0.  It
-follows from airframes/iris.yaml."""
+"""Response of the iris, for which PX4's default gains are tuned, at sea level with THR_MDL_FAC 0; computed
+from airframes/iris.yaml."""
 _FREQUENCIES = np.geomspace(0.5, 200.0, 400)
 
 
@@ -48,10 +48,10 @@ class LoopGain:
 
     Attributes:
         factor: MC_*RATE_K.
-        integral: share of the default integral gain, MC_*RATE_I; falls with the crossover so that its phase
-            lag there stays what it is.
-        crossover: rad/s of the rate loop with it.
-        phase_margin: rad there.
+        integral: share of the default integral gain, MC_*RATE_I; decreases with the crossover so that its
+            phase lag there is constant.
+        crossover: crossover frequency of the rate loop, rad/s.
+        phase_margin: rad at the crossover.
     """
 
     factor: float
@@ -61,7 +61,7 @@ class LoopGain:
 
 
 def open_loop(axis: int, response: Response, frequency: float, integral: float = 1.0) -> complex:
-    """Open rate loop with a gain factor of 1 at a frequency in rad/s.
+    """Return the open rate loop with a gain factor of 1 at a frequency in rad/s.
 
     Gyro filter, PID with the derivative on the filtered angular acceleration (rate_control.cpp), the filter
     of the yaw torque, delay, motor lag, and the vehicle as an integrator.
@@ -79,13 +79,13 @@ def open_loop(axis: int, response: Response, frequency: float, integral: float =
 
 
 def phase_margin(axis: int, response: Response, frequency: float, integral: float = 1.0) -> float:
-    """Phase margin in rad that the loop has when it crosses over at a frequency, -pi to pi."""
+    """Return the phase margin in rad of the loop with its crossover at a frequency, -pi to pi."""
     phase = float(np.angle(open_loop(axis, response, frequency, integral)))
     return phase + math.pi if phase <= 0.0 else phase - math.pi
 
 
 def crossover(axis: int, response: Response, factor: float = 1.0, integral: float = 1.0) -> float:
-    """Highest frequency in rad/s at which the open loop's gain is one."""
+    """Return the highest frequency in rad/s at which the open loop's gain is one."""
     size = np.array([abs(open_loop(axis, response, float(w), integral)) for w in _FREQUENCIES]) * factor
     above = np.nonzero(size >= 1.0)[0]
     if not len(above):
@@ -97,19 +97,19 @@ def crossover(axis: int, response: Response, factor: float = 1.0, integral: floa
 
 
 def with_default_gains(axis: int, response: Response) -> LoopGain:
-    """Rate loop of one axis with PX4's default gains."""
+    """Return the rate loop of one axis with PX4's default gains."""
     at = crossover(axis, response)
     return LoopGain(1.0, 1.0, at, phase_margin(axis, response, at))
 
 
 @cache
 def reference_loop(axis: int) -> LoopGain:
-    """Rate loop of one axis of the iris with PX4's default gains."""
+    """Return the rate loop of one axis of the iris with PX4's default gains."""
     return with_default_gains(axis, IRIS)
 
 
 def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:
-    """Gain of one axis: the wanted crossover, or the highest one that keeps the phase margin.
+    """Return the gain of one axis for the wanted crossover, or for the highest one with the phase margin.
 
     Args:
         axis: 0 roll, 1 pitch, 2 yaw.

@@ -1,6 +1,6 @@
-"""Reading back over MAVLink the parameters that PX4 was given, so that none is missing without notice.
+"""Read-back of PX4's parameters over MAVLink, so that missing ones are reported.
 
-Here is what to ask for and what the answers mean; the socket belongs to run/monitor.py.  PX4 answers a
+This module selects the requests and compares the answers; run/monitor.py has the socket.  PX4 answers a
 PARAM_REQUEST_READ at once, whatever the rate of the link (mavlink_parameters.cpp).
 """
 
@@ -24,28 +24,28 @@ BATCH = 40
 """Requests sent at once: the answers, 37 bytes each, fit any socket's buffer."""
 
 RETRY = 0.3
-"""s of wall time after which a request counts as lost."""
+"""Time after which a request counts as lost, s of wall time."""
 
 PATIENCE = 20.0
-"""s of wall time without an answer after which the rest counts as unanswered."""
+"""Time without an answer after which the rest counts as unanswered, s of wall time."""
 
 LISTED = 6
-"""Parameters that a message lists by name."""
+"""Largest number of parameters named in a message."""
 
 _INTEGER_TYPES = range(mavlink.MAV_PARAM_TYPE_UINT8, mavlink.MAV_PARAM_TYPE_INT64 + 1)
 
 
 class ReadBack:
-    """Compares the parameters that PX4 has with those it was given.
+    """Compares PX4's parameters with the expected ones.
 
     Args:
-        expected: name to value, as they were handed over.
-        optional: names that this PX4 may not have; they are not asked for.
+        expected: name to value, as set.
+        optional: names that this PX4 may not have; they are not requested.
 
     Attributes:
-        count: number of parameters that are asked for.
-        wrong: name to the value that PX4 has instead.
-        unanswered: names that PX4 did not answer for.
+        count: number of requested parameters.
+        wrong: name to PX4's deviating value.
+        unanswered: names without an answer.
     """
 
     def __init__(self, expected: Parameters, optional: Collection[str] = ()) -> None:
@@ -60,14 +60,14 @@ class ReadBack:
 
     @property
     def done(self) -> bool:
-        """Whether every parameter has been compared or given up."""
+        """Whether every parameter has been compared or has timed out."""
         return not self._left
 
     def requests(self, now: float) -> list[str]:
-        """Names to ask for now; empty while answers are awaited.
+        """Return the names to request now; empty while answers are pending.
 
         Args:
-            now: s of wall time, of any steady clock.
+            now: s of a monotonic wall clock.
         """
         if math.isnan(self._answered):
             self._answered = now
@@ -104,7 +104,7 @@ class ReadBack:
             self.wrong[name] = has
 
     def fault(self) -> str:
-        """What did not arrive, in one sentence; empty where all did, and until all has been compared."""
+        """A sentence about missing or wrong parameters; empty until all are compared."""
         if not self.done:
             return ""
         parts = []

@@ -1,9 +1,9 @@
-"""Start-up files for PX4: parameters, links and what is logged, handed over where PX4 looks for a user's own.
+"""Start-up files for PX4: parameters, links and log topics, in place of PX4's own scripts.
 
-PX4's start script looks ``px4-rc.simulator`` up on PATH, after the airframe's defaults and before it starts
-any module, in every version from v1.14 on.  A directory put first on PATH holds a file of that name, which
-sets the parameters and then runs PX4's own.  In a container the directory is mounted and put first on PATH
-there::
+PX4's start script looks up ``px4-rc.simulator`` on PATH, after the airframe's defaults and before it starts
+any module, in every version from v1.14 on.  A directory put first on PATH contains a file of that name, which
+sets the parameters and then runs PX4's own.  For a container, the directory is mounted and put first on its
+PATH::
 
     sitl-bridge px4-files startup --airframe iris
     docker run -v ./startup:/startup:ro -e PATH=/startup:/opt/px4/bin:/usr/bin:/bin
@@ -26,27 +26,27 @@ AIRFRAME = 10016
 """PX4's none_iris, the generic quadcopter for an external simulator; parameters make it any multirotor."""
 MODEL = "none_iris"
 SELECTION = {"PX4_SYS_AUTOSTART": str(AIRFRAME), "PX4_SIM_MODEL": MODEL, "PX4_SIMULATOR": "none"}
-"""Environment with which PX4 starts as that airframe and waits for a simulator that somebody else starts."""
+"""Environment in which PX4 starts as that airframe and waits for a simulator started by another program."""
 SET_LATER = frozenset(
     {
         "EKF2_GPS_DELAY", "SENS_GPS0_DELAY", "SENS_GPS1_DELAY", "EKF2_MULTI_IMU", "SENS_IMU_MODE",
         "IMU_INTEG_RATE", "COM_MODE_ARM_CHK",
     }
 )  # fmt: skip
-"""PX4's own px4-rc.simulator gives these another default afterwards; a value that is set outright stands."""
+"""PX4's own px4-rc.simulator sets other defaults for these later; explicit values are kept."""
 SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
-"""PX4's script that starts the simulator link, below its working directory, $R."""
+"""PX4's script that starts the simulator link, relative to its working directory $R."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
 
 
 @dataclass(frozen=True)
 class Substitution:
-    """A change to PX4's own script of its links.
+    """A change of PX4's own script of its links.
 
     Attributes:
-        line: what is changed, in words.
-        pattern: which text it replaces.
+        line: description of the changed line.
+        pattern: the replaced text.
         replacement: as of ``re.sub``.
     """
 
@@ -56,14 +56,14 @@ class Substitution:
 
 
 SHARED_PORT = Substitution(
-    "the offboard port that instances from 10 on share",
+    "the offboard port shared by instances from 10 on",
     re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE),
     rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))",
 )
 
 LEANER = (
-    # It is only for the monitor, which sets its own rates; 1000 B/s wakes the link every 10 ms, PX4's longest
-    # pause (mavlink_main.h).
+    # Only the monitor uses it and sets its own rates; 1000 B/s makes the link wake every 10 ms, PX4's longest
+    # interval (mavlink_main.h).
     Substitution(
         "the link to a camera",
         re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+)$", re.MULTILINE),
@@ -74,14 +74,14 @@ LEANER = (
         re.compile(r"^mavlink start .*\$udp_onboard_gimbal_port_local .*\n", re.MULTILINE),
         "",
     ),
-    # PX4's rates of a radio link remain.
+    # PX4's rates for a radio link are kept.
     Substitution(
         "the 50 Hz streams to the ground station",
         re.compile(r"^mavlink stream .*\$udp_gcs_port_local.*\n", re.MULTILINE),
         "",
     ),
 )
-"""What is changed in the links of one of several vehicles."""
+"""Changes of the links of one of several vehicles."""
 
 SELDOM = (
     "ALTITUDE", "ATTITUDE_QUATERNION", "ATTITUDE_TARGET", "ESC_INFO", "ESC_STATUS", "HIGHRES_IMU",
@@ -89,13 +89,14 @@ SELDOM = (
     "RC_CHANNELS", "SERVO_OUTPUT_RAW_0", "TIMESYNC", "VFR_HUD", "WIND_COV",
 )  # fmt: skip
 """Streams of the offboard link that PX4 sends 10 to 50 times a second to a companion computer
-(mavlink_main.cpp, MAVLINK_MODE_ONBOARD), and one of several vehicles once a second until asked for more."""
+(mavlink_main.cpp, MAVLINK_MODE_ONBOARD); one of several vehicles sends them once a second until more are
+requested."""
 
 FOR_MONITOR = {
     "LOCAL_POSITION_NED": 5, "SYS_STATUS": 5, "EXTENDED_SYS_STATE": 5, "BATTERY_STATUS": 1,
     "ESTIMATOR_STATUS": 1, "GPS_RAW_INT": 1, "SYSTEM_TIME": 1,
 }  # fmt: skip
-"""Hz of the streams of the link on which the bridge listens to one of several vehicles."""
+"""Rates in Hz of the streams to the bridge's monitor from one of several vehicles."""
 
 LOGGED = {
     "actuator_motors": 100, "battery_status": 500, "estimator_innovation_test_ratios": 500,
@@ -106,32 +107,31 @@ LOGGED = {
     "vehicle_land_detected": 0, "vehicle_local_position": 100, "vehicle_local_position_groundtruth": 100,
     "vehicle_local_position_setpoint": 100, "vehicle_status": 0,
 }  # fmt: skip
-"""Topics that one of several vehicles logs, and ms between two entries; 0 is each: what the reports read, and
-what tells how it flew.  PX4's own choice in simulation is for replaying its estimator, and a quarter of its
-computing time."""
+"""Topics logged by one of several vehicles, with their interval in ms (0: every sample): those that the
+reports and a flight analysis read.  PX4's own selection in simulation supports replays of its estimator and
+takes a quarter of its computing time."""
 
 LOGGING = Path("init.d", "rc.logging")
-"""PX4's script that starts the logger, in its etc; what it starts it with is in LOGGER_ARGS before it."""
+"""PX4's script that starts the logger, in its etc; LOGGER_ARGS before it sets the arguments."""
 
 LOG_RATE = 25
-"""Hz at which the logger of one of several vehicles looks for what is new; LOGGED wants no more."""
+"""Rate at which the logger of one of several vehicles polls its topics, Hz; sufficient for LOGGED."""
 
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
-    """Write ``px4-rc.simulator`` into a directory that is to come first on PX4's PATH.
+    """Write ``px4-rc.simulator`` to a directory for the front of PX4's PATH.
 
     Args:
-        directory: made where it is missing; readable by every user, for containers.
+        directory: created if missing; readable by every user, for containers.
         parameters: name to value, set in this order.
 
     Returns:
         the file.
 
     Raises:
-        UserError: for a name or a value that cannot be a PX4 parameter's, or a directory that cannot be
-            written.
+        UserError: for an invalid parameter name or value, or a directory that cannot be written.
     """
-    lines = ["#!/bin/sh", "# Parameters that follow from the airframe; made for this run."]
+    lines = ["#!/bin/sh", "# Parameters computed from the airframe, for this run."]
     lines += [parameter_line(name, value) for name, value in parameters.items()]
     lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
     file = directory / SIMULATOR_SCRIPT.name
@@ -146,18 +146,18 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
 
 
 def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[Substitution]:
-    """Write ``px4-rc.mavlink``: PX4's own, in which instances from 10 on have an offboard port each.
+    """Write ``px4-rc.mavlink``: PX4's own with an offboard port for each instance from 10 on.
 
-    PX4 looks it up on PATH so that users can have their own.  All that is changed is the number of the port
-    that those instances share; and for one of several vehicles what costs time that nobody uses.
+    PX4 looks it up on PATH so that users can replace it.  Changed are only the number of the port that those
+    instances share and, for one of several vehicles, unused streams that cost time.
 
     Args:
         directory: the one of ``write_startup_files``.
         etc: of the build.
-        lean: whether its links are to send less, unasked.
+        lean: whether its links send fewer unrequested messages.
 
     Returns:
-        the changes that this PX4's script has no place for; none where there is no script.
+        the changes that do not match this PX4's script; none if there is no script.
     """
     script = etc / "init.d-posix" / "px4-rc.mavlink"
     text = script.read_text(encoding="utf-8") if script.is_file() else ""
@@ -178,11 +178,11 @@ def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[
 
 
 def write_log_topics(directory: Path, etc: Path) -> None:
-    """Have PX4 log LOGGED only, LOG_RATE times a second.
+    """Configure PX4 to log only LOGGED, LOG_RATE times a second.
 
-    PX4 takes the list from its ``etc``, for which it uses a directory of its working directory where there is
-    one (platforms/posix, create_symlinks_if_needed): one is made, of links to what the build's has, but for
-    the script that starts the logger.  That has it wake with every sample of the estimator's, for replays.
+    PX4 reads the list from ``etc`` in its working directory if that exists (platforms/posix,
+    create_symlinks_if_needed).  It is created with links to the build's files, except the script that starts
+    the logger, which would wake with every sample of the estimator for replays.
 
     Args:
         directory: PX4's working directory.
@@ -206,15 +206,15 @@ def write_log_topics(directory: Path, etc: Path) -> None:
 
 
 def parameter_line(name: str, value: float) -> str:
-    """Shell command that sets one parameter; nothing in it needs quoting.
+    """Return the shell command that sets one parameter; no quoting is needed.
 
-    A parameter that was renamed between versions is set only where this PX4 has it.
+    A parameter that was renamed between versions is set only if this PX4 has it.
 
     Raises:
-        UserError: for a name or a value that cannot be a PX4 parameter's.
+        UserError: for an invalid parameter name or value.
     """
     if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} cannot be the name of a PX4 parameter: up to 16 of A-Z, 0-9 and _")
+        raise UserError(f"{name!r} is not a PX4 parameter name: use up to 16 of A-Z, 0-9 and _")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UserError(f"{name}: {value!r} is not a number")
     if isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:

@@ -1,6 +1,6 @@
-"""What PX4 reports of a vehicle over MAVLink: its status as plain values, its texts, its battery.
+"""PX4's reports over MAVLink: status as plain values, texts, battery.
 
-Turns decoded messages into values and back; sockets and threads are in run/monitor.py.
+Converts decoded messages to values and back; sockets and threads are in run/monitor.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ESTIMATES = {
 
 
 TEXT_CHUNK = 50
-"""Characters of a STATUSTEXT; a longer text comes in several."""
+"""Characters per STATUSTEXT; a longer text is split."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class BatterySample:
 
 @dataclass(frozen=True)
 class VehicleMessage:
-    """A text of PX4: a status text, or an event in words.
+    """A text from PX4: a status text, or an event's text.
 
     Attributes:
-        time: s on PX4's clock at which it arrived.
+        time: s on PX4's clock at arrival.
         level: 0 emergency ... 6 info, 7 debug (MAV_SEVERITY).
-        text: without the tab by which PX4 marks texts that it sends as events, too.
+        text: without the tab with which PX4 marks texts that it also sends as events.
         event: whether it was sent as an event.
     """
 
@@ -94,23 +94,23 @@ class VehicleMessage:
 
 @dataclass(frozen=True)
 class VehicleStatus:
-    """The latest values that a vehicle reported over MAVLink; nan and empty before it reports them.
+    """The latest values reported by a vehicle; nan and empty before the first report.
 
     Attributes:
-        heard: whether any message has arrived.
-        silent: whether messages arrived and then stopped.
+        heard: whether any message was received.
+        silent: whether messages were received and then stopped.
         time: s on PX4's clock.
         mode: flight mode, by PX4's name.
         armed: whether the motors may turn.
         landed: e.g. ``on ground``.
         position: m north, east, down.
         velocity: m/s north, east, down.
-        battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as PX4 reports them.
-        satellites: used by the first GPS receiver, -1 if unknown.
-        unhealthy: sensors that PX4 has enabled and finds unhealthy.
+        battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4.
+        satellites: number used by the first GPS receiver, -1 if unknown.
+        unhealthy: enabled sensors that PX4 reports as unhealthy.
         estimates: quantities that the estimator does not provide yet, by name.
         can_arm: whether PX4's prearm check passes.
-        waits_for: what keeps PX4 from arming, in words.
+        waits_for: texts of the checks that prevent arming.
     """
 
     heard: bool = False
@@ -132,7 +132,7 @@ class VehicleStatus:
 
 
 def status_changes(number: int, message: Any) -> dict[str, Any]:
-    """Fields of :class:`VehicleStatus` that a message changes; empty for messages that READERS lacks."""
+    """Return the fields of :class:`VehicleStatus` that a message changes; empty for messages not in READERS."""
     reader = READERS.get(number)
     return reader(message) if reader is not None else {}
 
@@ -189,7 +189,7 @@ READERS: dict[int, Callable[[Any], dict[str, Any]]] = {
     mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: _estimator,
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _landed,
 }
-"""The function that reads a message, by message id."""
+"""Decoding functions by message id."""
 
 
 class TextAssembly:
@@ -199,7 +199,7 @@ class TextAssembly:
         self._chunks: dict[int, dict[int, str]] = {}
 
     def take(self, message: Any) -> str | None:
-        """The whole text of a STATUSTEXT; None while chunks are missing."""
+        """Return the whole text of a STATUSTEXT; None while chunks are missing."""
         part: str = message.text
         if not message.id:
             return part
@@ -213,7 +213,7 @@ class TextAssembly:
 
 
 def battery_message(sample: BatterySample) -> Any:
-    """BATTERY_STATUS of a sample.  PX4 adds up the cells and reads no more than ten."""
+    """Return BATTERY_STATUS of a sample.  PX4 sums the cells and reads at most ten."""
     shown = min(sample.cells, 10)
     cell = min(max(round(sample.voltage / shown * 1000), 0), 0xFFFE)
     return mavlink.MAVLink_battery_status_message(
@@ -230,7 +230,7 @@ def battery_message(sample: BatterySample) -> Any:
 
 
 def mode_name(custom_mode: int) -> str:
-    """PX4's name of a flight mode, from HEARTBEAT.custom_mode."""
+    """Return PX4's name of a flight mode, from HEARTBEAT.custom_mode."""
     main, sub = custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF
     if main == 3 and sub == 1:
         return "Orbit"

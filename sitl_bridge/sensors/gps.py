@@ -94,8 +94,9 @@ class GpsSpecification(SensorSpecification):
 def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:
     """Return slope and deviation of the position error p given the velocity bias b.
 
-    N(slope * b, deviation^2).  From p' = a p + dt (b' + w), b' = phi b + n: cov(p, b) = dt s_b^2/(1 - a phi) and var(p) = (dt^2 (s_b^2 +
-    s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the fixed point of the recursion.
+    p is distributed as N(slope * b, deviation^2).  From p' = a p + dt (b' + w), b' = phi b + n:
+    cov(p, b) = dt s_b^2/(1 - a phi) and var(p) = (dt^2 (s_b^2 + s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the
+    fixed point of the recursion.
     """
     a = float(sensor["parameter"][0])
     phi = float(sensor["bias_decay"][axis])

@@ -24,9 +24,7 @@ class MagnetometerSpecification(SensorSpecification):
         description="tesla; the turn-on bias is the hard iron, the scale error the soft iron along the axes"
     )
     field_range: Positive | None = Field(None, description="T, largest magnitude on an axis")
-    current_field: Vector = Field(
-        (0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes"
-    )
+    current_field: Vector = Field((0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes")
 
     def pack(self) -> NDArray[np.void]:
         """() SENSOR."""
