@@ -142,7 +142,7 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_d
     notes: list[str] = []
     address = BusAddress.parse(f"mqtts://{USER}@127.0.0.1:{broker.port}?run=run", PASSWORD)
     with Bus(server, address, run="run", directory=tmp_path / "bus", notify=notes.append) as bus:
-        refused = "certificate verify failed: self-signed certificate; see to the broker's certificate"
+        refused = "certificate verify failed: self-signed certificate; check the broker's certificate"
         wait_for(lambda: any(refused in note for note in notes), "the refusal")
         assert not bus.connected.is_set()
     assert not any(PASSWORD in note for note in notes)

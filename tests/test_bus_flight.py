@@ -117,7 +117,7 @@ def test_a_flight_is_seen_whole_and_steered(
         refused = client.ask(wait_for, "vehicle/0/command/rotor", rotor=7)
         assert "rotors 0 to 3" in refused.reason
         refused = client.ask(wait_for, "command/formation", pattern="cube")
-        assert "nothing in this run flies a formation" in refused.reason
+        assert "this run has no formation" in refused.reason
         client.close()
         client = program.client = Client(port)
         again = client.ask(wait_for, "command/wind", request_id="wind", wind={"steady": {"speed": 9.0}})

@@ -67,7 +67,7 @@ def test_a_broker_is_addressed_by_url() -> None:
         ("mqtt://host?qos=1", "ca, password_file, rate, run"),
         ("mqtt://ann:hushhush@host", "environment variable SITL_BRIDGE_BUS_PASSWORD"),
         ("mqtt://host?password_file=/no/such", "/no/such: cannot be read"),
-        ("mqtt://host?password_file=/dev/zero", "is no file"),
+        ("mqtt://host?password_file=/dev/zero", "not a file"),
         ("mqtt://host?rate=0", "0.1"),
         ("mqtt://host?ca=/x.pem", "mqtts"),
         ("mqtts://host?ca=/no/such.pem", "/no/such.pem"),
@@ -296,7 +296,7 @@ def test_a_speed_that_is_refused_leaves_the_one_that_is_reported(
     server = LockstepServer(make_simulation("iris"), ports=[free_port()], speed=3.0)
     try:
         for speed in (1e-300, 0.0, math.nan, 1e300):
-            with pytest.raises(ValueError, match=r"a speed factor is 0\.01 to 1e"):
+            with pytest.raises(ValueError, match=r"the speed must be 0\.01 to 1e"):
                 server.set_speed(speed)
         assert server.speed == 3.0
     finally:

@@ -152,7 +152,7 @@ def test_laws_of_one_class_with_other_figures_share_their_code() -> None:
             "cannot be compiled",
         ),
         (LAW.replace("return thrust", "return 1 / 0 + thrust"), "", "ZeroDivisionError"),
-        (LAW.replace("(0.0, 1.0)", "(0.0, 1.0) * 200"), "", "256 fit"),
+        (LAW.replace("(0.0, 1.0)", "(0.0, 1.0) * 200"), "", "more than 256"),
         (LAW.replace("steps: int = 2", "steps: str = 'x'"), "", "must be float, int, bool or tuple"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_record_of_another_process_is_refused() -> None:
     airframe = with_law(Iris, thrust=5.84e-6)
     vehicle = airframe.vehicle()
     vehicle["rotor_law_address"] += 8
-    with pytest.raises(ValueError, match="pack it anew"):
+    with pytest.raises(ValueError, match="pack it again"):
         Simulation(World(), [VehicleSetup(vehicle, airframe.sensor_records())])
 
 
