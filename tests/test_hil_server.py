@@ -301,7 +301,7 @@ def test_the_speed_is_set_in_flight(serve: Callable[..., LockstepServer], wait_f
         wait_for(lambda: len(peer.times) > 1000, "400 s of steps at the speed before")
         server.set_speed(0.5)
         assert server._loop["pace"] == 2000 * STEP
-    with pytest.raises(ValueError, match=r"a speed factor is 0\.01 to"):
+    with pytest.raises(ValueError, match=r"the speed must be 0\.01 to"):
         server.set_speed(0.0)
 
 

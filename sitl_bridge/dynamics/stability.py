@@ -166,6 +166,6 @@ def check_stability(
     for figure, rate in rates.items():
         if not rate <= limits[figure]:
             raise UserError(
-                f"{figure}: decay rate {rate:.3g} 1/s; a step of {step * 1e3:g} ms in {MAX_SUBSTEPS} substeps is"
-                f" stable up to {limits[figure]:.3g} 1/s; check the unit"
+                f"{figure}: decay rate {rate:.3g} 1/s; a step of {step * 1e3:g} ms in {MAX_SUBSTEPS} substeps"
+                f" is stable up to {limits[figure]:.3g} 1/s; check the unit"
             )

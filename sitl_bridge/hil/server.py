@@ -177,7 +177,7 @@ class LockstepServer:
             ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
         """
         if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
-            raise ValueError(f"a speed factor is {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
+            raise ValueError(f"the speed must be {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
         self.speed = speed
         self._set_pace()
 
