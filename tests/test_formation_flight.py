@@ -26,10 +26,11 @@ from sitl_bridge.swarm.formation.roles import (
     FormationView,
     Leader,
     VelocityFollower,
-    carried,
+    View,
+    extrapolated,
     reference,
 )
-from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
 from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
 from sitl_bridge.swarm.neighbour_graph import Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFleet
@@ -47,7 +48,7 @@ EVERY = 8.5
 def there() -> Trajectory:
     """50 m north and 5 m east at up to 2 m/s, 10 m up; under way from 2 s to 46 s."""
     points = np.array([[0.0, 0, -10], [50, 5, -12]])
-    return through(points, speed=2.0, acceleration=1.0, holds=[2.0, 30.0], yaw=0.0)
+    return path_through(points, speed=2.0, acceleration=1.0, holds=[2.0, 30.0], yaw=0.0)
 
 
 @dataclass
@@ -155,7 +156,7 @@ def test_a_third_of_messages_lost_and_200_ms_late_leave_the_slots_alone(scheme: 
 
 @pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.slow)])
 def test_large_fleets_fly_the_same_code(count: int) -> None:
-    path = through(
+    path = path_through(
         np.array([[0.0, 0, -60], [20, 0, -60]]), speed=2.0, acceleration=1.0, holds=[8.0, 9.0], yaw=0.0
     )
     run = flight(count=count, path=path, start="cube", patterns=("cube",)).fly(24.0)
@@ -201,7 +202,7 @@ def test_vehicles_that_keep_their_own_time_fly_the_same_tracks() -> None:
 
 def test_a_formation_turns_with_its_leader() -> None:
     points = np.array([[0.0, 0, -10], [30, 0, -10], [30, 30, -10]])
-    path = through(
+    path = path_through(
         points, speed=2.0, acceleration=1.0, holds=[14.0, 12.0, 12.0], turn_rate=math.radians(10.0)
     )
     run = flight(path=path, patterns=("v",), leader=Leader(path, None)).fly(path.duration + 2.0)
@@ -233,7 +234,7 @@ def test_all_wait_for_the_start_and_begin_in_the_same_tick() -> None:
 
 
 def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain() -> None:
-    path = through(
+    path = path_through(
         np.array([[0.0, 0, -10], [0, 30, -10]]), speed=0.5, acceleration=1.0, holds=[8.0, 15.0], yaw=0.0
     )
     run = flight(path=path, patterns=("cube",), follower=VelocityFollower()).fly(path.duration + 1.0)
@@ -254,7 +255,7 @@ class Bouncing(Follower):
 
 
 def test_a_follower_of_ones_own_is_a_class_with_one_method() -> None:
-    run = flight(path=still([0, 0, -10.0]), patterns=("cube",), follower=Bouncing()).fly(30.0)
+    run = flight(path=stationary([0, 0, -10.0]), patterns=("cube",), follower=Bouncing()).fly(30.0)
     height = np.stack([s.position[1:, 2] for s in run.states[-100:]])
     assert (np.ptp(height, axis=0) > 0.3).all()
 
@@ -458,7 +459,7 @@ def test_silence_lets_the_centre_fly_on_and_then_brings_it_to_rest() -> None:
     word = reference(1, np.zeros(3), np.array([2.0, 0, 0]), np.zeros(3), 0.0, 0.1)[None]
 
     def after(seconds: float) -> Any:
-        return carried(word, 1 + round(seconds * 1e6), coast=1.0, braking=2.0)[0]
+        return extrapolated(word, 1 + round(seconds * 1e6), coast=1.0, braking=2.0)[0]
 
     assert after(0.5)["position"][0] == pytest.approx(1.0)
     assert after(1.5)["velocity"][0] == pytest.approx(1.0)

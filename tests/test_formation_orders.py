@@ -26,7 +26,7 @@ from sitl_bridge.swarm.formation.formation_specification import (
     Waypoint,
     plan_formation,
 )
-from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
+from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.point_mass import PointMassFleet
@@ -133,14 +133,14 @@ def test_those_that_are_left_take_another_pattern(plan: FormationPlan) -> None:
 
 def test_nobody_is_sent_down_onto_another(plan: FormationPlan) -> None:
     states = Flown(plan).states
-    require_free_way(0, "land", states)
+    require_free_descent(0, "land", states)
     states.position[3] = states.position[0] + (0.5, 0.0, 4.0)
     with pytest.raises(UserError, match=r"vehicle 3 flies 4\.0 m below"):
-        require_free_way(0, "land", states)
-    require_free_way(0, "hold", states)
-    require_free_way(3, "land", states)
+        require_free_descent(0, "land", states)
+    require_free_descent(0, "hold", states)
+    require_free_descent(3, "land", states)
     with pytest.raises(UserError, match=r"vehicle 0 flies 4\.0 m above"):
-        require_free_way(3, "return", states)
+        require_free_descent(3, "return", states)
 
 
 @pytest.mark.parametrize(

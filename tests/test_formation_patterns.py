@@ -33,8 +33,8 @@ from sitl_bridge.swarm.formation.trajectory import (
     check_show,
     minimum_jerk,
     move_time,
-    still,
-    through,
+    path_through,
+    stationary,
 )
 
 Array = NDArray[np.float64]
@@ -219,7 +219,7 @@ def test_of_equally_short_ways_the_widest_are_taken() -> None:
 def test_more_slots_than_vehicles_leave_the_far_ones_empty() -> None:
     slots = np.array([[50.0, 0, 0], [1, 0, 0], [0, 0, 0]])
     assert assign(np.array([[0.0, 0, 0], [1, 0, 0]]), slots).tolist() == [2, 1]
-    with pytest.raises(ValueError, match="3 vehicles do not fit 2 slots"):
+    with pytest.raises(ValueError, match="2 slots are too few for 3 vehicles"):
         assign(slots, slots[:2])
 
 
@@ -245,7 +245,7 @@ def test_a_minimum_jerk_move_reaches_its_peaks_and_no_more() -> None:
 
 def test_a_path_through_waypoints_meets_them_within_its_limits() -> None:
     corners = np.array([[0.0, 0, -10], [20, 0, -10], [20, 20, -12], [0, 20, -10]])
-    path = through(corners, speed=3.0, acceleration=1.5, holds=[2.0, 0.0, 5.0, 1.0], yaw=0.0)
+    path = path_through(corners, speed=3.0, acceleration=1.5, holds=[2.0, 0.0, 5.0, 1.0], yaw=0.0)
     fine = path.at(np.linspace(0.0, path.duration, 20_000))
     for corner in corners:
         assert np.linalg.norm(fine.position - corner, axis=1).min() < 2e-3
@@ -259,14 +259,14 @@ def test_a_path_through_waypoints_meets_them_within_its_limits() -> None:
 
 def test_the_smoothest_path_has_no_jump_in_jerk_or_snap() -> None:
     corners = np.array([[0.0, 0, -10], [20, 0, -10], [20, 20, -12], [0, 20, -10]])
-    path = through(corners, speed=3.0, acceleration=1.5, yaw=0.0)
+    path = path_through(corners, speed=3.0, acceleration=1.5, yaw=0.0)
     h = 1e-3
     for knot in path.time[1:-1]:
         at = path.at(knot + h * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])).acceleration
         before, after = (at[1] - at[0]) / h, (at[4] - at[3]) / h
         assert after == pytest.approx(before, abs=0.01 * float(np.abs(before).max()))
     # Straight through one leg it is Flash and Hogan's polynomial.
-    leg = through(corners[:2], speed=3.0, acceleration=100.0, yaw=0.0)
+    leg = path_through(corners[:2], speed=3.0, acceleration=100.0, yaw=0.0)
     middle = leg.at(0.3 * leg.duration)
     assert middle.position[0] == pytest.approx(20.0 * float(minimum_jerk(0.3)[0]))
     assert leg.duration == pytest.approx(move_time(20.0, 3.0, 100.0), rel=1e-4)
@@ -274,14 +274,14 @@ def test_the_smoothest_path_has_no_jump_in_jerk_or_snap() -> None:
 
 def test_a_path_that_faces_its_way_turns_smoothly() -> None:
     corners = np.array([[0.0, 0, -10], [20, 0, -10], [20, 20, -10], [0, 20, -10]])
-    path = through(corners, speed=3.0, acceleration=1.5, holds=[1.0, 3.0, 3.0, 1.0])
+    path = path_through(corners, speed=3.0, acceleration=1.5, holds=[1.0, 3.0, 3.0, 1.0])
     assert np.degrees(path.yaw[[0, -1]]) == pytest.approx([0.0, 180.0], abs=1e-6)
     rate = path.at(np.linspace(0.0, path.duration, 5000)).yaw_rate
     assert 20.0 < np.degrees(rate).max() < 60.0
 
 
 def test_a_csv_file_reads_as_it_was_written(tmp_path: Path) -> None:
-    path = through(points(3, 5), speed=3.0, acceleration=1.5)
+    path = path_through(points(3, 5), speed=3.0, acceleration=1.5)
     write_csv(tmp_path / "a.csv", path)
     assert (tmp_path / "a.csv").read_text().splitlines()[0] == "t,px,py,pz,vx,vy,vz,ax,ay,az,yaw"
     again = read_csv(tmp_path / "a.csv")
@@ -321,7 +321,7 @@ def test_every_fault_of_a_csv_file_is_told_with_its_line(tmp_path: Path) -> None
 
 
 def straight(begin: list[float], end: list[float], delay: float = 0.0) -> Trajectory:
-    return through(np.array([begin, end]), speed=2.0, acceleration=2.0, holds=[delay, 0.0], yaw=0.0)
+    return path_through(np.array([begin, end]), speed=2.0, acceleration=2.0, holds=[delay, 0.0], yaw=0.0)
 
 
 def test_a_safe_show_passes_and_an_unsafe_one_says_which_pair_when_and_how_close() -> None:
@@ -359,6 +359,6 @@ def test_a_pass_between_two_looks_is_not_missed() -> None:
 ])  # fmt: skip
 def test_speed_acceleration_and_height_are_held_to_their_limits(limits: Limits, kind: str) -> None:
     with pytest.raises(UnsafeShowError) as caught:
-        check_show([straight([0.0, 0.0, -10.0], [9.0, 0.0, -10.0]), still([0.0, 5.0, -10.0])], limits)
+        check_show([straight([0.0, 0.0, -10.0], [9.0, 0.0, -10.0]), stationary([0.0, 5.0, -10.0])], limits)
     assert {v.kind for v in caught.value.violations} == {kind}
     assert 0 in {v.vehicles[0] for v in caught.value.violations}

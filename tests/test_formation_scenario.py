@@ -14,7 +14,7 @@ from sitl_bridge.files.scenario import load_formation
 from sitl_bridge.files.trajectory_file import read_csv, write_csv
 from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.report.plot_formation import draw
-from sitl_bridge.swarm.formation.trajectory import through
+from sitl_bridge.swarm.formation.trajectory import path_through
 from sitl_bridge.swarm.quick_simulation import fly_quick
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
@@ -110,7 +110,7 @@ def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path
 
 def test_the_leaders_path_comes_from_a_csv_file_or_a_plan(tmp_path: Path) -> None:
     waypoints = "    yaw: 0\n    waypoints: [{position: [0, 0, -10], hold: 5}, {position: [5, 0, -10]}]\n"
-    path = through(np.array([[0.0, 0, -10], [5, 0, -10]]), speed=2.0, acceleration=1.0, yaw=0.0)
+    path = path_through(np.array([[0.0, 0, -10], [5, 0, -10]]), speed=2.0, acceleration=1.0, yaw=0.0)
     write_csv(tmp_path / "leader.csv", path)
     by_csv = load_formation(scenario(tmp_path, (waypoints, "    csv: leader.csv\n")))
     assert by_csv.path.at(2.0).position == pytest.approx(path.at(2.0).position)
@@ -148,7 +148,7 @@ def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -
         (0, 4),
     }
     wrong = scenario(tmp_path, ("heading: 0", "heading: 0\n  roles: {file: mine.py, follower: Lower}"))
-    with pytest.raises(UserError, match="do not take their arguments"):
+    with pytest.raises(UserError, match="invalid arguments of the formation's roles"):
         fly_quick(load_formation(wrong))
 
 

@@ -33,10 +33,10 @@ from sitl_bridge.report.formation_result import write_result
 from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_way
+from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly_async
-from sitl_bridge.swarm.quick_simulation import SETTLED, FormationRecording, FormationResult
+from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
@@ -130,7 +130,7 @@ class _Flight:
         """us of the fleet's clock: of the show, of an ordered change, or at once where all are to land."""
         if self._phase == "lands":
             return 0
-        over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLED)
+        over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLING_TIME)
         return max(self._planned_end, self.formation.started_at + over)
 
     def take(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
@@ -154,7 +154,7 @@ class _Flight:
                     self.formation,
                 )
             case Abort() if vehicle is not None:
-                require_free_way(vehicle, order.action, self._states)
+                require_free_descent(vehicle, order.action, self._states)
                 self._abort(vehicle, order.action)
             case Land():
                 self.fleet.say("all are ordered to land")
@@ -190,7 +190,7 @@ class _Flight:
             return
         side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
         move = self.formation.redirect("grid", lambda *_: side_by_side)
-        over = self.formation.started_at + move.over + round(1e6 * SETTLED)
+        over = self.formation.started_at + move.over + round(1e6 * SETTLING_TIME)
         await fly_async(self.formation, self.fleet, over)
 
 

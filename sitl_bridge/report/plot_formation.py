@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.output_file import write_figure
-from sitl_bridge.swarm.quick_simulation import SLOT_ERROR, FormationResult
+from sitl_bridge.swarm.quick_simulation import MAX_SLOT_ERROR, FormationResult
 
 TRACKS = 100
 """Largest number of drawn tracks; more would cover one another.  Positions are drawn for all vehicles."""
@@ -61,7 +61,7 @@ def _errors(axes: Any, result: FormationResult) -> None:
         axes.plot(result.time, result.error, lw=0.7)
     worst = np.where(np.isfinite(result.error), result.error, -np.inf).max(axis=1)
     axes.plot(result.time, np.where(np.isfinite(worst), worst, np.nan), color="black", lw=1.0, label="worst")
-    axes.axhline(SLOT_ERROR, color="tab:red", ls="--", lw=1.0, label=f"{SLOT_ERROR:g} m")
+    axes.axhline(MAX_SLOT_ERROR, color="tab:red", ls="--", lw=1.0, label=f"{MAX_SLOT_ERROR:g} m")
     for move in result.plan.choreography.moves[1:]:
         axes.axvspan(move.start * 1e-6, move.over * 1e-6, color="0.9", zorder=0)
     axes.set(ylabel="distance from the slot, m", title="slots (grey: moves)")

@@ -1,7 +1,7 @@
-"""A formation on the built-in flight stack: full dynamics and sensors, all vehicles in this process.
+"""A formation with the built-in flight stack: full dynamics and sensors, all vehicles in this process.
 
-The formation takes the vehicles' own estimates, as it would from PX4, and sends setpoints as offboard
-targets.  The truth stays in the simulation.
+The formation uses the vehicles' own estimates, as with PX4, and sends setpoints as offboard targets.  The
+truth stays in the simulation.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 Array: TypeAlias = NDArray[np.float64]
 
-ARRIVED = 0.5
-"""m from its place at which a vehicle counts as there."""
-TICK = 50_000
-"""us between setpoints; the fleet's commanders take them up at their own."""
+ARRIVAL_DISTANCE = 0.5
+"""Distance from its target at which a vehicle has arrived, m."""
+SETPOINT_INTERVAL = 50_000
+"""Interval between setpoints, us; the fleet's commanders apply them at their own rate."""
 OFFBOARD_MODE = (float(FLAG_CUSTOM), float(OFFBOARD.main), *[0.0] * 5)
 """Parameters of MAV_CMD_DO_SET_MODE."""
 
@@ -45,8 +45,8 @@ class BuiltInFleet:
     """Vehicles of the built-in flight stack behind the interface of a formation.
 
     Args:
-        fleet: of vehicles that stand on the ground.
-        origins: (n, 3) m NED from the common origin, where they stand: the origins of their own estimates.
+        fleet: of vehicles on the ground.
+        origins: (n, 3) m NED from the common origin: start positions, the origins of the vehicles' estimates.
     """
 
     def __init__(self, fleet: StackFleet, origins: Array) -> None:
@@ -55,16 +55,16 @@ class BuiltInFleet:
         self._back: dict[int, int] = {}
 
     def stop(self, vehicle: int, back: int | None = None) -> None:
-        """Neither report a vehicle nor send it setpoints until ``back`` us, or for good.
+        """Make a vehicle silent and send it no setpoints until ``back`` us, or permanently.
 
-        Its flight stack then acts on the loss of offboard setpoints.
+        Its flight stack then reacts to the loss of offboard setpoints.
         """
         self.alive[vehicle] = False
         if back is not None:
             self._back[vehicle] = back
 
     def _restore(self) -> None:
-        """Take vehicles back whose time has come, in offboard mode at the point where they are."""
+        """Restore the vehicles whose time has come, in offboard mode at their present positions."""
         for vehicle in [v for v, back in self._back.items() if self.fleet.time >= back]:
             del self._back[vehicle]
             self.alive[vehicle] = True
@@ -75,7 +75,7 @@ class BuiltInFleet:
             self._order(vehicle, mavlink.MAV_CMD_DO_SET_MODE, OFFBOARD_MODE)
 
     def states(self) -> States:
-        """By the vehicles' own estimates."""
+        """Return the states by the vehicles' own estimates."""
         self._restore()
         found = self.fleet.stacks.estimates
         w, x, y, z = found["attitude"].T
@@ -92,11 +92,11 @@ class BuiltInFleet:
         )
 
     def command(self, setpoints: Setpoints, vehicles: NDArray[np.bool_] | None = None) -> None:
-        """Give each vehicle its target, in its own frame.
+        """Send each vehicle its target, in its own frame.
 
         Args:
             setpoints: of all vehicles, in the common frame.
-            vehicles: (n,) those that get theirs; None for all that are not gone.
+            vehicles: (n,) vehicles to send to; None for all that are present.
         """
         position = setpoints.position - self.origins
         for i in np.flatnonzero(self.alive if vehicles is None else vehicles).tolist():
@@ -109,57 +109,57 @@ class BuiltInFleet:
             self.fleet.pilots[i].commander.offboard(target, self.fleet.time)
 
     def advance(self, time: int) -> None:
-        """Fly on until ``time`` us or a little later, in whole updates of the commanders."""
+        """Advance to ``time`` us or slightly later, in whole updates of the commanders."""
         while self.fleet.time < time:
             self.fleet.advance()
 
     def take_off(self, places: Array, yaw: float | Array, *, limit: float = 90.0) -> None:
-        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin, heading for yaw in rad.
+        """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin, with a heading in rad.
 
         Raises:
-            UserError: for a vehicle that cannot arm or does not get there within ``limit`` s.
+            UserError: for a vehicle that cannot arm or does not arrive within ``limit`` s.
         """
         end = self.fleet.time + round(1e6 * limit)
         commanders = [pilot.commander for pilot in self.fleet.pilots]
         self._until(lambda: not any(c.arming_problems for c in commanders), None, end, "be ready to arm")
         zero = np.zeros_like(places)
-        told = Setpoints(places, zero, zero, np.full(len(places), yaw))
-        self.command(told)
+        setpoints = Setpoints(places, zero, zero, np.full(len(places), yaw))
+        self.command(setpoints)
         for i in range(len(commanders)):
             self._order(i, mavlink.MAV_CMD_DO_SET_MODE, OFFBOARD_MODE)
             self._order(i, mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0, *[0.0] * 6))
-        self._until(lambda: self._far(places) < ARRIVED, told, end, "be at their places")
+        self._until(lambda: self._far(places) < ARRIVAL_DISTANCE, setpoints, end, "be at their places")
 
     def _order(self, vehicle: int, command: int, params: Sequence[float]) -> None:
-        """Send a vehicle a command.
+        """Send a command to a vehicle.
 
         Raises:
             UserError: if it is not accepted.
         """
         result = self.fleet.pilots[vehicle].commander.command(command, list(params), self.fleet.time)
         if result != mavlink.MAV_RESULT_ACCEPTED:
-            raise UserError(f"vehicle {vehicle} refuses command {command} with result {result}")
+            raise UserError(f"vehicle {vehicle} rejected command {command} with result {result}")
 
     def _far(self, places: Array) -> float:
         return float(np.linalg.norm(self.states().position - places, axis=1).max())
 
-    def _until(self, condition: Callable[[], bool], told: Setpoints | None, end: int, what: str) -> None:
+    def _until(self, condition: Callable[[], bool], setpoints: Setpoints | None, end: int, what: str) -> None:
         while not condition():
             if self.fleet.time > end:
                 raise UserError(f"the vehicles did not come to {what} in time")
-            if told is not None:
-                self.command(told)
+            if setpoints is not None:
+                self.command(setpoints)
             self.fleet.advance()
 
 
 @dataclass(frozen=True)
 class Flown:
-    """How a formation flew.
+    """Result of a formation flight.
 
     Attributes:
         result: by the vehicles' estimates.
         true_error: (k, n) m, true distances from the slots at the result's rows.
-        separation: m, least true one of any two.
+        separation: m, smallest true distance of any two vehicles.
         contacts: between vehicles.
     """
 
@@ -170,7 +170,7 @@ class Flown:
 
     @property
     def worst_steady_error(self) -> float:
-        """m in truth with a steady centre; nan where it never was."""
+        """Largest true error in m with a steady centre; nan if it was never steady."""
         rows = self.true_error[self.result.steady]
         return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
 
@@ -191,14 +191,14 @@ def fly_built_in(
 
     Args:
         plan: of ``load_formation`` or ``plan_formation``, with the formation's events.
-        airframes: one a vehicle.
+        airframes: one per vehicle.
         seed: of all random streams.
-        world: in which they fly.
-        proximity: effects of vehicles on one another; the usual ones without.
-        tables: directory for the tables of custom sensors; None keeps none.
+        world: the world; the default one if None.
+        proximity: interaction of the vehicles; the default one if None.
+        tables: directory for the tables of custom sensors; None writes none.
         events: scheduled faults and changes, from the start on the ground; none of flight stacks' processes.
-        names: of the vehicles, by which events name them; numbers without.
-        say: takes a line for each of them.
+        names: of the vehicles, used by the events; numbers if empty.
+        say: prints a line for each event.
     """
     place = World(with_gusts(world or WorldSpecification(), events))
     ground = plan.places * (1.0, 1.0, 0.0)
@@ -216,17 +216,17 @@ def fly_built_in(
         recording = FormationRecording(formation)
         separation, true = [], []
 
-        def watch(states: States, told: Setpoints) -> None:
+        def watch(states: States, setpoints: Setpoints) -> None:
             if not formation.started_at:
                 formation.start()
             play_due(queue, formation, states.time, interface.stop)
             position = fleet.simulation.states["position"]
-            if recording(states, told):
+            if recording(states, setpoints):
                 true.append(position.copy())
             separation.append(closest_pair(position)[0])
 
         until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
-        fly(formation, interface, until, TICK, watch)
+        fly(formation, interface, until, SETPOINT_INTERVAL, watch)
         result = recording.result(plan)
         return Flown(
             result,

@@ -1,7 +1,7 @@
-"""The one surface between formations and vehicles: states in, setpoints out, as arrays over the fleet.
+"""The interface between formations and vehicles: states in, setpoints out, as arrays over the fleet.
 
-The quick simulator, a fleet in this process and PX4 behind MAVSDK each have an interface of a few lines; the
-formation code is the same behind all of them and keeps the fleet's time, never the wall's.
+The quick simulator, a fleet in this process and PX4 behind MAVSDK each implement it in a few lines.  The
+formation code is the same for all and uses the fleet's time, never wall time.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 LANDING_SEPARATION = 1.5
-"""m between two vehicles on the ground; closer together they do not land where they are.  Ordinary receivers
-leave two metres of error between two vehicles, so that one could land on the other."""
+"""Smallest distance between two vehicles for landing at their positions, m.  Ordinary receivers have a
+relative error of up to two metres, so that one vehicle could land on another."""
 
 
 @dataclass(frozen=True)
 class States:
-    """What the vehicles know of themselves at one moment.
+    """Estimated states of the vehicles at one time.
 
     Attributes:
-        time: us of the fleet's own time.
-        position: (n, 3) m NED, of all vehicles from one common origin.
+        time: us of the fleet's time.
+        position: (n, 3) m NED from the common origin.
         velocity: (n, 3) m/s NED.
         yaw: (n,) rad from north.
-        alive: (n,) False for a vehicle that is gone, stalled, or not heard of.
-        tilt: (n, 2) rad roll and pitch; None from a fleet that does not know them.
+        alive: (n,) False for a vehicle that is gone, stalled, or silent.
+        tilt: (n, 2) rad roll and pitch; None if the fleet does not report them.
     """
 
     time: int
@@ -44,11 +44,11 @@ class States:
 
 @dataclass
 class Setpoints:
-    """What the vehicles are told; nan where a figure is not controlled.
+    """Setpoints of the vehicles; nan for uncontrolled values.
 
     Attributes:
         position: (n, 3) m NED from the common origin.
-        velocity: (n, 3) m/s NED; beside a position it is fed forward.
+        velocity: (n, 3) m/s NED; with a position it is fed forward.
         acceleration: (n, 3) m/s^2 NED, fed forward.
         yaw: (n,) rad from north.
     """
@@ -60,12 +60,12 @@ class Setpoints:
 
     @classmethod
     def none(cls, count: int) -> Setpoints:
-        """Setpoints that control nothing."""
+        """Return setpoints without control."""
         empty = np.full((count, 3), np.nan)
         return cls(empty, empty.copy(), empty.copy(), np.full(count, np.nan))
 
     def put(self, rows: NDArray[np.int64] | Mask, other: Setpoints) -> None:
-        """Take the rows of ``other``, one for each of ``rows``."""
+        """Replace the given rows with those of ``other``."""
         self.position[rows] = other.position
         self.velocity[rows] = other.velocity
         self.acceleration[rows] = other.acceleration
@@ -73,10 +73,10 @@ class Setpoints:
 
 
 class Steered(Protocol):
-    """What steers a fleet: a formation, or whatever else makes setpoints of states."""
+    """A source of setpoints for a fleet: a formation, or any other object with ``tick``."""
 
     def tick(self, states: States) -> Setpoints:
-        """Setpoints of this moment."""
+        """Return the setpoints for the present states."""
         ...
 
 
@@ -84,32 +84,32 @@ class FleetInterface(Protocol):
     """Vehicles whose time this program advances: the quick simulator, a fleet in this process."""
 
     def states(self) -> States:
-        """Of this moment."""
+        """Return the present states."""
         ...
 
     def command(self, setpoints: Setpoints) -> None:
-        """Follow these until told otherwise."""
+        """Follow these setpoints until the next call."""
         ...
 
     def advance(self, time: int) -> None:
-        """Let the fleet's time pass until ``time`` us."""
+        """Advance the fleet's time to ``time`` us."""
         ...
 
 
 class AsyncFleetInterface(Protocol):
-    """Vehicles whose time passes by itself: PX4 behind MAVSDK, real ones."""
+    """Vehicles with their own clock: PX4 behind MAVSDK, real ones."""
 
     async def next_states(self) -> States:
-        """Wait for the next tick of the vehicles' clock; their states then."""
+        """Wait for the next tick of the vehicles' clock; return their states."""
         ...
 
     async def command(self, setpoints: Setpoints) -> None:
-        """Send these to the vehicles."""
+        """Send setpoints to the vehicles."""
         ...
 
 
 Watch: TypeAlias = Callable[[States, Setpoints], None]
-"""Called every tick with what came in and what went out."""
+"""Called every tick with states and setpoints."""
 
 
 def fly(steered: Steered, fleet: FleetInterface, until: int, period: int, watch: Watch | None = None) -> None:
@@ -128,9 +128,9 @@ def fly(steered: Steered, fleet: FleetInterface, until: int, period: int, watch:
 async def fly_async(
     steered: Steered, fleet: AsyncFleetInterface, until: int | Callable[[], int], watch: Watch | None = None
 ) -> None:
-    """Fly a fleet that keeps its own time to ``until`` us of it, a tick with each of its own.
+    """Fly a fleet with its own clock to ``until`` us of its time, with one update per tick.
 
-    An end that may change on the way is asked for every tick.
+    An end given as a function is read every tick.
     """
     while True:
         states = await fleet.next_states()

@@ -1,4 +1,4 @@
-"""Neighbour graphs: which vehicle receives whose messages."""
+"""Neighbour graphs: the directed links over which vehicles receive messages."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Mask: TypeAlias = NDArray[np.bool_]
 Kind: TypeAlias = Literal["star", "complete", "ring", "chain", "nearest", "inwards", "links"]
 
 MAX_LINKS = 200_000
-"""Directed links; the complete graph of 447 vehicles."""
+"""Largest number of directed links; the complete graph of 447 vehicles."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """A rule for the links between vehicles; vehicles that are gone are left out and the others close ranks.
+    """A rule for the links between vehicles; absent vehicles are skipped, and the others are linked directly.
 
     Attributes:
-        kind: ``star``: every vehicle and the leader; ``complete``: everybody; ``ring``, ``chain``: neighbours
-            by number; ``nearest``: each receives from its ``neighbours`` nearest, and they from it;
-            ``inwards``: each receives from the ``neighbours`` nearest of those nearer to the leader's slot
-            than itself, so that messages travel outwards without circles, as XTDrone's
-            get_communication_topology has it; ``links``: as listed.
+        kind: ``star``: every vehicle with the leader; ``complete``: all pairs; ``ring``, ``chain``:
+            neighbours by number; ``nearest``: each vehicle both ways with its ``neighbours`` nearest;
+            ``inwards``: each receives from the ``neighbours`` nearest of the vehicles closer to the leader's
+            slot than itself, so that messages travel outwards without cycles, as in XTDrone's
+            get_communication_topology; ``links``: as listed.
         neighbours: for nearest and inwards.
         links: (from, to) pairs of vehicles, one-way, for links.
     """
@@ -41,12 +41,12 @@ class Topology:
     links: tuple[tuple[int, int], ...] = ()
 
     def edges(self, offsets: Array, members: Mask, leaders: Sequence[int]) -> Index:
-        """Directed links, sorted by receiver and then by sender.
+        """Return the directed links, sorted by receiver and then by sender.
 
         Args:
             offsets: (n, 3) m, slots.
-            members: (n,) who takes part.
-            leaders: who leads, or claims to.
+            members: (n,) vehicles in the formation.
+            leaders: vehicles that lead or claim to lead.
 
         Returns:
             (m, 2) sender, receiver.
@@ -73,7 +73,7 @@ def _star(_: Topology, __: Array, who: Index, leaders: Sequence[int]) -> Index:
 def _complete(_: Topology, __: Array, who: Index, ___: Sequence[int]) -> Index:
     if len(who) * (len(who) - 1) > MAX_LINKS:
         raise UserError(
-            f"a complete graph of {len(who)} vehicles has more than {MAX_LINKS} links; take nearest"
+            f"a complete graph of {len(who)} vehicles has more than {MAX_LINKS} links; use nearest"
         )
     return np.stack(np.meshgrid(who, who, indexing="ij"), axis=-1).reshape(-1, 2)
 
@@ -113,7 +113,7 @@ def _inwards(topology: Topology, offsets: Array, who: Index, leaders: Sequence[i
 def _links(topology: Topology, offsets: Array, _: Index, __: Sequence[int]) -> Index:
     edges = np.array(topology.links, dtype=np.int64).reshape(-1, 2)
     if len(edges) and not (edges.min() >= 0 and edges.max() < len(offsets)):
-        raise UserError(f"the graph's links name vehicles beyond 0..{len(offsets) - 1}")
+        raise UserError(f"the graph's links name vehicles outside 0..{len(offsets) - 1}")
     return edges
 
 
@@ -129,7 +129,7 @@ _EDGES = {
 
 
 def hops(edges: Index, count: int, source: int) -> Index:
-    """(n,) links that a message of ``source`` takes to each vehicle; -1 where none arrives."""
+    """Return the (n,) number of links from ``source`` to each vehicle; -1 if unreachable."""
     found = np.full(count, -1, dtype=np.int64)
     found[source] = 0
     far = 0

@@ -1,8 +1,8 @@
-"""The quick simulator: every vehicle a point mass of second order, thousands of them in one compiled loop.
+"""The quick simulator: every vehicle a second-order point mass, thousands of them in one compiled loop.
 
-XTDrone's "simple 3D simulator" (Xiao et al., "XTDrone: a customizable multi-rotor UAVs simulation platform",
-section V) is for trying a formation before it is flown on full dynamics; this is that, behind the same
-surface as the vehicles.  No attitude, no wind, no sensors.
+After XTDrone's "simple 3D simulator" (Xiao et al., "XTDrone: a customizable multi-rotor UAVs simulation
+platform", section V), for testing a formation before a flight with full dynamics.  It has the interface of
+the vehicles, without attitude, wind and sensors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointMass:
-    """How a point mass follows its setpoints: position, velocity, acceleration, as PX4's position control.
+    """Response of a point mass to position, velocity and acceleration setpoints, as PX4's position control.
 
     Attributes:
         position_gain: 1/s; PX4's MPC_XY_P, 0.95.
-        velocity_lag: s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.
-            0 follows velocities at once (a kinematic point), which laws of first order are proven for.
+        velocity_lag: s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.  0
+            follows velocities at once (a kinematic point), as proofs of first-order laws assume.
         max_speed: m/s; PX4's MPC_XY_VEL_MAX, 12.
         max_acceleration: m/s^2; PX4's MPC_ACC_HOR_MAX, 5.
         max_turn_rate: rad/s; PX4's MPC_YAWRAUTO_MAX, 45 deg/s.
@@ -50,7 +50,7 @@ class PointMass:
 
 @compiled
 def _limit(vector: Any, limit: Any) -> None:
-    """Shorten a vector (3,) to ``limit``, keeping its direction."""
+    """Limit the length of a vector (3,), keeping its direction."""
     length = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
     if length > limit:
         vector *= limit / length
@@ -61,10 +61,10 @@ def _advance(
     position: Any, velocity: Any, yaw: Any, alive: Any, wanted: Any, feed: Any, push: Any, face: Any, p: Any,
     dt: Any, steps: Any,
 ) -> None:  # fmt: skip
-    """Advance (n, 3) positions and velocities by ``steps`` steps of ``dt`` s; the dead stay where they are.
+    """Advance (n, 3) positions and velocities by ``steps`` steps of ``dt`` s; vehicles not alive stay.
 
-    A position or velocity setpoint that is nan does not act; where only an acceleration is given, it is
-    followed as it is.  Semi-implicit Euler: velocity first, then position with the mean of old and new.
+    A position or velocity setpoint of nan is ignored; an acceleration alone is followed directly.
+    Semi-implicit Euler: velocity first, then position with the mean of old and new velocity.
     """
     target = np.zeros(3)
     accelerate = np.zeros(3)
@@ -104,12 +104,12 @@ def _advance(
 
 
 class PointMassFleet:
-    """A fleet of point masses, all alike.
+    """A fleet of identical point masses.
 
     Args:
-        position: (n, 3) m NED where they begin, at rest.
-        model: how they follow setpoints.
-        yaw: rad, all of them.
+        position: (n, 3) m NED start positions, at rest.
+        model: response to setpoints.
+        yaw: rad, of all vehicles.
         start: us of their time.
     """
 
@@ -127,13 +127,13 @@ class PointMassFleet:
         self._setpoints.position[:] = self.position
 
     def stop(self, vehicle: int, back: int | None = None) -> None:
-        """Let a vehicle stand still and be silent, until ``back`` us or for good."""
+        """Stop a vehicle and make it silent, until ``back`` us or permanently."""
         self.alive[vehicle] = False
         if back is not None:
             self._back[vehicle] = back
 
     def states(self) -> States:
-        """Copies, so that they can be kept."""
+        """Return a copy of the states."""
         for vehicle in [v for v, back in self._back.items() if self.time >= back]:
             del self._back[vehicle]
             self.alive[vehicle] = True
@@ -142,11 +142,11 @@ class PointMassFleet:
         )
 
     def command(self, setpoints: Setpoints) -> None:
-        """Follow these until told otherwise."""
+        """Follow these setpoints until the next call."""
         self._setpoints = setpoints
 
     def advance(self, time: int) -> None:
-        """Let time pass until ``time`` us, in whole steps and what is left of one."""
+        """Advance to ``time`` us, in whole steps and the remainder of one."""
         whole, rest = divmod(time - self.time, self.model.step)
         self._steps(self.model.step * 1e-6, whole)
         if rest:

@@ -1,4 +1,4 @@
-"""A formation's flight on the quick simulator, and how well it went."""
+"""A formation flight on the quick simulator, and its result."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from sitl_bridge.swarm.point_mass import PointMassFleet
 
 Array: TypeAlias = NDArray[np.float64]
 
-ROW = 100_000
-"""us between two rows of a recording."""
+ROW_INTERVAL = 100_000
+"""Interval between two rows of a recording, us."""
 
-SETTLED = 2.0
-"""s after a move by which every vehicle has to be in its slot."""
+SETTLING_TIME = 2.0
+"""Time after a move within which every vehicle must reach its slot, s."""
 
 STEADY_ACCELERATION, STEADY_TURN = 0.05, 0.02
-"""m/s^2 and rad/s below which the centre counts as steady: what moves a vehicle by less than 0.1 m and a slot
-ten metres off by less than 0.4 m within SETTLED."""
+"""Acceleration (m/s^2) and turn rate (rad/s) below which the centre is steady: within SETTLED they move a
+vehicle by less than 0.1 m and a slot at ten metres by less than 0.4 m."""
 
-SLOT_ERROR = 0.5
-"""m from its slot that a vehicle may then be."""
+MAX_SLOT_ERROR = 0.5
+"""Largest distance from the slot after that time, m."""
 
 
 class FormationRecording:
-    """Keeps what a formation did, ten rows a second; works for any fleet, as the ``watch`` of ``fly``."""
+    """Records a formation flight, ten rows a second; for any fleet, as the ``watch`` of ``fly``."""
 
     def __init__(self, formation: Formation) -> None:
         self.formation = formation
@@ -46,12 +46,12 @@ class FormationRecording:
         self._slot: list[Array] = []
         self._leader: list[int] = []
 
-    def __call__(self, states: States, told: Setpoints) -> bool:
-        """Take a row when it is due; whether it was."""
-        del told
+    def __call__(self, states: States, setpoints: Setpoints) -> bool:
+        """Store a row when it is due; return whether it was."""
+        del setpoints
         if states.time < self._next:
             return False
-        self._next = states.time + ROW
+        self._next = states.time + ROW_INTERVAL
         self._time.append(states.time)
         self._position.append(states.position)
         self._error.append(self.formation.slot_errors(states))
@@ -63,7 +63,7 @@ class FormationRecording:
         return True
 
     def result(self, plan: FormationPlan) -> FormationResult:
-        """What came of it."""
+        """Return the result."""
         start = self.formation.started_at
         distance = np.array([row[0] for row in self._separation])
         worst = int(np.argmin(distance))
@@ -83,19 +83,19 @@ class FormationRecording:
 
 @dataclass(frozen=True)
 class FormationResult:
-    """How a formation flew.
+    """FormationResult of a formation flight.
 
     Attributes:
-        plan: what was to be flown.
+        plan: the plan.
         time: (k,) s since the start.
         position: (k, n, 3) m NED.
-        error: (k, n) m from the slot, as the leader's place has it; nan for who is not in formation.
-        separation: (k,) m between the nearest two.
-        nearest: the two that came nearest.
+        error: (k, n) m from the slot, relative to the leader's position; nan outside the formation.
+        separation: (k,) m between the closest pair.
+        nearest: the closest pair of the flight.
         start: us of the fleet's clock.
-        events: what happened.
-        slot: (k, n, 3) m NED, where each had its slot, as the leader's place has it.
-        leader: (k,) who led, -1 nobody.
+        events: events of the formation.
+        slot: (k, n, 3) m NED, slots relative to the leader's position.
+        leader: (k,) leading vehicle, -1 for none.
     """
 
     plan: FormationPlan
@@ -111,34 +111,34 @@ class FormationResult:
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """(k,) rows at which all have to be in their slots: no move, and none over for less than SETTLED."""
+        """(k,) rows at which all must be in their slots: no move, and none ended less than SETTLED ago."""
         free = self.time >= 0.0
         for move in self.plan.choreography.moves[1:]:
-            free &= (self.time < move.start * 1e-6) | (self.time >= move.over * 1e-6 + SETTLED)
+            free &= (self.time < move.start * 1e-6) | (self.time >= move.over * 1e-6 + SETTLING_TIME)
         return free
 
     @property
     def steady(self) -> NDArray[np.bool_]:
-        """(k,) rows that are settled and whose centre has neither sped up nor turned for SETTLED."""
-        moments = np.arange(-SETTLED, self.plan.duration, 0.05)
+        """(k,) settled rows whose centre has not accelerated or turned for SETTLED."""
+        moments = np.arange(-SETTLING_TIME, self.plan.duration, 0.05)
         centre = self.plan.path.at(np.clip(moments, self.plan.path.time[0], self.plan.path.time[-1]))
         restless = (np.linalg.norm(centre.acceleration, axis=1) > STEADY_ACCELERATION) | (
             np.abs(centre.yaw_rate) > STEADY_TURN
         )
         last = np.maximum.accumulate(np.where(restless, moments, -np.inf))
         row = np.clip(np.searchsorted(moments, self.time, side="right") - 1, 0, len(moments) - 1)
-        steady: NDArray[np.bool_] = self.settled & (self.time - last[row] >= SETTLED)
+        steady: NDArray[np.bool_] = self.settled & (self.time - last[row] >= SETTLING_TIME)
         return steady
 
     @property
     def worst_steady_error(self) -> float:
-        """m; nan where there was no such moment."""
+        """Largest error with a steady centre, m; nan if there was no such time."""
         rows = self.error[self.steady]
         return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
 
     @property
     def worst_settled_error(self) -> float:
-        """m; nan where there was no such moment."""
+        """Largest error in settled rows, m; nan if there was no such time."""
         rows = self.error[self.settled]
         return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
 
@@ -149,16 +149,16 @@ class FormationResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether all were in their slots when they had to be, and nobody came too close.
+        """Whether all vehicles were in their slots when required, and no two too close.
 
-        They have to be when the centre is steady; where it never is, whenever no move is on.
+        They are required to be while the centre is steady; if it never is, whenever no move is in progress.
         """
         separate = self.least_separation >= self.plan.limits.separation
         error = self.worst_steady_error if self.steady.any() else self.worst_settled_error
-        return separate and error <= SLOT_ERROR
+        return separate and error <= MAX_SLOT_ERROR
 
     def summary(self) -> dict[str, float | int | bool | list[str]]:
-        """For people and machines."""
+        """Return the summary for display and for ``summary.json``."""
         moves = self.plan.choreography.moves[1:]
         return {
             "vehicles": self.position.shape[1],
@@ -173,7 +173,7 @@ class FormationResult:
         }
 
     def tracks(self) -> dict[str, NDArray[Any]]:
-        """Columns of the tracks, as they are written."""
+        """Return the columns of the tracks file."""
         return {
             "time": self.time, "position": self.position, "slot_error": self.error,
             "separation": self.separation, "slot": self.slot, "leader": self.leader,
@@ -188,13 +188,13 @@ def _who(event: Event) -> str:
 def play_due(
     events: EventQueue, formation: Formation, now: int, stop: Callable[[int, int | None], None]
 ) -> None:
-    """Carry out the events that are due at ``now`` (us) in a simulation.
+    """Execute the events that are due at ``now`` (us) in a simulation.
 
     Args:
-        events: to come.
-        formation: whose vehicles leave.
+        events: future events.
+        formation: the formation.
         now: us of the fleet's clock.
-        stop: lets a vehicle send nothing and take no setpoints until a time in us, None for good.
+        stop: makes a vehicle silent and without setpoints until a time in us, None for ever.
     """
     for vehicle, event in events.take_due((now - formation.started_at) / 1e6):
         if isinstance(event, LeaveEvent):
@@ -205,7 +205,7 @@ def play_due(
 
 
 def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = None) -> FormationResult:
-    """Fly a formation with its events on point masses, which begin in their places in the air.
+    """Fly a formation with its events on point masses, which start in their slots in the air.
 
     Args:
         plan: of ``load_formation`` or ``plan_formation``.
@@ -218,12 +218,12 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     events = EventQueue(plan.specification.events)
     until = formation.conduct.notice + round(1e6 * plan.duration)
 
-    def watch(states: States, told: Setpoints) -> None:
+    def watch(states: States, setpoints: Setpoints) -> None:
         if not formation.started_at:
             formation.start()
         play_due(events, formation, states.time, fleet.stop)
-        recording(states, told)
-        if progress is not None and states.time % ROW == 0:
+        recording(states, setpoints)
+        if progress is not None and states.time % ROW_INTERVAL == 0:
             progress((states.time - formation.started_at) * 1e-6)
 
     fly(formation, fleet, until, round(1e6 / quick.rate), watch)

@@ -1,7 +1,7 @@
-"""The radio between vehicles: rate, delay, loss, range and graph, the same for formations and avoidance.
+"""The radio between vehicles: rate, delay, loss, range and graph, for formations and avoidance.
 
-A message is broadcast: the same for all that receive it.  Every directed link draws its losses from a random
-stream of its own, so that an additional vehicle or link changes nothing for the others.
+A message is broadcast to all receivers.  Every directed link has its own random stream for losses, so that an
+additional vehicle or link does not change the others.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class RadioSpecification(BaseModel):
-    """How messages travel between the vehicles of a formation or an avoidance scenario."""
+    """Radio messages between the vehicles of a formation or an avoidance scenario."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     graph: Kind | None = Field(
         None,
-        description="which vehicles receive from which; without: complete in avoidance, star about the leader"
+        description="which vehicles receive from which; default: complete in avoidance, star about the leader"
         " in a formation",
     )
     neighbours: int = Field(4, ge=1, le=100, description="of each vehicle, for nearest and inwards")
@@ -41,16 +41,16 @@ class RadioSpecification(BaseModel):
     rate: float = Field(50.0, ge=0.1, le=1000.0, description="Hz of messages of each vehicle")
     delay: float = Field(0.0, ge=0.0, le=5.0, description="s from sending to receiving")
     loss: float = Field(
-        0.0, ge=0.0, le=0.99, description="probability that a link loses a message, each on its own"
+        0.0, ge=0.0, le=0.99, description="probability that a link loses a message, independent of others"
     )
-    range: float | None = Field(None, ge=0.01, le=1e5, description="m; unlimited without")
+    range: float | None = Field(None, ge=0.01, le=1e5, description="m; default: unlimited")
 
     def topology(self, default: Kind) -> Topology:
-        """The graph's rule; of kind ``default`` where none is given."""
+        """Return the graph's rule; of kind ``default`` if none is given."""
         return Topology(self.graph or default, self.neighbours, self.links)
 
     def radio(self, count: int, message: DTypeLike, seed: int) -> Radio:
-        """The radio of so many vehicles for messages of a type."""
+        """Return the radio of ``count`` vehicles for messages of a type."""
         return Radio(
             count,
             message,
@@ -63,26 +63,26 @@ class RadioSpecification(BaseModel):
 
 @compiled
 def _draw_losses(streams: Any, probability: Any, arrives: Any) -> None:
-    """Whether a message gets through, (m,) bool, one draw of each link's stream (m, 4)."""
+    """Draw whether messages arrive, (m,) bool, one draw from each link's stream (m, 4)."""
     for k in range(len(arrives)):
         arrives[k] = uniform(streams[k]) >= probability
 
 
 class Radio:
-    """Messages on their way.
+    """Messages in transit and the newest received ones.
 
     Args:
         count: vehicles.
         message: numpy type of a message; ``object`` for any.
         seed: of the run.
         delay: us from sending to receiving.
-        loss: probability that a link loses a message, each on its own.
-        reach: m; beyond it nothing is received.
+        loss: probability that a link loses a message, independent of others.
+        reach: m, largest distance of reception.
 
     Attributes:
         edges: (m, 2) sender, receiver, sorted by receiver.
-        heard: (m,) messages, the newest one over each link; zero before the first.
-        sent, lost: messages counted by link.
+        heard: (m,) newest received message of each link; zero before the first.
+        sent, lost: numbers of messages by link.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Radio:
         self._air: deque[tuple[int, NDArray[Any], Index, Mask]] = deque()
 
     def connect(self, edges: Index) -> None:
-        """Change the graph.  Messages on their way still arrive; those of lasting links are kept."""
+        """Change the graph.  Messages in transit still arrive; those of unchanged links are kept."""
         old, new = self._keys(self.edges), self._keys(edges)
         heard = np.zeros(len(edges), self.heard.dtype)
         shared, before, now = np.intersect1d(old, new, assume_unique=True, return_indices=True)
@@ -123,13 +123,13 @@ class Radio:
         return keys
 
     def send(self, time: int, messages: NDArray[Any], position: Array, on_air: Mask) -> None:
-        """Send a message of every vehicle that is on air.
+        """Send a message of every vehicle on air.
 
         Args:
             time: us.
-            messages: (n,) one a vehicle.
+            messages: (n,) one per vehicle.
             position: (n, 3) m, of the vehicles.
-            on_air: (n,) which vehicles send and receive.
+            on_air: (n,) vehicles that send and receive.
         """
         arrives = np.ones(len(self.edges), dtype=np.bool_)
         if self.loss > 0.0:
@@ -144,10 +144,10 @@ class Radio:
         self._air.append((time, messages.copy(), self.edges, possible & arrives))
 
     def receive(self, time: int, on_air: Mask) -> Mask:
-        """Take in what has arrived by ``time`` us.
+        """Receive the messages that have arrived by ``time`` us.
 
         Returns:
-            (m,) links over which something new was received.
+            (m,) links with a new message.
         """
         fresh = np.zeros(len(self.edges), dtype=np.bool_)
         for links in self.arrivals(time, on_air):
@@ -155,10 +155,10 @@ class Radio:
         return fresh
 
     def arrivals(self, time: int, on_air: Mask) -> Iterator[Index]:
-        """Take in what has arrived by ``time`` us, one sending after the other.
+        """Receive the messages that have arrived by ``time`` us, in the order of sending.
 
         Yields:
-            links over which a message of that sending was received; it is in ``heard``.
+            links with a message of one sending; it is in ``heard``.
         """
         while self._air and self._air[0][0] + self.delay <= time:
             _, messages, edges, arrives = self._air.popleft()

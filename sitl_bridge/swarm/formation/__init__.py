@@ -1,1 +1,1 @@
-"""Formations: patterns, slot assignment, neighbour graphs and what each vehicle flies to every tick."""
+"""Formations: patterns, slot assignment, neighbour graphs and the setpoints of each vehicle."""

@@ -1,9 +1,9 @@
-"""Who flies to which slot: the assignment of least total squared travel, and how close the paths come.
+"""Slot assignment with the least total squared distance, and the separation of the paths.
 
-With squared distances and straight paths flown in step, no two vehicles of an optimal assignment meet
-(Turpin, Michael and Kumar, "CAPT: Concurrent assignment and planning of trajectories for multiple robots",
-Int. J. Robotics Research 33(1), 2014): for any two of them (s_i - s_j).(g_i - g_j) >= 0, or swapping the two
-goals would be shorter; so their distance never falls below 1/sqrt(2) of the least of starts and goals.
+With squared distances and synchronous straight paths, no two vehicles of an optimal assignment meet (Turpin,
+Michael and Kumar, "CAPT: Concurrent assignment and planning of trajectories for multiple robots", Int. J.
+Robotics Research 33(1), 2014): for any two of them (s_i - s_j).(g_i - g_j) >= 0, or swapping the two goals
+would be shorter; so their distance never falls below 1/sqrt(2) of the smallest at starts and goals.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
 
 WIDEN_UP_TO = 100
-"""Vehicles; the search takes WIDEN_TRIES assignments, of a millisecond each for so many."""
+"""Largest fleet, in vehicles, for the search, which takes WIDEN_TRIES assignments of a millisecond each."""
 
 WIDEN_TRIES = 60
 
 CROSSING = 1.0 / math.sqrt(2.0)
-"""Least distance on the way over least distance at its ends, in an optimal assignment (CAPT, theorem 4.1)."""
+"""Smallest distance on the way over smallest distance at its ends, in an optimal assignment (CAPT, theorem
+4.1)."""
 
 
 def assign(
@@ -40,35 +41,36 @@ def assign(
     clearance: float = 0.0,
     penalty: Array | None = None,
 ) -> Index:
-    """Slot of each vehicle, by the Hungarian method (Kuhn-Munkres, scipy's linear_sum_assignment).
+    """Return the slot of each vehicle, by the Hungarian method (Kuhn-Munkres, scipy's linear_sum_assignment).
 
     Args:
-        positions: (n, 3) m where the vehicles are.
+        positions: (n, 3) m of the vehicles.
         slots: (m, 3) m in the same frame, m >= n.
-        current: (n,) slots they fly now, -1 for none.
-        hysteresis: m; a vehicle leaves its current slot only where that saves the fleet more than the square
-            of this.
-        priority: (n,) weights of the vehicles' squared travel, 1 by default; a heavy one gets a short way.
-        fixed: slots that are not for choice, by vehicle.
-        clearance: m; ways that come closer to a vehicle with a fixed slot are taken only where there is no
-            other choice.
-        penalty: (n, m) m^2 on top of the squared distances.
+        current: (n,) present slots, -1 for none.
+        hysteresis: m; a vehicle changes its slot only if that reduces the fleet's cost by more than its
+            square.
+        priority: (n,) weights of the vehicles' squared distances, 1 by default; a large one gives a short
+            path.
+        fixed: fixed slots, by vehicle.
+        clearance: m; paths closer than this to a vehicle with a fixed slot are used only without an
+            alternative.
+        penalty: (n, m) m^2 added to the squared distances.
 
     Returns:
-        (n,) indices of slots.  The paths do not come close (see the module) where there is no hysteresis, no
-        priority and nothing fixed; otherwise ``closest_approach`` tells.
+        (n,) indices of slots.  Without hysteresis, priority and fixed slots the paths keep their distance
+        (see the module); otherwise check with ``closest_approach``.
 
     Raises:
         ValueError: for fewer slots than vehicles.
     """
     if len(slots) < len(positions):
-        raise ValueError(f"{len(positions)} vehicles do not fit {len(slots)} slots")
+        raise ValueError(f"{len(slots)} slots are too few for {len(positions)} vehicles")
     fixed = fixed or {}
     cost = np.asarray(cdist(positions, slots, "sqeuclidean"))
     detour = len(positions) * (float(cost.max()) + 1.0)
     blocked = np.zeros(cost.shape, dtype=np.bool_)
     for vehicle, slot in fixed.items():
-        blocked |= _passes(positions - positions[vehicle], slots - slots[slot]) < clearance**2
+        blocked |= _squared_clearances(positions - positions[vehicle], slots - slots[slot]) < clearance**2
     if priority is not None:
         cost *= np.asarray(priority, dtype=np.float64)[:, None]
     if current is not None and hysteresis > 0.0:
@@ -90,11 +92,11 @@ def assign(
 def assign_wide(
     positions: Array, slots: Array, *, fixed: dict[int, int] | None = None, clearance: float = 0.0
 ) -> Index:
-    """As ``assign``; of ways that are as short, or nearly, those on which the vehicles keep furthest apart.
+    """As ``assign``, with the largest separation among assignments of equal or nearly equal cost.
 
-    In patterns as regular as these, many assignments have the same least cost but not the same separation.
-    The two that come closest are made to pay for their ways, a little more each time, and all is assigned
-    anew; the widest of these is taken.  Fleets above WIDEN_UP_TO are left at the first.
+    In regular patterns many assignments have the same least cost but different separations.  The cost of the
+    closest pair's paths is increased step by step, with a new assignment each time, and the assignment with
+    the largest separation is returned.  Fleets above WIDEN_UP_TO keep the first.
     """
     choice = assign(positions, slots, fixed=fixed, clearance=clearance)
     if len(positions) > WIDEN_UP_TO:
@@ -107,19 +109,19 @@ def assign_wide(
         if distance > widest + 1e-9:
             best, widest = choice, distance
         if part in (0.0, 1.0):
-            break  # no closer on the way than at its ends
+            break  # the smallest distance is at an end of the paths
         penalty[[i, j], choice[[i, j]]] += toll
         choice = assign(positions, slots, fixed=fixed, clearance=clearance, penalty=penalty)
     return best
 
 
-def _passes(begin: Array, end: Array) -> Array:
-    """Squared least distance (n, m) to the origin on the way from each of ``begin`` to each of ``end``.
+def _squared_clearances(begin: Array, end: Array) -> Array:
+    """Return the squared smallest distances (n, m) to the origin on paths from ``begin`` to ``end``.
 
-    Where an end is the nearest point of the way, infinite: no choice of ways can mend that.
+    Infinite if an end is the nearest point, because no other path can improve that.
 
     Args:
-        begin, end: (n, 3), (m, 3) m relative to who is to be passed.
+        begin, end: (n, 3), (m, 3) m relative to the vehicle to pass.
     """
     square = (begin**2).sum(axis=1)[:, None]
     along = begin @ end.T - square
@@ -130,17 +132,17 @@ def _passes(begin: Array, end: Array) -> Array:
 
 
 def closest_approach(begin: Array, end: Array) -> tuple[float, float, int, int]:
-    """How close n vehicles come on straight paths flown in step.
+    """Return how close n vehicles come on synchronous straight paths.
 
     Args:
         begin, end: (n, 3) m.
 
     Returns:
-        least distance in m; the part of the way, 0 to 1, where it is; the pair.  Infinite for one vehicle.
+        smallest distance in m; its part of the path, 0 to 1; the pair.  Infinite for one vehicle.
     """
     if len(begin) < 2:
         return math.inf, 0.0, 0, 0
-    i, j = _near(begin, end)
+    i, j = _candidate_pairs(begin, end)
     apart, change = begin[i] - begin[j], (end[i] - end[j]) - (begin[i] - begin[j])
     part, square = nearest_part(apart, change)
     worst = int(np.argmin(square))
@@ -148,7 +150,7 @@ def closest_approach(begin: Array, end: Array) -> tuple[float, float, int, int]:
 
 
 def nearest_part(apart: Array, change: Array) -> tuple[Array, Array]:
-    """Part of the way (0 to 1) at which ``apart + part * change`` is shortest, and its squared length."""
+    """Return the part (0 to 1) at which ``apart + part * change`` is shortest, and its squared length."""
     length = (change**2).sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(length > 0.0, -(apart * change).sum(axis=-1) / length, 0.0)
@@ -156,11 +158,11 @@ def nearest_part(apart: Array, change: Array) -> tuple[Array, Array]:
     return part, ((apart + part[..., None] * change) ** 2).sum(axis=-1)
 
 
-def _near(begin: Array, end: Array) -> tuple[Index, Index]:
-    """Pairs that can be the closest ones: all of a few hundred, else those whose middles are near.
+def _candidate_pairs(begin: Array, end: Array) -> tuple[Index, Index]:
+    """Return pairs that may be the closest: all of some hundred vehicles, else those with near midpoints.
 
-    On its way a vehicle stays within half its travel of its middle, so two whose middles are further apart
-    than the known least distance and both halves cannot come closer than that.
+    A vehicle stays within half its path length of the path's midpoint, so pairs with midpoints further apart
+    than the known smallest distance plus both halves cannot be closer.
     """
     count = len(begin)
     if count <= 300:

@@ -1,7 +1,8 @@
-"""The plan of a formation: a path for its centre, and moves from pattern to pattern, checked ahead.
+"""The plan of a formation: the path of its centre, and moves between patterns, checked in advance.
 
-A move takes every vehicle on a straight way to its new slot, all in step, so that how close they come is
-known in closed form.  It is told before its start, and everybody who knows its number flies it on one clock.
+In a move every vehicle flies a straight path to its new slot, all synchronously, so that their distances have
+a closed form.  Moves are announced before their start; all vehicles that know a move's number fly it on one
+clock.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 BLOCK = 300_000
-"""Rows of all vehicles that are checked at once: a quarter of an hour of thirty vehicles, some 100 MB."""
+"""Rows of all vehicles checked at once: a quarter of an hour of thirty vehicles, some 100 MB."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """From slots to slots, in step.
+    """A synchronous move between slots.
 
     Attributes:
-        name: of the pattern it leads to.
+        name: of the target pattern.
         start, duration: us since the formation's start.
-        begin, end: (n, 3) m, formation frame; vehicles that take no part stay.
+        begin, end: (n, 3) m, formation frame; equal for vehicles that do not take part.
     """
 
     name: str
@@ -55,16 +56,16 @@ class Move:
 
     @property
     def over(self) -> int:
-        """Us at which everybody is there."""
+        """End of the move, us."""
         return self.start + self.duration
 
     def at(self, time: int) -> tuple[Array, Array, Array]:
-        """Offsets (n, 3) at a time in us, and their first and second derivative."""
+        """Return offsets (n, 3) at a time in us, and their first and second derivative."""
         offsets, rate, bend = self.rows(np.array([time]))
         return offsets, rate, bend
 
     def rows(self, time: Index) -> tuple[Array, Array, Array]:
-        """Offsets (k n, 3) at times (k,) in us, time by time, and their first and second derivative."""
+        """Return offsets (k n, 3) at times (k,) in us, time by time, and their two derivatives."""
         span = max(self.duration, 1) * 1e-6
         parts = minimum_jerk(np.asarray((time - self.start) * 1e-6 / span, dtype=np.float64))
         way, rate, bend = (part[:, None, None] for part in parts)
@@ -81,11 +82,11 @@ class Choreography:
     """The moves of a formation, in order.
 
     Args:
-        start: (n, 3) m, where the vehicles are relative to the centre before the first move.
-        limits: that moves keep to; their speed and acceleration are those of a move, not of the centre.
+        start: (n, 3) m, positions relative to the centre before the first move.
+        limits: limits of the moves; speed and acceleration are those of a move, without the centre's.
 
     Attributes:
-        moves: by epoch; the first is no move, just where they start.
+        moves: by epoch; the first is only the start positions.
     """
 
     start: Array
@@ -111,21 +112,21 @@ class Choreography:
         members: Mask | None = None,
         leader: int | None = 0,
     ) -> Move:
-        """Add a move to new slots, after those that are planned.
+        """Add a move to new slots, after the planned ones.
 
-        The leader keeps the slot it has in the pattern, the first, where the others can get past it; else all
-        slots are for choice.
+        The leader keeps its slot, the first of the pattern, if the others can pass it; otherwise all slots
+        are assigned freely.
 
         Args:
             name: of the pattern.
-            slots: (m, 3) m, formation frame, one for each member.
-            time: us since the formation's start at which it is to begin; later where another is not over.
-            duration: us; None takes the shortest that the limits allow.
-            members: (n,) who takes part; all by default.
-            leader: who takes the first slot.
+            slots: (m, 3) m, formation frame, one per member.
+            time: us since the formation's start of the move's begin; later if another move is not over.
+            duration: us; None for the shortest within the limits.
+            members: (n,) vehicles that take part; all by default.
+            leader: vehicle for the first slot.
 
         Raises:
-            UserError: where the slots are too close, or the vehicles would come too close on the way.
+            UserError: if slots are too close, or the vehicles would come too close on the way.
         """
         members = np.ones(self.count, np.bool_) if members is None else members
         who = np.flatnonzero(members)
@@ -139,9 +140,9 @@ class Choreography:
         shortest = math.ceil(1e6 * move_time(farthest, self.limits.speed, self.limits.acceleration))
         if duration is not None and duration < shortest:
             raise UserError(
-                f"{name}: {duration * 1e-6:g} s are too short for a way of {farthest:.1f} m at "
+                f"{name}: {duration * 1e-6:g} s are too short for a distance of {farthest:.1f} m at "
                 f"{self.limits.speed:g} m/s and {self.limits.acceleration:g} m/s^2; "
-                f"it takes {shortest * 1e-6:.1f} s"
+                f"use at least {shortest * 1e-6:.1f} s"
             )
         move = Move(
             name, max(time, self.moves[-1].over), shortest if duration is None else duration, begin, end
@@ -150,19 +151,19 @@ class Choreography:
         return move
 
     def up_to(self, time: int) -> Choreography:
-        """A copy without the moves that have not begun by ``time`` us."""
+        """Return a copy without the moves that start after ``time`` us."""
         kept = copy(self)
         kept.moves = [move for k, move in enumerate(self.moves) if k == 0 or move.start < time]
         return kept
 
     def _choose(self, name: str, begin: Array, slots: Array, who: Index, leader: int | None) -> Index:
-        """Slots (m,) of the members, none of whom come too close on the way."""
+        """Return slots (m,) of the members whose paths keep their distance."""
         wanted = self.limits.separation
         tried = []
         rows = np.flatnonzero(who == leader) if leader is not None else np.zeros(0, np.int64)
         if len(rows):
             fixed = {int(rows[0]): 0}
-            # Not just past the limit, but as far as free choice would keep them.
+            # Not just beyond the limit, but as far apart as a free assignment would keep them.
             clearance = max(wanted, min(closest_pair(begin)[0], closest_pair(slots)[0]) / math.sqrt(2.0))
             tried.append(assign_wide(begin, slots, fixed=fixed, clearance=clearance))
         for attempt in range(2):
@@ -171,15 +172,15 @@ class Choreography:
             if distance >= wanted:
                 return choice
         raise UserError(
-            f"{name}: on the way to it vehicles {who[i]} and {who[j]} would come within {distance:.2f} m "
-            f"after {part:.0%} of the way; {wanted:g} m is the least allowed: widen the patterns"
+            f"{name}: on the way, vehicles {who[i]} and {who[j]} would come within {distance:.2f} m "
+            f"after {part:.0%} of the way; the minimum is {wanted:g} m: increase the spacing"
         )
 
     def offsets(self, known: Index, time: int) -> tuple[Array, Array, Array]:
-        """Offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
+        """Return offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
 
         Args:
-            known: (n,) the newest move that each knows of.
+            known: (n,) newest move known to each vehicle.
             time: us.
         """
         epochs = np.minimum(known, self.epoch_at(time))
@@ -190,11 +191,11 @@ class Choreography:
         return result[0], result[1], result[2]
 
     def epoch_at(self, time: int) -> int:
-        """The newest move that has begun by ``time`` us."""
+        """Return the newest move that has started by ``time`` us."""
         return max(k for k, move in enumerate(self.moves) if k == 0 or move.start <= time)
 
     def planned(self, path: Trajectory, heading: float | None, times: Array) -> Moment:
-        """Where all vehicles are to be.
+        """Return the planned motion of all vehicles.
 
         Args:
             path: of the centre.
@@ -225,12 +226,12 @@ class Choreography:
         )
 
     def check(self, path: Trajectory, heading: float | None, limits: Limits, until: float) -> None:
-        """Refuse a plan that breaks the limits of the show as a whole, up to ``until`` s.
+        """Reject a plan that violates the limits of the whole show, up to ``until`` s.
 
-        Separation follows from the moves alone, whatever the centre does, and ``add`` has seen to it.
+        The separation follows from the moves alone, whatever the centre does; ``add`` has checked it.
 
         Raises:
-            UnsafeShowError: with vehicle, time and figure of each breach.
+            UnsafeShowError: with vehicle, time and value of each violation.
         """
         times = np.arange(0.0, until, ROW_PERIOD)
         block = max(1, BLOCK // self.count)
@@ -242,7 +243,7 @@ class Choreography:
                 raise UnsafeShowError(found)
 
     def trajectories(self, path: Trajectory, heading: float | None, until: float) -> list[Trajectory]:
-        """The plan of every vehicle up to ``until`` s, in rows of 0.1 s, as CSV files take it."""
+        """Return the plan of every vehicle up to ``until`` s, in rows of 0.1 s, as in the CSV files."""
         times = np.arange(0.0, until + 0.5 * ROW_PERIOD, ROW_PERIOD)
         plan = self.planned(path, heading, times)
         return [
@@ -256,10 +257,10 @@ class Choreography:
 def in_world(
     offsets: tuple[Array, Array, Array], heading: Array, turn_rate: Array
 ) -> tuple[Array, Array, Array]:
-    """Offsets of a frame that turns, in NED, and their derivatives as seen from the ground.
+    """Return offsets of a rotating frame in NED, and their derivatives in the inertial frame.
 
-    With R the rotation by the heading and w the turn about down: d/dt(R f) = R f' + w x R f, and
-    d2/dt2(R f) = R f'' + 2 w x R f' + w x (w x R f), for a steady turn.
+    With R the rotation by the heading and w the turn about down: d/dt(R f) = R f' + w x R f, and d2/dt2(R f)
+    = R f'' + 2 w x R f' + w x (w x R f), for a steady turn.
 
     Args:
         offsets: (n, 3) f, f', f''.

@@ -1,4 +1,4 @@
-"""How the vehicles of a formation behave, and the events that are reported of them."""
+"""Behaviour settings of a formation, and its reported events."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ LeaderLoss: TypeAlias = Literal["next", "hold", "return"]
 
 @dataclass(frozen=True)
 class Conduct:
-    """How the vehicles of a formation behave.
+    """Behaviour of the vehicles of a formation.
 
     Attributes:
         beacon_period: us between two beacons of a vehicle.
-        notice: us between telling of a start or a move and its begin: long enough for several beacons over
-            all links, so that lost ones do not matter.
-        leader_loss: ``next``: the next in line leads on; ``hold``: all come to rest in their slots;
-            ``return``: and then fly to where they started.
-        timeout: us without word of the leader after which it counts as lost.
-        stagger: us by which each further vehicle in line waits longer.
-        line: of succession; empty is by number.
-        braking: m/s^2 with which a formation without a leader comes to rest.
+        notice: us from the announcement of a start or a move to its begin: long enough for several beacons
+            over all links, so that losses have no effect.
+        leader_loss: ``next``: the next vehicle in line leads; ``hold``: all come to rest in their slots;
+            ``return``: and then fly to their start positions.
+        timeout: us without a message of the leader after which it counts as lost.
+        stagger: us of additional time-out for each further vehicle in line.
+        line: of succession; by number if empty.
+        braking: m/s^2 of deceleration without a leader.
     """
 
     beacon_period: int = 50_000
@@ -34,14 +34,14 @@ class Conduct:
 
     @property
     def coast(self) -> float:
-        """s without word of the leader for which the centre is taken to fly on."""
+        """Time in s without a message of the leader for which the centre keeps its velocity."""
         wait = 3 * self.stagger if self.leader_loss == "next" else 0
         return (self.timeout + wait) * 1e-6
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: us, who (-1 for all), and what."""
+    """An event: us, vehicle (-1 for all), and text."""
 
     time: int
     vehicle: int

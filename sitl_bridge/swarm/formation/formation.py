@@ -1,7 +1,7 @@
-"""A formation in flight: every tick, what each vehicle heard, who leads, and what each is told.
+"""A formation in flight: received messages, leadership and setpoints of each vehicle, every tick.
 
-Every vehicle decides by what it knows itself: its own state, the plan it was given, and the beacons it heard.
-Only a gone vehicle is known to all at once, as the neighbours' radios would tell them.  Time is the fleet's.
+Every vehicle decides from its own knowledge: its own state, the plan, and received beacons.  Only the absence
+of a vehicle is known to all at once, as from its neighbours' radios.  Time is the fleet's.
 """
 
 from __future__ import annotations
@@ -17,18 +17,10 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.conduct import Conduct, Event
-from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, way_back
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
-from sitl_bridge.swarm.formation.roles import (
-    Follower,
-    FormationView,
-    Leader,
-    NeighbourLinks,
-    Own,
-    carried,
-    reference,
-)
+from sitl_bridge.swarm.formation.roles import Follower, Leader, NeighbourLinks, Own, View, extrapolated, reference
 from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.neighbour_graph import Topology
 from sitl_bridge.swarm.radio import Radio
@@ -39,18 +31,18 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Formation:
-    """Steers n vehicles; vehicle 0 leads at first.
+    """Computes the setpoints of n vehicles; vehicle 0 is the first leader.
 
     Args:
-        choreography: where they start and the moves planned so far.
-        leader: guides the centre, whoever leads.
-        follower: steers those that do not lead.
-        topology: who hears whom.
-        radio: that carries the beacons.
-        conduct: the rest.
+        choreography: start positions and planned moves.
+        leader: guides the centre, for any leading vehicle.
+        follower: control law of the other vehicles.
+        topology: links of the radio.
+        radio: carries the beacons.
+        conduct: the other settings.
 
     Attributes:
-        events: what happened, in order.
+        events: events in order.
         started_at: us of the start, 0 before it is set.
     """
 
@@ -73,13 +65,13 @@ class Formation:
         self.started_at = 0
         self.present = np.ones(count, dtype=np.bool_)
         self._place = _places(self.conduct.line, count)
-        # --- what each vehicle believes
+        # --- knowledge of each vehicle
         self._claim = np.full(count, count - 1 - self._place[0], dtype=np.int64)
         self._leader = np.zeros(count, dtype=np.int64)
         self._epoch = np.full(count, len(choreography.moves) - 1, dtype=np.int64)
         self._start = np.zeros(count, dtype=np.int64)
         self._centre = np.zeros(count, REFERENCE)
-        # --- ways of their own
+        # --- individual paths
         self._home: Array = np.full((count, 3), np.nan)
         self._home_yaw: Array = np.full(count, np.nan)
         self._leaving: dict[int, Legs] = {}
@@ -91,11 +83,11 @@ class Formation:
         self._time = 0
         self._alive = np.ones(count, dtype=np.bool_)
 
-    # ---------------------------------------------------------------- orders from outside
+    # ---------------------------------------------------------------- external orders
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """Who takes itself for the leader; one, but for the moments of a change."""
+        """Vehicles that act as leader; one, except during a change."""
         rows = (self._leader == np.arange(len(self._leader))) & self.present & self._alive
         return tuple(int(i) for i in np.flatnonzero(rows))
 
@@ -106,17 +98,17 @@ class Formation:
 
     @property
     def members(self) -> Mask:
-        """(n,) who flies in the formation now."""
+        """(n,) vehicles in the formation."""
         return self.present & self._alive
 
     def start(self) -> int:
-        """Start together, ``notice`` from now; returns that moment in us.
+        """Start all vehicles together, ``notice`` from now; return that time in us.
 
         Raises:
-            UserError: when it has been started.
+            UserError: if it has been started already.
         """
         if self.started_at:
-            raise UserError("the formation has been started")
+            raise UserError("the formation has been started already")
         self.started_at = self._time + self.conduct.notice
         for i in self.leaders:
             self._start[i] = self.started_at
@@ -126,20 +118,20 @@ class Formation:
     def change(
         self, name: str, slots: Array | None = None, *, spacing: float = 4.0, after: float = 0.0
     ) -> Move:
-        """Take another pattern in flight, with those that are there now.
+        """Change to another pattern in flight, with the present members.
 
         Args:
             name: of the pattern.
-            slots: (m, 3) m for the m members, the leader's first; None takes the named pattern.
+            slots: (m, 3) m for the m members, the leader's first; None for the named pattern.
             spacing: m, for a named pattern.
             after: s from now, at least ``notice``.
 
         Raises:
-            UserError: where the pattern does not suit, or nobody leads.
+            UserError: if the pattern is unsuitable, or there is no leader.
         """
         leaders = self.leaders
         if not (leaders and self.started_at):
-            raise UserError("nobody leads the formation now, so it cannot change its pattern")
+            raise UserError("the formation has no leader now, so it cannot change its pattern")
         members = self.members
         if slots is None:
             slots = pattern(name, int(members.sum()), spacing)
@@ -156,21 +148,21 @@ class Formation:
         slots: Callable[[Choreography, Mask, int], Array],
         check: Callable[[Choreography], None] = lambda _plan: None,
     ) -> Move:
-        """Take other slots as soon as can be, in the place of moves that have not begun.
+        """Change to other slots as soon as possible; moves that have not begun are dropped.
 
         Args:
-            name: of what they form.
-            slots: gives (m, 3) m for the m members, the leader's first, from the plan without those moves,
+            name: of the new arrangement.
+            slots: returns (m, 3) m for the m members, the leader's first, from the plan without those moves,
                 the members (n,) and the leader's number.
-            check: of the new plan, before it is flown.
+            check: check of the new plan before use.
 
         Raises:
-            UserError: where the slots do not suit, or nobody leads; and what the arguments raise.  The old
-                plan is flown on then.
+            UserError: if the slots are unsuitable, or there is no leader; and the errors of the arguments.
+                The old plan then stays in use.
         """
         leaders = self.leaders
         if not (leaders and self.started_at):
-            raise UserError("nobody leads the formation now, so it cannot take other slots")
+            raise UserError("the formation has no leader now, so it cannot change its slots")
         at = self._time - self.started_at + self.conduct.notice
         trial, members = self.choreography.up_to(at), self.members
         kept = len(trial.moves)
@@ -184,17 +176,17 @@ class Formation:
         return move
 
     def abort(self, vehicle: int, action: Action = "land") -> None:
-        """Take a vehicle out of the formation for good; see ``leave``.
+        """Remove a vehicle from the formation permanently; see ``leave``.
 
         Raises:
-            UserError: for a vehicle that there is not, or that has left.
+            UserError: for an unknown vehicle or one that has left already.
         """
         if not 0 <= vehicle < len(self.present):
             raise UserError(f"there is no vehicle {vehicle}; they are 0 to {len(self.present) - 1}")
         if not self.present[vehicle]:
             raise UserError(f"vehicle {vehicle} has left the formation already")
         if np.isnan(self._home_yaw[vehicle]):
-            raise UserError(f"vehicle {vehicle} has not been seen yet, so it cannot leave the formation")
+            raise UserError(f"vehicle {vehicle} has not reported yet, so it cannot leave the formation")
         self.present[vehicle] = False
         self._leaving[vehicle] = leave(
             action, self._time, self._states.position[vehicle], self._states.velocity[vehicle],
@@ -208,37 +200,37 @@ class Formation:
     # ---------------------------------------------------------------- the tick
 
     def tick(self, states: States) -> Setpoints:
-        """What every vehicle is told at the moment of ``states``; nan for those that are gone."""
+        """Return the setpoint of every vehicle for ``states``; nan for absent vehicles."""
         new = states.alive & np.isnan(self._home_yaw)
         self._home[new], self._home_yaw[new] = states.position[new], states.yaw[new]
         self._states, self._time = states, states.time
-        self._notice_gone(states)
+        self._update_present(states)
         on_air = self.members
         self._connect(on_air)
-        self._listen(self.radio.receive(states.time, on_air))
-        self._succeed(on_air)
-        told = self._waiting(states)
+        self._update_claims(self.radio.receive(states.time, on_air))
+        self._apply_leader_loss(on_air)
+        setpoints = self._start_setpoints(states)
         offsets = self._offsets()
-        self._lead(states, offsets, told)
-        self._follow(states, offsets, told)
+        self._lead(states, offsets, setpoints)
+        self._follow(states, offsets, setpoints)
         for ways in (self._returning, self._leaving):
             for vehicle, legs in ways.items():
-                _put(told, vehicle, legs.at(states.time))
-        told.put(~states.alive, Setpoints.none(int((~states.alive).sum())))
+                _put(setpoints, vehicle, legs.at(states.time))
+        setpoints.put(~states.alive, Setpoints.none(int((~states.alive).sum())))
         self._send(states, on_air)
-        return told
+        return setpoints
 
-    def _waiting(self, states: States) -> Setpoints:
-        """Everybody where it started."""
+    def _start_setpoints(self, states: States) -> Setpoints:
+        """Return setpoints at the start positions."""
         zero = np.zeros_like(states.position)
         return Setpoints(self._home.copy(), zero, zero.copy(), self._home_yaw.copy())
 
-    def _notice_gone(self, states: States) -> None:
+    def _update_present(self, states: States) -> None:
         for i in np.flatnonzero(states.alive != self._alive).tolist():
             if not states.alive[i]:
                 self._note(i, "is gone")
                 continue
-            # It has missed what happened meanwhile: it stays where it is and listens.
+            # It has missed the events meanwhile: it holds its position and receives.
             self._note(i, "is back")
             self._claim[i], self._leader[i] = -1, -1
             frame = rotation(float(self._centre["heading"][i]))
@@ -251,7 +243,7 @@ class Formation:
         self._alive = states.alive.copy()
 
     def _connect(self, on_air: Mask) -> None:
-        """The graph of now, where it is not that of the last tick."""
+        """Update the graph if its inputs have changed since the last tick."""
         epoch = self.choreography.epoch_at(self._time - self.started_at) if self.started_at else 0
         state = (self.leaders, epoch, on_air.tobytes())
         if state != self._connected:
@@ -259,8 +251,8 @@ class Formation:
             leaders = self.leaders or (int(np.argmin(self._place)),)
             self.radio.connect(self.topology.edges(self.choreography.moves[epoch].end, on_air, leaders))
 
-    def _listen(self, fresh: Mask) -> None:
-        """Believe the highest claim, and of it the newest word."""
+    def _update_claims(self, fresh: Mask) -> None:
+        """Adopt the highest leadership claim received, and its newest reference."""
         links = np.flatnonzero(fresh)
         if not len(links):
             return
@@ -274,15 +266,15 @@ class Formation:
         newer = (stamp[last] > self._centre["stamp"][who]) & (self._leader[who] != who)
         better = ((claim > self._claim[who]) | ((claim == self._claim[who]) & newer)) & (stamp[last] > 0)
         for i in who[better & (self._leader[who] == who)].tolist():
-            self._note(i, "leads no more")
+            self._note(i, "is no longer leader")
         who, last = who[better], last[better]
         self._claim[who], self._leader[who] = heard["claim"][last], heard["leader"][last]
         self._centre[who] = heard["reference"][last]
         for i in self._lost_way.intersection(who.tolist()):
             self._rejoin(i)
 
-    def _succeed(self, on_air: Mask) -> None:
-        """Whoever has not heard of the leader for too long, acts by the policy."""
+    def _apply_leader_loss(self, on_air: Mask) -> None:
+        """Apply the leader-loss policy to vehicles without a message of the leader for too long."""
         followers = on_air & (self._leader != np.arange(len(on_air))) & (self._start > 0)
         followers &= self._centre["stamp"] > 0
         silence = self._time - self._centre["stamp"]
@@ -298,13 +290,15 @@ class Formation:
                 self._leader[i] = i
                 self._note(i, "leads now")
         elif self.conduct.leader_loss == "return" and not self._returning:
-            self._return(followers)
+            self._plan_return(followers)
 
-    def _return(self, followers: Mask) -> None:
-        """Everybody's way to the places of the start, by the plan that all have in common."""
+    def _plan_return(self, followers: Mask) -> None:
+        """Plan the return of all vehicles to their start positions, from the common plan."""
         who = np.flatnonzero(followers)
         places = self._home[~np.isnan(self._home_yaw)]
-        rest = carried(self._centre[who[:1]], self._time + 10**9, self.conduct.coast, self.conduct.braking)
+        rest = extrapolated(
+            self._centre[who[:1]], self._time + 10**9, self.conduct.coast, self.conduct.braking
+        )
         speed = float(np.linalg.norm(self._centre["velocity"][who[0]]))
         begin_at = self._time + round(1e6 * (speed / self.conduct.braking + 1.0))
         heading = np.full(len(self.present), float(rest["heading"][0]))
@@ -326,18 +320,18 @@ class Formation:
         self._note(-1, "the leader is lost: all return")
 
     def _rejoin(self, vehicle: int) -> None:
-        """Plan the way of a vehicle that is back to its slot, past those of the others."""
+        """Plan the path of a returned vehicle to its slot, around the slots of the others."""
         self._lost_way.discard(vehicle)
-        centre = carried(self._centre[[vehicle]], self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(self._centre[[vehicle]], self._time, self.conduct.coast, self.conduct.braking)
         slots = self.choreography.offsets(self._epoch, self._time - int(self._start[vehicle]))[0]
         apart = self._states.position[vehicle] - centre["position"][0]
         place = rotation(float(centre["heading"][0])).T @ apart
         others = self.members.copy()
         others[vehicle] = False
-        way = way_back(place, slots[vehicle], slots[others], self.choreography.limits.separation)
+        way = path_back(place, slots[vehicle], slots[others], self.choreography.limits.separation)
         if way is None:
             self.abort(vehicle, "hold")
-            self._note(vehicle, "finds no way back to its slot")
+            self._note(vehicle, "has no free path back to its slot")
             return
         limits = self.choreography.limits
         legs = Legs.within(self._time, way, (limits.speed,) * (len(way) - 1), limits.acceleration)
@@ -347,7 +341,7 @@ class Formation:
     # ---------------------------------------------------------------- slots
 
     def _offsets(self) -> tuple[Array, Array, Array]:
-        """Offsets (n, 3) and derivatives in the formation's frame, with ways back."""
+        """Return offsets (n, 3) and derivatives in the formation's frame, including returning vehicles."""
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
         for vehicle, legs in list(self._rejoining.items()):
@@ -358,8 +352,8 @@ class Formation:
                 part[vehicle] = value
         return offsets
 
-    def _lead(self, states: States, offsets: tuple[Array, Array, Array], told: Setpoints) -> None:
-        """What those that lead tell themselves and the others."""
+    def _lead(self, states: States, offsets: tuple[Array, Array, Array], setpoints: Setpoints) -> None:
+        """Write the setpoints of leaders and the reference they send."""
         for i in self.leaders:
             row = np.array([i])
             part = (offsets[0][row], offsets[1][row], offsets[2][row])
@@ -369,16 +363,16 @@ class Formation:
             now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
             self._centre[i] = self.leader.announce(now, guided)
             if not self.leader.steers:
-                told.put(row, Setpoints.none(1))
+                setpoints.put(row, Setpoints.none(1))
             elif self._start[i]:
                 way = (guided["position"], guided["velocity"], guided["acceleration"])
-                _put(told, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
-                told.yaw[i] = self.leader.yaw(own)
+                _put(setpoints, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
+                setpoints.yaw[i] = self.leader.yaw(own)
 
     def _own(
         self, states: States, i: int, offset: tuple[Array, Array, Array], centre: NDArray[np.void]
     ) -> Own:
-        """What vehicle ``i`` knows of itself, by the heading it believed in so far."""
+        """Return the state of vehicle ``i`` for its leader role, with its last known heading."""
         place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
         since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
         return Own(
@@ -386,24 +380,24 @@ class Formation:
             place[0], rate[0],
         )  # fmt: skip
 
-    def _follow(self, states: States, offsets: tuple[Array, Array, Array], told: Setpoints) -> None:
-        """What the others are told: by their law while they hear of the leader, else to come to rest."""
+    def _follow(self, states: States, offsets: tuple[Array, Array, Array], setpoints: Setpoints) -> None:
+        """Write the followers' setpoints: their law while they receive the reference, else braking."""
         rows = self.members & (self._leader != np.arange(len(self.present))) & (self._start > 0)
         who = np.flatnonzero(rows & (self._centre["stamp"] > 0))
         if not len(who):
             return
         view = self._view(states, offsets, who)
-        told.put(who, self.follower.steer(view))
+        setpoints.put(who, self.follower.steer(view))
         silent = view.age > self.conduct.coast
         if silent.any():
             rest = Setpoints(
                 view.slot.position[silent], view.slot.velocity[silent],
                 view.slot.acceleration[silent], view.slot.yaw[silent],
             )  # fmt: skip
-            told.put(who[silent], rest)
+            setpoints.put(who[silent], rest)
 
     def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> FormationView:
-        centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(self._centre, self._time, self.conduct.coast, self.conduct.braking)
         world = in_world(offsets, centre["heading"], centre["turn_rate"])
         age = (self._time - self._centre["stamp"]) * 1e-6
         return FormationView(
@@ -412,10 +406,8 @@ class Formation:
             lambda: self._links(offsets, centre, who),
         )  # fmt: skip
 
-    def _links(
-        self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index
-    ) -> NeighbourLinks:
-        """What was heard over each link that is not silent, by the hearer's own idea of the heading."""
+    def _links(self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index) -> NeighbourLinks:
+        """Return the newest message of each link that is not silent, in the receiver's heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
         row[who] = np.arange(len(who))
         edges, heard = self.radio.edges, self.radio.heard
@@ -441,17 +433,17 @@ class Formation:
         beacons["reference"] = self._centre
         self.radio.send(states.time, beacons, states.position, on_air)
 
-    # ---------------------------------------------------------------- how well
+    # ---------------------------------------------------------------- slot errors
 
     def slots(self, states: States) -> Array:
-        """Where each (n, 3) m NED has its slot, as the leader's own place has it.
+        """Return the slots (n, 3) m NED, relative to the leader's position.
 
-        With nobody leading, about the centre that each last heard of.
+        Without a leader, about the centre last received by each vehicle.
         """
         leaders = self.leaders
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
-        centre = carried(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(self._centre, self._time, self.conduct.coast, self.conduct.braking)
         place = in_world(offsets, centre["heading"], centre["turn_rate"])[0]
         if leaders:
             first = leaders[0]
@@ -464,7 +456,7 @@ class Formation:
         return slots
 
     def slot_errors(self, states: States) -> Array:
-        """Distance (n,) in m of each from its slot; nan for who is gone, has left, or is on its way back."""
+        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
         error = np.linalg.norm(states.position - self.slots(states), axis=1)
         counts = self.members & (self.started_at > 0)
         counts[[*self._rejoining, *self._lost_way]] = False
@@ -472,7 +464,7 @@ class Formation:
 
 
 def _places(line: tuple[int, ...], count: int) -> Index:
-    """Place (n,) of each vehicle in the line of succession; those it leaves out come behind, by number."""
+    """Return the rank (n,) of each vehicle in the line of succession; those not in it follow by number."""
     if len(set(line)) < len(line) or any(not 0 <= i < count for i in line):
         raise UserError(f"the line of succession {list(line)} must name vehicles 0 to {count - 1}, each once")
     order = [*line, *(i for i in range(count) if i not in set(line))]
@@ -481,5 +473,5 @@ def _places(line: tuple[int, ...], count: int) -> Index:
     return place
 
 
-def _put(told: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
-    told.position[vehicle], told.velocity[vehicle], told.acceleration[vehicle] = way
+def _put(setpoints: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
+    setpoints.position[vehicle], setpoints.velocity[vehicle], setpoints.acceleration[vehicle] = way

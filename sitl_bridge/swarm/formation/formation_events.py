@@ -1,6 +1,6 @@
 """Scheduled events of a formation: a vehicle leaves it, or its radio and setpoints fail.
 
-Their times count from the formation's start, as the patterns' do.
+Their times count from the formation's start, like those of the patterns.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class FormationEvent(VehicleEvent):
 
 
 class LeaveEvent(FormationEvent):
-    """Vehicles leave the formation on order."""
+    """Vehicles leave the formation."""
 
     kind: Literal["leave_formation"] = Field(description="of event")
     action: Action = Field("land", description="of the vehicles afterwards")
 
 
 class LossEvent(FormationEvent):
-    """Vehicles neither send messages nor take setpoints any more; a point mass stands still."""
+    """Vehicles permanently send no messages and receive no setpoints; a point mass stands still."""
 
     kind: Literal["vehicle_lost"] = Field(description="of event")
 
 
 class StallEvent(FormationEvent):
-    """Vehicles neither send messages nor take setpoints for a while; a point mass stands still."""
+    """Vehicles send no messages and receive no setpoints for a time; a point mass stands still."""
 
     kind: Literal["vehicle_stalled"] = Field(description="of event")
     lasts: Annotated[Seconds, Field(gt=0.0)] = Field(5.0, description="s")
@@ -49,7 +49,7 @@ FormationEventSpecification = Annotated[AnyFormationEvent, Field(discriminator="
 
 
 class EventQueue:
-    """Events of a formation that are still to come.
+    """Future events of a formation.
 
     Args:
         events: with vehicles by number.
@@ -59,7 +59,7 @@ class EventQueue:
         self._pending = sorted(events, key=lambda event: event.at)
 
     def take_due(self, seconds: float) -> list[tuple[int, AnyFormationEvent]]:
-        """Take vehicles and their events that are due at ``seconds`` since the formation's start."""
+        """Remove and return vehicles and their events that are due at ``seconds`` since the start."""
         found: list[tuple[int, AnyFormationEvent]] = []
         while self._pending and seconds >= self._pending[0].at:
             event = self._pending.pop(0)

@@ -1,7 +1,7 @@
-"""The specification of a formation, and the checked plan that follows from it.
+"""The specification of a formation, and the checked plan computed from it.
 
 Positions are m NED from the common origin, angles deg, times s since the formation's start.  A specification
-holds data only: whatever a scenario file names in other files, the reader of files has put into it.
+holds data only; the file reader has already inserted the content of referenced files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sitl_bridge.swarm.formation.formation_events import AnyFormationEvent, Form
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
-from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, still, through
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
 from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import RadioSpecification
@@ -32,27 +32,28 @@ from sitl_bridge.vehicle.event_specification import concerned
 
 Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
-"""m/s, m/s^2, deg/s of a limit: slow enough and quick enough for any vehicle."""
+"""Limit in m/s, m/s^2 or deg/s, in a range that suits any vehicle."""
 Distance = Annotated[float, Field(ge=0.01, le=1e5)]
 Coordinate = Annotated[float, Field(ge=-1e5, le=1e5)]
 Point = Annotated[tuple[Coordinate, Coordinate, Coordinate], Field(description="m north, east, down")]
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-SILENT_BY_CHANCE = 1e-6
-"""Probability of losing so many beacons in a row that a leader which is there counts as lost."""
+CHANCE_LOSS_PROBABILITY = 1e-6
+"""Probability of a chance loss of successive beacons, for the leader's time-out."""
 
 GRAPH: Kind = "star"
-"""Of the radio, where none is given."""
+"""Default graph of the radio."""
 
 MOST_VEHICLES = 3000
 MOST_WAYPOINTS = 1000
 
-MOST_VEHICLE_SECONDS = 300_000.0
-"""Of a plan, which is checked in rows of 0.1 s: five minutes of 1,000 vehicles, nine hours of nine."""
+MAX_VEHICLE_SECONDS = 300_000.0
+"""Largest plan, in vehicle seconds, which is checked in rows of 0.1 s: five minutes of 1,000 vehicles, nine
+hours of nine."""
 
 SETTLING = 5.0
-"""s that a flight lasts beyond the path and the last move where the file does not say how long."""
+"""Default duration of a flight after the end of path and moves, s."""
 
 
 class Waypoint(BaseModel):
@@ -61,38 +62,38 @@ class Waypoint(BaseModel):
     model_config = _STRICT
 
     position: Point
-    hold: Seconds = Field(0.0, description="s of rest there; 0 goes through without a stop")
+    hold: Seconds = Field(0.0, description="s of rest there; 0 for no stop")
 
 
 class LeaderMotion(BaseModel):
-    """How the centre of the formation moves along its path."""
+    """Motion of the formation's centre along its path."""
 
     model_config = _STRICT
 
-    speed: Motion = Field(2.0, description="m/s, at most")
-    acceleration: Motion = Field(1.0, description="m/s^2, at most")
+    speed: Motion = Field(2.0, description="m/s, largest speed")
+    acceleration: Motion = Field(1.0, description="m/s^2, largest acceleration")
     yaw: Degrees | Literal["along"] = Field("along", description="deg, or along the path")
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
 
 
 class LeaderPathSpecification(LeaderMotion):
-    """Path of the centre of the formation: waypoints, a finished trajectory, or none for a flown leader."""
+    """Path of the formation's centre: waypoints, a trajectory, or none for an externally flown leader."""
 
     model_config = ConfigDict(**_STRICT, arbitrary_types_allowed=True)
 
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
-    trajectory: Trajectory | None = Field(None, description="with a yaw of its own")
-    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
+    trajectory: Trajectory | None = Field(None, description="including its yaw")
+    flown: bool = Field(False, description="the leader is flown externally; the others follow its position")
 
     @model_validator(mode="after")
     def _one_path(self) -> LeaderPathSpecification:
         if sum((bool(self.waypoints), self.trajectory is not None, self.flown)) != 1:
-            raise ValueError("takes one of waypoints, trajectory and flown")
+            raise ValueError("give exactly one of waypoints, trajectory and flown")
         return self
 
 
 class PatternSpecification(BaseModel):
-    """A pattern: a named one, or offsets of one's own."""
+    """A pattern: a named one, or a user's own offsets."""
 
     model_config = _STRICT
 
@@ -101,12 +102,12 @@ class PatternSpecification(BaseModel):
         None, max_length=MOST_VEHICLES, description="m forward, right, down of the centre, the leader's first"
     )
     spacing: Distance = Field(4.0, description="m, of a named pattern")
-    name: str | None = Field(None, max_length=200, description="in reports; the pattern's without")
+    name: str | None = Field(None, max_length=200, description="in reports; default: the pattern's")
 
     @model_validator(mode="after")
     def _one_pattern(self) -> PatternSpecification:
         if (self.pattern is None) == (self.offsets is None):
-            raise ValueError("takes either a pattern or offsets")
+            raise ValueError("give either a pattern or offsets")
         return self
 
     @property
@@ -115,10 +116,10 @@ class PatternSpecification(BaseModel):
         return self.name or self.pattern or "offsets"
 
     def slots(self, count: int) -> Array:
-        """(count, 3) m in the formation's frame.
+        """Return the slots (count, 3) m in the formation's frame.
 
         Raises:
-            UserError: for a pattern or offsets that do not suit.
+            UserError: for an unsuitable pattern or offsets.
         """
         if self.pattern is not None:
             return pattern(self.pattern, count, self.spacing)
@@ -129,36 +130,36 @@ class PatternSpecification(BaseModel):
 
 
 class MoveTiming(BaseModel):
-    """When a pattern is taken."""
+    """Time of a change of pattern."""
 
     model_config = _STRICT
 
-    at: Seconds = Field(description="s at which the move to it begins, or later where another is not over")
+    at: Seconds = Field(description="s at which the move begins, or later if another is not over")
     duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
-        None, description="s of the move; as short as the limits allow without"
+        None, description="s of the move; default: the shortest within the limits"
     )
 
 
 class MoveSpecification(PatternSpecification, MoveTiming):
-    """A pattern that is taken at a time."""
+    """A pattern with its time."""
 
 
 class LeaderLossSpecification(BaseModel):
-    """What is done without a leader."""
+    """Reaction to the loss of the leader."""
 
     model_config = _STRICT
 
     policy: LeaderLoss = Field(
-        "next", description="next in line leads on; or all hold, or return to their start"
+        "next", description="the next in line leads; or all hold, or return to their start"
     )
     timeout: Annotated[Seconds, Field(gt=0.0)] | None = Field(
-        None, description="s of silence; follows from the graph without"
+        None, description="s of silence; default: from the graph"
     )
-    line: tuple[int, ...] = Field((), description="of succession; by number without")
+    line: tuple[int, ...] = Field((), description="of succession; default: by number")
 
 
 class MoveLimits(BaseModel):
-    """What a move from pattern to pattern keeps to, beside the motion of the centre."""
+    """Limits of a move between patterns, without the motion of the centre."""
 
     model_config = _STRICT
 
@@ -167,7 +168,7 @@ class MoveLimits(BaseModel):
 
 
 class LimitsSpecification(BaseModel):
-    """What a plan must keep to, or it is refused before take-off."""
+    """Limits of a plan; a plan that violates them is rejected before take-off."""
 
     model_config = _STRICT
 
@@ -175,11 +176,11 @@ class LimitsSpecification(BaseModel):
     speed: Motion = Field(6.0, description="m/s")
     acceleration: Motion = Field(4.0, description="m/s^2")
     height: tuple[Coordinate, Coordinate] = Field((1.0, 120.0), description="m above the origin")
-    moves: MoveLimits = Field(MoveLimits(), description="from pattern to pattern")
+    moves: MoveLimits = Field(MoveLimits(), description="between patterns")
 
 
 class RolesSpecification(BaseModel):
-    """Roles of a user's own, in place of the scheme's."""
+    """A user's own roles, in place of those of the scheme."""
 
     model_config = _STRICT
 
@@ -196,18 +197,18 @@ class QuickSpecification(BaseModel):
     model_config = _STRICT
 
     position_gain: Positive = Field(PointMass.position_gain, description="1/s")
-    velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 follows at once")
+    velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 for no lag")
     max_speed: Motion = Field(PointMass.max_speed, description="m/s")
     max_acceleration: Motion = Field(PointMass.max_acceleration, description="m/s^2")
     rate: float = Field(50.0, ge=0.1, le=250.0, description="Hz of setpoints")
 
     def model(self) -> PointMass:
-        """As the simulator takes it."""
+        """Return the simulator's parameters."""
         return PointMass(self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration)
 
 
 class FormationSettings(BaseModel):
-    """What a formation's specification and its section of a scenario file have in common."""
+    """Fields common to a formation's specification and its section of a scenario file."""
 
     model_config = _STRICT
 
@@ -219,15 +220,15 @@ class FormationSettings(BaseModel):
         description="all fly one plan; or follow the leader's position; or agree with their neighbours",
     )
     leader_loss: LeaderLossSpecification = Field(
-        LeaderLossSpecification(), description="what happens without a leader"
+        LeaderLossSpecification(), description="reaction to the loss of the leader"
     )
     limits: LimitsSpecification = Field(LimitsSpecification(), description="of the plan")
-    duration: Seconds | None = Field(None, description="s; until the path and the moves are over without")
+    duration: Seconds | None = Field(None, description="s; default: until path and moves are over")
     quick: QuickSpecification = Field(QuickSpecification(), description="point masses of simulate")
 
 
 class FormationSpecification(FormationSettings):
-    """A formation: how many vehicles, along which path, in which patterns, by which scheme."""
+    """A formation: number of vehicles, path, patterns, scheme."""
 
     count: int = Field(ge=1, le=MOST_VEHICLES)
     start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
@@ -241,13 +242,13 @@ class FormationSpecification(FormationSettings):
 
 @dataclass(frozen=True)
 class FormationPlan:
-    """A formation ready to be flown by any fleet, checked.
+    """A checked formation, ready for any fleet.
 
     Attributes:
-        specification: what it was made of.
+        specification: its specification.
         radio: between the vehicles.
         path: of the centre.
-        heading: rad of the formation's frame, None where it turns with the path.
+        heading: rad of the formation's frame, None if it turns with the path.
         choreography: the moves.
         limits: of the show.
         seed: of the run.
@@ -264,19 +265,19 @@ class FormationPlan:
     duration: float
 
     def with_events(self, events: Iterable[AnyFormationEvent], names: Sequence[str]) -> FormationPlan:
-        """The same plan with other events, whose vehicles are given by number or by ``names``."""
+        """Return the same plan with other events, whose vehicles are given by number or by ``names``."""
         numbered = [event.model_copy(update={"vehicles": tuple(concerned(event, names))}) for event in events]
         return replace(self, specification=self.specification.model_copy(update={"events": tuple(numbered)}))
 
     @property
     def places(self) -> Array:
-        """(n, 3) m NED where the vehicles are to be, at rest, before the start."""
+        """Start positions (n, 3) m NED of the vehicles, at rest."""
         heading = float(self.path.yaw[0]) if self.heading is None else self.heading
         places: Array = self.path.position[0] + self.choreography.start @ rotation(heading).T
         return places
 
     def formation(self) -> Formation:
-        """The formation, not started."""
+        """Return the formation, not started."""
         made = self.specification
         leader, follower = _roles(made, self.path, self.heading)
         return Formation(
@@ -291,7 +292,7 @@ class FormationPlan:
     def _conduct(self) -> Conduct:
         made = self.specification
         period = 1.0 / self.radio.rate
-        wait = _patience(self.radio, self.choreography)
+        wait = _leader_timeout(self.radio, self.choreography)
         loss = made.leader_loss
         return Conduct(
             beacon_period=round(1e6 * period),
@@ -303,11 +304,11 @@ class FormationPlan:
         )
 
 
-def _patience(radio: RadioSpecification, choreography: Choreography) -> float:
-    """s of silence after which the leader counts as lost.
+def _leader_timeout(radio: RadioSpecification, choreography: Choreography) -> float:
+    """Return the silence in s after which the leader counts as lost.
 
-    Over each link a message takes the delay, the wait for the next beacon and the repetitions that losses
-    cost in the mean; in addition, so many may be lost in a row as have a probability of SILENT_BY_CHANCE.
+    Each link adds the delay, the wait for the next beacon and the mean number of repetitions by losses; in
+    addition, as many successive losses are allowed as have a probability of SILENT_BY_CHANCE.
 
     Raises:
         UserError: for a graph that leaves a vehicle out.
@@ -320,11 +321,11 @@ def _patience(radio: RadioSpecification, choreography: Choreography) -> float:
         if away.min() < 0:
             deaf = int(np.argmin(away))
             raise UserError(
-                f"over the graph {topology.kind} no message of the leader, vehicle 0, reaches vehicle {deaf};"
-                " add links, or take another graph"
+                f"with the graph {topology.kind}, vehicle {deaf} receives nothing from the leader, vehicle 0;"
+                " add links, or use another graph"
             )
         far = max(far, int(away.max()))
-    row = math.ceil(math.log(SILENT_BY_CHANCE) / math.log(radio.loss)) if radio.loss > 0.0 else 0
+    row = math.ceil(math.log(CHANCE_LOSS_PROBABILITY) / math.log(radio.loss)) if radio.loss > 0.0 else 0
     tries = 1.0 + 1.0 / (1.0 - radio.loss)
     return max(1.0, far * (radio.delay + tries / radio.rate) + row / radio.rate)
 
@@ -342,7 +343,7 @@ def _roles(made: FormationSpecification, path: Trajectory, heading: float | None
         leader = FlownLeader(heading) if made.leader.flown else lead(path, heading)
         return leader, follow(**options)
     except TypeError as error:
-        raise UserError(f"the formation's roles do not take their arguments: {error}") from error
+        raise UserError(f"invalid arguments of the formation's roles: {error}") from error
 
 
 def plan_formation(
@@ -351,13 +352,13 @@ def plan_formation(
     """Plan a formation and check the plan.
 
     Args:
-        made: what is to be flown.
-        radio: between the vehicles; a perfect one where none is given.
+        made: the specification.
+        radio: between the vehicles; a perfect one by default.
         seed: of its losses.
 
     Raises:
-        UnsafeShowError: for a plan that breaks its limits, with where and when.
-        UserError: for patterns or paths that do not suit.
+        UnsafeShowError: for a plan that violates its limits, with place and time.
+        UserError: for unsuitable patterns or paths.
     """
     for i, event in enumerate(made.events):
         for vehicle in event.vehicles:
@@ -383,15 +384,15 @@ def plan_formation(
             )
     over = max(path.duration, choreography.moves[-1].over * 1e-6) + SETTLING
     duration = over if made.duration is None else made.duration
-    if over * made.count > MOST_VEHICLE_SECONDS:
+    if over * made.count > MAX_VEHICLE_SECONDS:
         raise FieldError(
             ("leader",),
-            f"{made.count} vehicles for {over:.0f} s are more than a plan holds; it holds"
-            f" {MOST_VEHICLE_SECONDS:.0f} vehicle seconds",
+            f"{made.count} vehicles for {over:.0f} s exceed the limit of a plan,"
+            f" {MAX_VEHICLE_SECONDS:.0f} vehicle seconds",
         )
     radio = radio or RadioSpecification()
     with about("radio"):
-        _patience(radio, choreography)
+        _leader_timeout(radio, choreography)
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
     if not made.leader.flown:
         choreography.check(path, heading, limits, min(duration, over))
@@ -399,12 +400,12 @@ def plan_formation(
 
 
 def leader_path(made: LeaderPathSpecification) -> Trajectory:
-    """The path of the centre; of a leader that somebody else flies, just the origin."""
+    """Return the path of the centre; for an externally flown leader, just the origin."""
     if made.flown:
-        return still((0.0, 0.0, 0.0))
+        return stationary((0.0, 0.0, 0.0))
     if made.trajectory is not None:
         return made.trajectory
-    return through(
+    return path_through(
         np.array([w.position for w in made.waypoints]),
         speed=made.speed,
         acceleration=made.acceleration,

@@ -1,4 +1,4 @@
-"""Ways of single vehicles out of the formation and back into it."""
+"""Paths of single vehicles out of the formation and back into it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Array: TypeAlias = NDArray[np.float64]
 Action: TypeAlias = Literal["hold", "land", "return"]
 
 SINK_SPEED = 0.7
-"""m/s towards the ground; PX4's MPC_LAND_SPEED."""
+"""Descent speed, m/s; PX4's MPC_LAND_SPEED."""
 
 
 @dataclass(frozen=True)
 class Legs:
-    """Straight ways, one after the other, each of least jerk and at rest at both ends.
+    """Successive straight paths, each minimum-jerk and at rest at both ends.
 
     Attributes:
         start: us.
@@ -35,18 +35,18 @@ class Legs:
 
     @classmethod
     def within(cls, start: int, points: Array, speeds: tuple[float, ...], acceleration: float) -> Legs:
-        """As fast as limits in m/s of each leg and in m/s^2 allow."""
+        """Return the fastest legs within limits in m/s of each leg and in m/s^2."""
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1).tolist()
         times = (move_time(d, v, acceleration) for d, v in zip(lengths, speeds, strict=True))
         return cls(start, points, tuple(round(1e6 * t) for t in times))
 
     @property
     def over(self) -> int:
-        """Us of the end."""
+        """End, us."""
         return self.start + sum(self.durations)
 
     def at(self, time: int) -> tuple[Array, Array, Array]:
-        """Position, velocity and acceleration (3,) at ``time`` us."""
+        """Return position, velocity and acceleration (3,) at ``time`` us."""
         begin = self.start
         for k, duration in enumerate(self.durations):
             if time < begin + duration or k == len(self.durations) - 1:
@@ -61,10 +61,10 @@ class Legs:
 def leave(
     action: Action, time: int, position: Array, velocity: Array, home: Array, *, speed: float, braking: float
 ) -> Legs:
-    """The way out of a vehicle at ``position`` (3,) m with ``velocity`` (3,) m/s: it stops, then acts.
+    """Return the path of a leaving vehicle at ``position`` (3,) m with ``velocity`` (3,) m/s: stop, then act.
 
-    ``hold`` stays there; ``land`` sinks straight down to the height of ``home``; ``return`` flies over home
-    at its height and sinks there.  Nobody else is looked at: what is below stays to be seen to.
+    ``hold`` stays there; ``land`` descends vertically to the height of ``home``; ``return`` flies above home
+    at the present height and descends there.  Other vehicles are not considered (``require_free_descent``).
     """
     stop = position + velocity * float(np.linalg.norm(velocity)) / (2.0 * braking)
     points, speeds = [position, stop], [max(speed, float(np.linalg.norm(velocity)))]
@@ -77,11 +77,11 @@ def leave(
     return Legs.within(time, np.stack(points), tuple(speeds), braking)
 
 
-def way_back(place: Array, slot: Array, others: Array, separation: float) -> Array | None:
-    """Points (k, 3) from ``place`` to ``slot`` that pass nobody's slot closer than ``separation`` m.
+def path_back(place: Array, slot: Array, others: Array, separation: float) -> Array | None:
+    """Return points (k, 3) from ``place`` to ``slot`` that keep ``separation`` m from all other slots.
 
-    Straight where that is free, else over the nearest of a few points around the slot; None where all are
-    blocked.  All in the formation's frame, in m.
+    Straight if that is free, else over the nearest of a few points around the slot; None if all are blocked.
+    All in the formation's frame, in m.
     """
     reach = float(np.linalg.norm(others - slot, axis=1).max()) + 2.0 * separation if len(others) else 0.0
     directions = np.array([d for d in product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
@@ -95,7 +95,7 @@ def way_back(place: Array, slot: Array, others: Array, separation: float) -> Arr
 
 
 def _free(begin: Array, end: Array, others: Array, separation: float) -> bool:
-    """Whether the straight way keeps its distance; where it begins too close, it must not come closer."""
+    """Return whether a straight path keeps its distance, or from too close a start does not come closer."""
     apart = begin - others
     _, square = nearest_part(apart, np.broadcast_to(end - begin, apart.shape))
     return bool((square >= np.minimum(separation**2, (apart**2).sum(axis=1)) - 1e-9).all())

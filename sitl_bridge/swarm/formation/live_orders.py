@@ -1,6 +1,6 @@
-"""Orders that come while a formation flies, checked against the limits of the show before anything changes.
+"""Orders to a formation in flight, checked against the limits of the show before execution.
 
-How they get here from another process is in mission_link/orders_pipe.py.
+mission_link/orders_pipe.py receives them from another process.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.trajectory import ROW_PERIOD, UnsafeShowError, single_violations
 from sitl_bridge.swarm.interface import States
-from sitl_bridge.swarm.quick_simulation import SETTLED
+from sitl_bridge.swarm.quick_simulation import SETTLING_TIME
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-WAY_DOWN = 1.5
-"""m beside a vehicle's way down (and up, if it returns) within which no other vehicle may fly: two ordinary
-receivers are wrong by up to two metres relative to one another."""
+DESCENT_RADIUS = 1.5
+"""Radius in m around a vehicle's descent (and climb, if it returns) that must be free of other vehicles: two
+ordinary receivers have a relative error of up to two metres."""
 
 
 @dataclass(frozen=True)
 class SlotsOrder:
-    """Other slots for a formation: one of pattern, scale and offsets.
+    """New slots for a formation: exactly one of pattern, scale and offsets.
 
     Attributes:
         pattern: name of a pattern.
@@ -46,7 +46,7 @@ class SlotsOrder:
 
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.pattern, self.scale, self.offsets)) != 1:
-            raise UserError("give one of pattern, scale and offsets")
+            raise UserError("give exactly one of pattern, scale and offsets")
 
     @property
     def name(self) -> str:
@@ -55,11 +55,11 @@ class SlotsOrder:
 
 
 def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Move:
-    """Let a formation take the slots of an order.
+    """Change a formation to the slots of an order.
 
     Raises:
-        UserError: for slots that do not suit, are too close, or cannot be reached safely.
-        UnsafeShowError: where the rest of the show would break its limits.
+        UserError: for slots that are unsuitable, too close, or not safely reachable.
+        UnsafeShowError: if the rest of the show would violate its limits.
     """
 
     def slots(so_far: Choreography, members: Mask, leader: int) -> Array:
@@ -85,11 +85,12 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
 
 
 def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members: Mask) -> None:
-    """Refuse a plan that breaks the show's limits from ``begun`` s on; separation ``add`` has seen to.
+    """Reject a plan that violates the show's limits after ``begun`` s; ``add`` has checked the separation.
 
-    After the last move only the centre moves, and is looked at less often: vehicles wait for their setpoints.
+    After the last move only the centre moves and is checked at a lower rate, because vehicles wait for their
+    setpoints.
     """
-    settled = max(begun, trial.moves[-1].over * 1e-6 + SETTLED)
+    settled = max(begun, trial.moves[-1].over * 1e-6 + SETTLING_TIME)
     times = np.concatenate(
         [np.arange(begun, settled, ROW_PERIOD), np.arange(settled, plan.duration, 10.0 * ROW_PERIOD)]
     )
@@ -106,17 +107,17 @@ def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members:
         raise UnsafeShowError([replace(v, vehicles=tuple(numbers[i] for i in v.vehicles)) for v in found])
 
 
-def require_free_way(vehicle: int, action: Action, states: States) -> None:
-    """Refuse an action that leads a vehicle down onto another, or up into one.
+def require_free_descent(vehicle: int, action: Action, states: States) -> None:
+    """Reject an action whose descent or climb would hit another vehicle.
 
     Raises:
-        UserError: naming the vehicle that is in the way.
+        UserError: with the vehicle in the way.
     """
     if action == "hold" or not 0 <= vehicle < len(states.alive):
         return
     away = states.position - states.position[vehicle]
     beside = np.hypot(away[:, 0], away[:, 1])
-    near = states.alive & (beside < WAY_DOWN)
+    near = states.alive & (beside < DESCENT_RADIUS)
     near[vehicle] = False
     if action == "land":
         near &= away[:, 2] > 0.0

@@ -1,7 +1,7 @@
-"""The shapes of formations: where each slot lies relative to the formation's centre.
+"""The patterns of formations: slot offsets from the formation's centre.
 
 Offsets are (n, 3) in m in the formation's frame: forward, right, down.  Slot 0 is the leader's, at the centre
-unless the offsets of a pattern are given.  Who flies to which slot is decided in ``assignment.py``.
+unless the offsets of a pattern are given.  ``assignment.py`` assigns vehicles to slots.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ XTDRONE_SPACING = 4.0
 
 
 def _forward_right_down(points: Sequence[tuple[float, float, float]]) -> Array:
-    """XTDrone's followers, and the leader before them, in this project's frame.
+    """Return XTDrone's followers, and the leader before them, in this project's frame.
 
     XTDrone adds its offsets to ENU positions; its vehicles start with zero yaw, nose to the east, so its axes
-    are forward, left, up.  A formation that heads east here stands exactly where XTDrone's does.
+    are forward, left, up.  A formation heading east has exactly XTDrone's positions.
     """
     followers = np.array(points, dtype=np.float64) * (1.0, -1.0, -1.0)
     return np.concatenate([np.zeros((1, 3)), followers]) + 0.0
@@ -50,7 +50,7 @@ XTDRONE: dict[tuple[str, int], Array] = {
     ("triangle", 9): _forward_right_down(
         [(0, 4, -4), (0, 0, -2), (0, 0, -4), (0, -2, -2), (0, 2, -4), (0, 2, -2), (0, -4, -4), (0, -2, -4)]
     ),
-    # Eighteen stand about a centre 4 m (cuboid: none) ahead of the leader, which is one of the outer slots.
+    # Eighteen surround a centre 4 m (cuboid: 0 m) ahead of the leader, which has one of the outer slots.
     ("cuboid", 18): _forward_right_down(
         [(4.0 * i, 4.0 * j, 4.0 * k) for k, i, j in product((0, 1, 2), (0, 1, 2), (0, 1)) if i or j or k]
     ),
@@ -69,7 +69,7 @@ XTDRONE: dict[tuple[str, int], Array] = {
 
 
 def _by(points: Array, *keys: Array) -> Array:
-    """Points in the order of the keys, the first one deciding first; ties as they stand."""
+    """Return points sorted by the keys, the first key first; stable for ties."""
     ordered: Array = points[np.lexsort(tuple(reversed(keys)))]
     return ordered
 
@@ -84,19 +84,19 @@ def grid(count: int) -> Array:
 
 
 def column(count: int) -> Array:
-    """One behind the other, at unit spacing; the leader ahead."""
+    """A column at unit spacing, the leader at the front."""
     return np.stack([-np.arange(count, dtype=np.float64), np.zeros(count), np.zeros(count)], axis=1)
 
 
 def vee(count: int) -> Array:
-    """Two arms swept back by 45 deg, unit spacing along each; the leader ahead."""
+    """Two arms swept back by 45 deg, unit spacing along each, the leader at the front."""
     rank = (np.arange(count) + 1) // 2 / math.sqrt(2.0)
     side = np.where(np.arange(count) % 2 == 0, -1.0, 1.0)
     return np.stack([-rank, side * rank, np.zeros(count)], axis=1) + 0.0
 
 
 def circle(count: int) -> Array:
-    """The leader in the middle of a level ring, at least one spacing from it and between neighbours."""
+    """The leader in the middle of a level ring, with at least unit spacing to it and between neighbours."""
     if count == 1:
         return np.zeros((1, 3))
     others = count - 1
@@ -118,15 +118,15 @@ def cube(count: int) -> Array:
     )
     size = np.abs(points).max(axis=1)
     on_faces = (np.abs(points) == size[:, None]).sum(axis=1)
-    # Corners first, so that an unfinished shell already has the outline of a cube.
+    # Corners first, so that an incomplete shell has the outline of a cube.
     return _by(points, size, -on_faces.astype(np.float64))[:count]
 
 
 def pyramid(count: int) -> Array:
     """Level squares of unit spacing below the leader, each larger by one; corners first, then outlines.
 
-    XTDrone's nine are the apex and the corners of squares of one and two spacings, here the first nine slots
-    too: a square whose corners are all that is left is laid out like any other.
+    XTDrone's nine are the apex and the corners of squares of one and two spacings.  They are the first nine
+    slots here too: if only the corners of a square remain, they are placed as in any other.
     """
     layers = [np.zeros((1, 3))]
     left, depth = count - 1, 0
@@ -143,7 +143,7 @@ def pyramid(count: int) -> Array:
 def triangle(count: int) -> Array:
     """An upright triangle across the direction of flight, the leader at its top.
 
-    Row k below it has 2k + 1 slots, half a unit apart both ways, as XTDrone's nine; an unfinished row keeps
+    Row k below it has 2k + 1 slots at half unit spacing both ways, as XTDrone's nine; an incomplete row keeps
     its ends.
     """
     rows, left, depth = [np.zeros((1, 3))], count - 1, 0
@@ -171,22 +171,22 @@ NAMES = tuple(dict.fromkeys([*SHAPES, *(name for name, _ in XTDRONE)]))
 
 
 def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Array:
-    """Slots of a named pattern.
+    """Return the slots of a named pattern.
 
     Args:
         name: one of NAMES.
-        count: vehicles, the leader among them.
-        spacing: m, the pattern's own unit; 4 m gives XTDrone's sizes.  The nearest two slots of a grid,
-            column, V or circle are one spacing apart, of a cube or pyramid 0.87, of a triangle 0.5.
+        count: number of vehicles, including the leader.
+        spacing: m, the pattern's unit; 4 m gives XTDrone's sizes.  The smallest distance of two slots is one
+            spacing in a grid, column, V or circle, 0.87 in a cube or pyramid, 0.5 in a triangle.
 
     Returns:
-        (count, 3) m, formation frame.  Where XTDrone has the pattern for this count, exactly its slots.
+        (count, 3) m, formation frame.  Exactly XTDrone's slots if it has the pattern for this count.
 
     Raises:
-        UserError: for an unknown name, or one that is only known for other counts.
+        UserError: for an unknown name, or one that is defined only for other counts.
     """
     if count < 1:
-        raise UserError(f"a formation of {count} vehicles: it takes one at least")
+        raise UserError(f"a formation needs at least one vehicle, not {count}")
     if (name, count) in XTDRONE:
         return XTDRONE[name, count] * (spacing / XTDRONE_SPACING)
     if name in SHAPES:
@@ -198,18 +198,18 @@ def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Array:
 
 
 def closest_pair(points: Array) -> tuple[float, int, int]:
-    """Least distance in m between two of (n, 3) points, and which two; infinite for fewer than two."""
+    """Return the smallest distance in m of two of (n, 3) points, and the pair; infinite for one."""
     if len(points) < 2:
         return math.inf, 0, 0
     distance, index = (np.asarray(part) for part in KDTree(points).query(points, k=2))
-    # Of points that coincide, the tree may name the other one first.
+    # For coincident points, the tree may return the other one first.
     first = int(np.argmin(distance[:, 1]))
     second = int(index[first, 1] if index[first, 1] != first else index[first, 0])
     return float(distance[first, 1]), min(first, second), max(first, second)
 
 
 def check_separation(points: Array, separation: float, what: str) -> None:
-    """Refuse slots that lie closer than ``separation`` m.
+    """Reject slots closer than ``separation`` m.
 
     Raises:
         UserError: with the pair and its distance.
@@ -217,13 +217,13 @@ def check_separation(points: Array, separation: float, what: str) -> None:
     distance, i, j = closest_pair(points)
     if distance < separation:
         raise UserError(
-            f"{what}: slots {i} and {j} are {distance:.2f} m apart, below the {separation:g} m asked for; "
+            f"{what}: slots {i} and {j} are {distance:.2f} m apart, below the limit of {separation:g} m; "
             "widen the spacing"
         )
 
 
 def rotation(heading: Array | float) -> Array:
-    """Rotation (..., 3, 3) from the formation's frame to NED for a heading in rad from north."""
+    """Return the rotation (..., 3, 3) from the formation's frame to NED for a heading in rad from north."""
     heading = np.asarray(heading, dtype=np.float64)
     c, s = np.cos(heading), np.sin(heading)
     zero, one = np.zeros_like(c), np.ones_like(c)

@@ -6,7 +6,7 @@ import numpy as np
 
 REFERENCE = np.dtype(
     [
-        ("stamp", "i8"),  # us, when it was true
+        ("stamp", "i8"),  # us, time of validity
         ("position", "f8", 3),  # m NED, of the formation's centre
         ("velocity", "f8", 3),  # m/s
         ("acceleration", "f8", 3),  # m/s^2
@@ -15,19 +15,20 @@ REFERENCE = np.dtype(
     ],
     align=True,
 )
-"""Where the formation as a whole is and goes."""
+"""Motion of the formation's centre."""
 
 BEACON = np.dtype(
     [
-        ("stamp", "i8"),  # us, when it was sent; 0: nothing was received yet
+        ("stamp", "i8"),  # us, time of sending; 0: nothing received yet
         ("position", "f8", 3),  # m NED, the sender's own
         ("velocity", "f8", 3),  # m/s
-        ("claim", "i8"),  # of the leader the sender follows; the highest one leads
-        ("leader", "i8"),  # who that is
-        ("epoch", "i8"),  # of the newest move that the sender knows
-        ("start", "i8"),  # us at which the formation starts; 0: not yet known
-        ("reference", REFERENCE),  # the newest one it knows, passed on
+        ("claim", "i8"),  # of the sender's leader; the highest one leads
+        ("leader", "i8"),  # vehicle number of that leader
+        ("epoch", "i8"),  # newest move known to the sender
+        ("start", "i8"),  # us, start of the formation; 0: not known yet
+        ("reference", REFERENCE),  # newest reference known to the sender, passed on
     ],
     align=True,
 )
-"""The message of a vehicle of a formation.  Moves are known to all by their number, as uploaded before."""
+"""The message of a vehicle of a formation.  It refers to moves by number, because all vehicles have the
+plan."""

@@ -1,8 +1,8 @@
-"""What leaders and followers do: classes to fly with, and to derive from.
+"""Control laws of leaders and followers, as classes to use or to derive from.
 
-As in XTDrone there is one class for the leader and one for the followers, and a scheme is a pair of them.
-Here one follower object steers all followers of a fleet, row by row in arrays: each row knows of the world
-only what its vehicle measures and what it heard.  For a law of your own derive from Follower.
+As in XTDrone there is one class for the leader and one for the followers; a scheme is a pair of them.  Here
+one follower object controls all followers of a fleet, row by row in arrays: each row uses only the
+measurements and received messages of its vehicle.  For a user's own law, derive from Follower.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
 
 ACCELERATION_HORIZON = 0.3
-"""s for which an acceleration that was heard is believed to last: about the time in which a multirotor tilts
-anew.  After it, the velocity is taken to stay."""
+"""Time for which a received acceleration is extrapolated, s: about the time in which a multirotor changes its
+tilt.  After it, the velocity is constant."""
 
 
 @dataclass(frozen=True)
 class Own:
-    """What the leader knows of itself.
+    """State of the leader's own vehicle.
 
     Attributes:
         time: s since the formation's start.
@@ -49,7 +49,7 @@ class Own:
 
 
 class Leader:
-    """Leads the formation's centre along a path; whoever leads knows the path.
+    """Guides the formation's centre along a path known to every leading vehicle.
 
     Args:
         path: of the centre, time 0 at the formation's start.
@@ -57,7 +57,7 @@ class Leader:
     """
 
     steers = True
-    """Whether the leader's own vehicle is told where to fly; False leaves it to whoever flies it."""
+    """Whether the leader's own vehicle receives setpoints; False if it is flown externally."""
 
     def __init__(self, path: Trajectory, heading: float | None = None) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Leader:
         self._moment = (-1.0, path.at(0.0))
 
     def guide(self, own: Own) -> NDArray[np.void]:
-        """() REFERENCE: where the centre is to be now."""
+        """Return () REFERENCE: the present reference of the centre."""
         moment = self._at(own.time)
         turns = self.heading is None
         return reference(
@@ -75,26 +75,26 @@ class Leader:
         )  # fmt: skip
 
     def yaw(self, own: Own) -> float:
-        """Yaw of the leader's vehicle, rad."""
+        """Return the yaw of the leader's vehicle, rad."""
         return float(self._at(own.time).yaw)
 
     def _at(self, time: float) -> Moment:
-        """The path at ``time`` s, worked out once a tick."""
+        """Return the path at ``time`` s, computed once per tick."""
         if self._moment[0] != time:
             self._moment = (time, self.path.at(time))
         return self._moment[1]
 
     def announce(self, own: Own, guided: NDArray[np.void]) -> NDArray[np.void]:
-        """() REFERENCE: what the others are told.  Here: where the centre is to be."""
+        """Return () REFERENCE for the other vehicles; by default the reference of the centre."""
         del own
         return guided
 
 
 class MeasuredLeader(Leader):
-    """A leader whose followers follow the vehicle itself, whatever it does, not the plan of it."""
+    """A leader that sends the measured motion of its vehicle instead of the plan."""
 
     def announce(self, own: Own, guided: NDArray[np.void]) -> NDArray[np.void]:
-        """The centre as it follows from where the leader is."""
+        """Return the centre computed from the leader's position."""
         told = guided.copy()
         told["position"] = own.position - own.offset
         told["velocity"] = own.velocity - own.offset_rate
@@ -102,7 +102,7 @@ class MeasuredLeader(Leader):
 
 
 class FlownLeader(MeasuredLeader):
-    """A leader that somebody else flies: QGroundControl's mission, a script, a pilot."""
+    """A leader flown externally: by QGroundControl's mission, a script, a pilot."""
 
     steers = False
 
@@ -110,7 +110,7 @@ class FlownLeader(MeasuredLeader):
         super().__init__(_NOWHERE, heading)
 
     def guide(self, own: Own) -> NDArray[np.void]:
-        """The centre as it follows from where the leader is."""
+        """Return the centre computed from the leader's position."""
         heading = own.yaw if self.heading is None else self.heading
         zero = np.zeros(3)
         return reference(
@@ -118,7 +118,7 @@ class FlownLeader(MeasuredLeader):
         )
 
     def yaw(self, own: Own) -> float:
-        """As it is."""
+        """Return the measured yaw."""
         return own.yaw
 
 
@@ -128,7 +128,7 @@ _NOWHERE = Trajectory(np.zeros(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(
 def reference(
     stamp: int, position: Array, velocity: Array, acceleration: Array, heading: float, turn_rate: float
 ) -> NDArray[np.void]:
-    """() REFERENCE of its figures."""
+    """Return () REFERENCE with the given values."""
     record = np.zeros((), REFERENCE)
     record["stamp"], record["heading"], record["turn_rate"] = stamp, heading, turn_rate
     record["position"], record["velocity"], record["acceleration"] = position, velocity, acceleration
@@ -137,12 +137,12 @@ def reference(
 
 @dataclass(frozen=True)
 class NeighbourLinks:
-    """What followers heard from their neighbours, one row a link.
+    """Messages received by followers from their neighbours, one row per link.
 
     Attributes:
-        row: (m,) which row of the view heard it, rising.
-        neighbour: (m,) whom.
-        position, velocity: (m, 3) NED, the neighbour's, carried forward to now at the velocity it told.
+        row: (m,) row of the receiver in the view, increasing.
+        neighbour: (m,) sender.
+        position, velocity: (m, 3) NED, of the neighbour, extrapolated to now with its velocity.
         offset, offset_rate: (m, 3) NED, of the neighbour's slot from the centre.
         age: (m,) s since it was sent.
     """
@@ -158,17 +158,17 @@ class NeighbourLinks:
 
 @dataclass(frozen=True)
 class FormationView:
-    """What the followers know now; k rows, one a follower.
+    """Knowledge of the followers; k rows, one per follower.
 
     Attributes:
         time: s since the formation's start.
         vehicle: (k,) numbers.
         position, velocity: (k, 3) NED, measured.
         yaw: (k,) rad, measured.
-        centre: (k,) REFERENCE, the newest that each heard, carried forward to now.
-        age: (k,) s since the leader said so.
+        centre: (k,) REFERENCE, the newest received by each, extrapolated to now.
+        age: (k,) s since the leader sent it.
         offset, offset_rate, offset_acceleration: (k, 3) NED, of the own slot from the centre.
-        listen: makes ``links``.
+        listen: returns ``links``.
     """
 
     time: float
@@ -185,12 +185,12 @@ class FormationView:
 
     @cached_property
     def links(self) -> NeighbourLinks:
-        """What was heard from neighbours; worked out only for a law that asks for it."""
+        """Messages from neighbours; computed only for a law that uses them."""
         return self.listen()
 
     @cached_property
     def slot(self) -> Setpoints:
-        """Each follower's own slot, by the centre that it heard of: position, velocity, acceleration, yaw."""
+        """Return each follower's slot from its received centre: position, velocity, acceleration, yaw."""
         return Setpoints(
             self.centre["position"] + self.offset,
             self.centre["velocity"] + self.offset_rate,
@@ -199,7 +199,7 @@ class FormationView:
         )
 
     def mean_over_links(self, values: Array) -> Array:
-        """(k, 3) means of (m, 3) over each follower's links; nan for one that hears nobody."""
+        """Return (k, 3) means of (m, 3) over each follower's links; nan for a follower without links."""
         count = np.bincount(self.links.row, minlength=len(self.vehicle))
         total = np.stack(
             [np.bincount(self.links.row, values[:, a], minlength=len(self.vehicle)) for a in range(3)], axis=1
@@ -209,18 +209,18 @@ class FormationView:
 
 
 class Follower:
-    """Flies its slot: where the centre is by the newest word of it, plus the slot's own way."""
+    """Flies its slot: the newest received centre plus the slot's offset."""
 
     def steer(self, view: FormationView) -> Setpoints:
-        """Setpoints, one row for each of the view's."""
+        """Return setpoints, one row per row of the view."""
         return view.slot
 
 
 class VelocityFollower(Follower):
-    """XTDrone's follower: a velocity towards the slot, nothing fed forward.
+    """XTDrone's follower: a velocity towards the slot, without feed-forward.
 
-    follower.py there: v = Kp (p_leader + f - p) with Kp 1; above sqrt(3) v_max its length becomes v_max,
-    which makes it jump, so here it is simply limited to v_max, 1 m/s.
+    follower.py there: v = Kp (p_leader + f - p) with Kp 1.  Above sqrt(3) v_max XTDrone sets its length to
+    v_max, which makes it jump; here the velocity is limited to v_max, 1 m/s.
 
     Args:
         gain: 1/s.
@@ -236,7 +236,7 @@ class VelocityFollower(Follower):
         return self.towards(view, self.gain * (slot.position - view.position))
 
     def towards(self, view: FormationView, velocity: Array) -> Setpoints:
-        """Setpoints of a velocity (k, 3), limited."""
+        """Return setpoints of a velocity (k, 3), limited."""
         speed = np.linalg.norm(velocity, axis=1, keepdims=True)
         told = Setpoints.none(len(view.vehicle))
         told.velocity[:] = velocity * np.minimum(1.0, self.max_speed / np.maximum(speed, 1e-12))
@@ -245,15 +245,15 @@ class VelocityFollower(Follower):
 
 
 class ConsensusFollower(Follower):
-    """Consensus on a centre that moves: the neighbours' positions and velocities, and nobody's plan.
+    """Consensus on a moving centre from the neighbours' positions and velocities, without a plan.
 
     Ren, "Multi-vehicle consensus with a time-varying reference state", Systems & Control Letters 56(7-8),
     2007: v_i = mean of v_j - gain ((p_i - f_i) - mean of (p_j - f_j)).  The gain is that of the vehicle's own
-    position loop: the mean goes out as position, the mean velocity is fed forward.
+    position loop: the mean is sent as position, the mean velocity is fed forward.
     """
 
     def steer(self, view: FormationView) -> Setpoints:
-        """Position and velocity; who hears nobody flies on as the last word of the centre has it."""
+        """Return position and velocity; a follower without links follows the last received centre."""
         links = view.links
         centre = view.mean_over_links(links.position - links.offset)
         drift = view.mean_over_links(links.velocity - links.offset_rate)
@@ -267,11 +267,11 @@ class ConsensusFollower(Follower):
         )
 
 
-def carried(centre: NDArray[np.void], time: int, coast: float, braking: float) -> NDArray[np.void]:
-    """References carried forward to ``time`` us; silence beyond ``coast`` s brings the centre to rest.
+def extrapolated(centre: NDArray[np.void], time: int, coast: float, braking: float) -> NDArray[np.void]:
+    """Return references extrapolated to ``time`` us; after ``coast`` s of silence the centre brakes to rest.
 
-    The acceleration is believed for ACCELERATION_HORIZON; then the velocity stays, until ``coast`` s have
-    passed; then it falls by ``braking`` m/s^2 to nothing, and the formation stands.
+    The acceleration is kept for ACCELERATION_HORIZON; then the velocity is constant until ``coast`` s have
+    passed; then it decreases by ``braking`` m/s^2 to zero, and the formation stops.
 
     Args:
         centre: (k,) REFERENCE.
@@ -306,5 +306,5 @@ SCHEMES: dict[str, tuple[type[Leader], type[Follower]]] = {
     "leader_follower": (MeasuredLeader, Follower),
     "consensus": (MeasuredLeader, ConsensusFollower),
 }
-"""``centralised``: all fly their part of one plan, and the word of it is passed on; ``leader_follower``: the
-leader tells where it is, and that is passed on; ``consensus``: each knows only where its neighbours are."""
+"""``centralised``: all fly their part of one plan, whose reference is relayed; ``leader_follower``: the
+leader's measured motion is relayed; ``consensus``: each vehicle uses only its neighbours' positions."""

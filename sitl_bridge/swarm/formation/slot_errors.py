@@ -1,4 +1,4 @@
-"""True slot errors of a formation that was flown by the vehicles' own estimates."""
+"""True slot errors of a formation flown on the vehicles' own estimates."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 def true_slot_errors(tracks: Mapping[str, Any], true: Array) -> Array:
-    """True distance (k, n) in m of each vehicle from its slot, as the leader's true position has it.
+    """Return true distances (k, n) in m of the vehicles from their slots, by the leader's true position.
 
-    A vehicle's position error is added to the slot error that it knows of; the leader's position error is
-    common to all and cancels.
+    A vehicle's position error is added to its estimated slot error; the leader's position error is common to
+    all and cancels.
 
     Args:
         tracks: of ``Result.tracks``.
         true: (k, n, 3) m NED at the times of the tracks.
 
     Returns:
-        nan where the vehicle is not in formation, or nobody leads.
+        nan if the vehicle is not in formation, or there is no leader.
     """
     leader = tracks["leader"]
     error = true - tracks["position"]

@@ -1,4 +1,4 @@
-"""Paths through time: from waypoints, and whether a show of several is safe to fly.
+"""Time-parametrised paths: computed from waypoints, and safety checks of a show of several paths.
 
 Frames: m NED from the common origin, s from the start of the path.
 """
@@ -22,26 +22,25 @@ from sitl_bridge.swarm.formation.assignment import nearest_part
 Array: TypeAlias = NDArray[np.float64]
 
 ROW_PERIOD = 0.1
-"""s between rows of a path that is made here: the rate of MAVSDK's example files."""
+"""Interval between rows of a computed path, s: the rate of MAVSDK's example files."""
 
 PEAK_SPEED = 1.875
 PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)
-"""Of a minimum-jerk move over a unit distance in unit time: the maxima of its derivatives (at 1/2; at
-1/2 -+ sqrt(3)/6)."""
+"""Peak derivatives of a minimum-jerk move over unit distance in unit time (at 1/2; at 1/2 -+ sqrt(3)/6)."""
 
 TURN_TIME = 4.0
-"""s over which a turn of a heading along the path is spread at least."""
+"""Shortest time over which a turn of a heading along the path is spread, s."""
 
 
 def minimum_jerk(part: Array | float) -> tuple[Array, Array, Array]:
-    """Way, speed and acceleration of the rest-to-rest move of least jerk over unit distance and time.
+    """Return distance, speed and acceleration of the minimum-jerk move over unit distance and time.
 
-    Flash and Hogan, "The coordination of arm movements", J. Neuroscience 5(7), 1985:
-    s = 10 t^3 - 15 t^4 + 6 t^5.
+    Flash and Hogan, "The coordination of arm movements", J. Neuroscience 5(7), 1985: s = 10 t^3 - 15 t^4 + 6
+    t^5.
 
     Args:
         part: of the time, any shape; below 0 it has not begun, above 1 it is over.
-    """  # fmt: skip
+    """
     raw = np.asarray(part, dtype=np.float64)
     t = np.clip(raw, 0.0, 1.0)
     way = t**3 * (10.0 + t * (-15.0 + 6.0 * t))
@@ -49,13 +48,13 @@ def minimum_jerk(part: Array | float) -> tuple[Array, Array, Array]:
 
 
 def move_time(distance: float, speed: float, acceleration: float) -> float:
-    """s of the shortest minimum-jerk move over ``distance`` m within m/s and m/s^2."""
+    """Return the s of the shortest minimum-jerk move over ``distance`` m within m/s and m/s^2."""
     return max(PEAK_SPEED * distance / speed, math.sqrt(PEAK_ACCELERATION * distance / acceleration))
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a path is at one or several times; the leading axes are those of the times.
+    """Motion along a path at one or several times; the leading axes are those of the times.
 
     Attributes:
         position, velocity, acceleration: (..., 3) NED.
@@ -71,12 +70,12 @@ class Moment:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A path through rows, quintic in between so that position, velocity and acceleration are met at each.
+    """A path through rows, quintic in between, continuous in position, velocity and acceleration.
 
     Attributes:
-        time: (k,) s, rising.
+        time: (k,) s, increasing.
         position, velocity, acceleration: (k, 3) NED.
-        yaw: (k,) rad, without jumps of a turn.
+        yaw: (k,) rad, unwrapped.
     """
 
     time: Array
@@ -91,7 +90,7 @@ class Trajectory:
         return float(self.time[-1])
 
     def at(self, time: Array | float) -> Moment:
-        """The path at times of any shape; before its first row and after its last it rests there."""
+        """Return the path at times of any shape; it is at rest before its first row and after its last."""
         asked = np.asarray(time, dtype=np.float64)
         t = np.clip(asked, self.time[0], self.time[-1])
         moving = (asked >= self.time[0]) & (asked <= self.time[-1])
@@ -128,7 +127,7 @@ class Trajectory:
 
 
 def _quintic(begin: Sequence[Array], end: Sequence[Array], s: Array) -> tuple[Array, Array, Array]:
-    """Hermite quintic on the unit interval through position, velocity and acceleration at both ends."""
+    """Return the Hermite quintic on the unit interval for values and two derivatives at both ends."""
     p, v, a = begin
     a = 0.5 * a
     d = end[0] - p - v - a
@@ -141,13 +140,13 @@ def _quintic(begin: Sequence[Array], end: Sequence[Array], s: Array) -> tuple[Ar
 
 
 def _cubic(p: Array, v: Array, q: Array, w: Array, s: Array) -> tuple[Array, Array]:
-    """Hermite cubic on the unit interval: value and rate."""
+    """Return the Hermite cubic on the unit interval: value and rate."""
     c2, c3 = 3.0 * (q - p) - 2.0 * v - w, 2.0 * (p - q) + v + w
     return p + s * (v + s * (c2 + s * c3)), v + s * (2.0 * c2 + s * 3.0 * c3)
 
 
-def still(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
-    """A path that stays at (3,) m NED, facing ``yaw`` rad."""
+def stationary(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
+    """Return a stationary path at (3,) m NED with ``yaw`` rad."""
     zero = np.zeros((1, 3))
     return Trajectory(
         np.zeros(1), np.array([position], dtype=np.float64), zero, zero, np.array([yaw], dtype=np.float64)
@@ -157,7 +156,7 @@ def still(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
 # ---------------------------------------------------------------- from waypoints
 
 
-def through(
+def path_through(
     points: Array,
     *,
     speed: float,
@@ -166,15 +165,15 @@ def through(
     yaw: float | None = None,
     turn_rate: float = math.radians(45.0),
 ) -> Trajectory:
-    """The smoothest path through waypoints: of least jerk between stops, never faster than allowed.
+    """Return the minimum-jerk path through waypoints between stops, within the limits.
 
     Args:
-        points: (k, 3) m NED; two that coincide are one.
-        speed, acceleration: m/s, m/s^2 that are reached at most.
-        holds: s of rest at each point; where it is 0 the path goes through without a stop.
+        points: (k, 3) m NED; successive coincident points count as one.
+        speed, acceleration: largest values, m/s, m/s^2.
+        holds: s of rest at each point; 0 for no stop.
         yaw: rad; None faces along the path.
-        turn_rate: rad/s that a turn on the spot reaches at most; a formation that turns with its leader
-            sweeps its outer slots round with it.
+        turn_rate: largest rate of a turn on the spot, rad/s; in a formation that turns with its leader, the
+            outer slots move with the turn.
 
     Raises:
         UserError: for limits that are not above 0.
@@ -184,7 +183,7 @@ def through(
     points = np.asarray(points, dtype=np.float64)
     holds = [0.0] * len(points) if holds is None else list(holds)
     stops = [0, *(i for i in range(1, len(points) - 1) if holds[i] > 0.0), len(points) - 1]
-    rows = [still(points[0].tolist())]
+    rows = [stationary(points[0].tolist())]
     clock = holds[0]
     for first, last in pairwise(stops):
         leg = _between_stops(points[first : last + 1], speed, acceleration)
@@ -192,7 +191,7 @@ def through(
             rows.append(_moved(leg, clock))
             clock += leg.duration
         clock += holds[last]
-    rows.append(_moved(still(points[-1].tolist()), clock))
+    rows.append(_moved(stationary(points[-1].tolist()), clock))
     time = np.concatenate([r.time for r in rows])
     keep = np.concatenate([[True], np.diff(time) > 1e-9])
     path = Trajectory(
@@ -210,9 +209,9 @@ def _moved(path: Trajectory, by: float) -> Trajectory:
 
 
 def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
-    """The same path in rows of ROW_PERIOD, its heading along it.
+    """Return the same path in rows of ROW_PERIOD, with its heading along the path.
 
-    A window of Hann's over T makes a sudden turn by a one of least haste: its rate peaks at 2 a/T.
+    A Hann window over T smooths a sudden turn by a: its rate peaks at 2 a/T.
     """
     count = max(2, round(path.duration / ROW_PERIOD) + 1)
     time = np.linspace(0.0, path.duration, count)
@@ -228,7 +227,7 @@ def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
 
 
 def _along(time: Array, velocity: Array) -> Array:
-    """Heading along a horizontal velocity, kept where there is next to none; 0 for a path that rests."""
+    """Return the heading of a horizontal velocity, kept at very low speed; 0 for a path at rest."""
     speed = np.hypot(velocity[:, 0], velocity[:, 1])
     moving = np.flatnonzero(speed > 0.05)
     if not len(moving):
@@ -239,7 +238,7 @@ def _along(time: Array, velocity: Array) -> Array:
 
 
 def _between_stops(points: Array, speed: float, acceleration: float) -> Trajectory | None:
-    """Minimum-jerk path at rest at both ends, within both limits; None for no way at all."""
+    """Return the minimum-jerk path at rest at both ends, within both limits; None for zero length."""
     legs = np.linalg.norm(np.diff(points, axis=0), axis=1)
     points = points[np.concatenate([[True], legs > 1e-6])]
     legs = legs[legs > 1e-6]
@@ -257,7 +256,7 @@ def _between_stops(points: Array, speed: float, acceleration: float) -> Trajecto
 
 
 def _spline(points: Array, time: Array) -> Trajectory:
-    """The path of least integrated squared jerk through points at given times, at rest at both ends.
+    """Return the path of least integrated squared jerk through points at given times, at rest at both ends.
 
     It is the quintic spline whose third and fourth derivatives are continuous at the inner points; the
     velocities and accelerations there solve that linear system.
@@ -296,18 +295,18 @@ def _spline(points: Array, time: Array) -> Trajectory:
     return Trajectory(time, points, velocity, acceleration, np.zeros(len(points)))
 
 
-# ---------------------------------------------------------------- is it safe?
+# ---------------------------------------------------------------- safety
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a show must keep to.
+    """Limits of a show.
 
     Attributes:
         separation: m between any two vehicles.
         speed: m/s.
         acceleration: m/s^2.
-        height: m above the origin, least and greatest, in flight.
+        height: m above the origin, smallest and largest, in flight.
     """
 
     separation: float = 1.0
@@ -318,7 +317,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Violation:
-    """Where a show breaks a limit: the worst of its kind for a vehicle or a pair.
+    """Violation of a limit: the worst of its kind for a vehicle or a pair.
 
     Attributes:
         kind: ``separation``, ``speed``, ``acceleration`` or ``height``.
@@ -349,7 +348,7 @@ class Violation:
 
 
 class UnsafeShowError(UserError):
-    """A show that breaks its limits; ``violations`` has all of them, the message the first ten."""
+    """A show that violates its limits; ``violations`` has all violations, the message the first ten."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
@@ -360,16 +359,16 @@ class UnsafeShowError(UserError):
 
 
 def check_show(paths: Sequence[Trajectory], limits: Limits, period: float = 0.05) -> None:
-    """Refuse paths of one show that break its limits.
+    """Reject paths of one show that violate its limits.
 
     Args:
-        paths: one a vehicle, on one clock.
-        limits: to keep.
-        period: s between looks; between two, vehicles are taken to fly straight, which at 5 m/s^2 is
-            right to 1.6 mm.
+        paths: one per vehicle, on one clock.
+        limits: of the show.
+        period: s between checked times; in between, vehicles are assumed to fly straight, which at 5 m/s^2 is
+            accurate to 1.6 mm.
 
     Raises:
-        UnsafeShowError: with pair, time and figure of each breach.
+        UnsafeShowError: with pair, time and value of each violation.
     """
     end = max(path.duration for path in paths)
     time = np.linspace(0.0, end, max(2, math.ceil(end / period) + 1))
@@ -390,7 +389,7 @@ def check_show(paths: Sequence[Trajectory], limits: Limits, period: float = 0.05
 def single_violations(
     time: Array, position: Array, velocity: Array, acceleration: Array, limits: Limits
 ) -> list[Violation]:
-    """Breaches of single vehicles: speed, acceleration, height; arrays are (k,) and (k, n, 3)."""
+    """Return violations of single vehicles: speed, acceleration, height; arrays are (k,) and (k, n, 3)."""
     low, high = limits.height
     height = -position[:, :, 2]
     figures: list[tuple[str, Array, float, float]] = [
@@ -403,14 +402,14 @@ def single_violations(
     for kind, figure, limit, sign in figures:
         worst = np.argmax(sign * figure, axis=0)
         peak = figure[worst, np.arange(figure.shape[1])]
-        # A path that is timed to just reach a limit reaches it but for rounding.
+        # A path timed to just reach a limit may exceed it by rounding.
         for i in np.flatnonzero(sign * peak > sign * limit + 1e-6 * max(1.0, abs(limit))):
             found.append(Violation(kind, (int(i),), float(time[worst[i]]), float(peak[i]), limit))
     return found
 
 
 def separation_violations(time: Array, position: Array, separation: float) -> list[Violation]:
-    """Pairs that come too close, each with its least distance and when; position is (k, n, 3) m."""
+    """Return pairs that come too close, each with its smallest distance and time; position is (k, n, 3) m."""
     worst: dict[tuple[int, int], Violation] = {}
     for k in range(len(time) - 1):
         now, then = position[k], position[k + 1]
