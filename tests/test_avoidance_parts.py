@@ -376,7 +376,7 @@ def scenario(**changes: Any) -> AvoidanceSpecification:
             "called 'a'",
         ),
         ({"routes": [{"name": "a"}]}, "points or a table"),
-        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "increasing"),
+        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "rising"),
         (
             {"routes": [{"name": "a", "points": [(0, 0, 0), (4, 0, 0)], "acceleration": 9.0}]},
             "25.0 deg of tilt",

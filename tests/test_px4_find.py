@@ -90,7 +90,7 @@ def test_executable_of_another_machine_is_told(tmp_path: Path) -> None:
 def test_incomplete_build_is_told(tmp_path: Path) -> None:
     root = make_build(tmp_path)
     (root / "etc" / "init.d-posix" / "rcS").unlink()
-    with pytest.raises(UserError, match="not complete"):
+    with pytest.raises(UserError, match="is incomplete"):
         find_px4(root)
 
 

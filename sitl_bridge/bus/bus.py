@@ -178,7 +178,7 @@ class Bus:
                         self._send(Results([SentResult.of(result) for result in results]))
         except (EOFError, ConnectionError) as error:
             if not self._closing and self._client is not None:
-                # |# Not restarted: only this client knew which commands have been executed.
+                # Not restarted: only this client knew which commands have been executed.
                 self._client.stop()
                 self._fail(UserError(f"it sent {error}" if str(error) else self._client.ended()))
         except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)

@@ -26,8 +26,8 @@ SETTLING_TIME = 2.0
 """Time after a move within which every vehicle must reach its slot, s."""
 
 STEADY_ACCELERATION, STEADY_TURN = 0.05, 0.02
-"""Acceleration (m/s^2) and turn rate (rad/s) below which the centre is steady: within SETTLED they move a
-vehicle by less than 0.1 m and a slot at ten metres by less than 0.4 m."""
+"""Acceleration (m/s^2) and turn rate (rad/s) below which the centre is steady: within SETTLING_TIME they move
+a vehicle by less than 0.1 m and a slot at ten metres by less than 0.4 m."""
 
 MAX_SLOT_ERROR = 0.5
 """Largest distance from the slot after that time, m."""
@@ -111,7 +111,7 @@ class FormationResult:
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """(k,) rows at which all must be in their slots: no move, and none ended less than SETTLED ago."""
+        """(k,) rows at which all must be in their slots: no move, and none ended within SETTLING_TIME."""
         free = self.time >= 0.0
         for move in self.plan.choreography.moves[1:]:
             free &= (self.time < move.start * 1e-6) | (self.time >= move.over * 1e-6 + SETTLING_TIME)
@@ -119,7 +119,7 @@ class FormationResult:
 
     @property
     def steady(self) -> NDArray[np.bool_]:
-        """(k,) settled rows whose centre has not accelerated or turned for SETTLED."""
+        """(k,) settled rows whose centre has not accelerated or turned for SETTLING_TIME."""
         moments = np.arange(-SETTLING_TIME, self.plan.duration, 0.05)
         centre = self.plan.path.at(np.clip(moments, self.plan.path.time[0], self.plan.path.time[-1]))
         restless = (np.linalg.norm(centre.acceleration, axis=1) > STEADY_ACCELERATION) | (
