@@ -148,7 +148,7 @@ def test_nobody_is_sent_down_onto_another(plan: FormationPlan) -> None:
     [{}, {"pattern": "cube", "scale": 2.0}, {"scale": 0.0}, {"scale": 2.0, "spacing": 3.0}],
 )
 def test_an_order_says_one_thing(values: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"give one of|greater than 0|spacing is of a pattern"):
+    with pytest.raises(ValueError, match=r"give exactly one of|greater than 0|spacing applies only"):
         target(**values)
 
 

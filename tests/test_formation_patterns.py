@@ -96,7 +96,7 @@ def test_unknown_patterns_and_counts_are_refused_with_what_there_is() -> None:
 
 def test_slots_that_are_too_close_are_named() -> None:
     slots = np.array([[0.0, 0, 0], [3, 0, 0], [3, 0, 0.5]])
-    with pytest.raises(UserError, match=r"slots 1 and 2 are 0.50 m apart, below the 1 m"):
+    with pytest.raises(UserError, match=r"slots 1 and 2 are 0.50 m apart, below the limit of 1 m"):
         check_separation(slots, 1.0, "mine")
 
 

@@ -104,7 +104,7 @@ def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path
     with pytest.raises(ConfigurationError, match="speed"):
         load_formation(fast)
     near = scenario(tmp_path, ("pattern: v}", "pattern: v, spacing: 0.8}"))
-    with pytest.raises(UserError, match=r"v: slots 0 and 1 are 0.80 m apart, below the 1 m"):
+    with pytest.raises(UserError, match=r"v: slots 0 and 1 are 0.80 m apart, below the limit of 1 m"):
         load_formation(near)
 
 
@@ -204,7 +204,7 @@ def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
 def test_a_graph_that_leaves_somebody_out_is_refused(tmp_path: Path) -> None:
     radio = "seed: 3\nradio: {graph: links, links: [[0, 1], [1, 2]]}"
     with pytest.raises(
-        ConfigurationError, match=r"line 3: radio: over the graph links no message .* vehicle 3"
+        ConfigurationError, match=r"line 3: radio: with the graph links, vehicle 3 receives nothing"
     ):
         load_formation(scenario(tmp_path, ("seed: 3", radio)))
 
