@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.custom_rotor import check_law_address
 from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, ProximityArrays, hull, interact
-from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
+from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
 from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.errors import UserError

@@ -26,7 +26,6 @@ from sitl_bridge.swarm.formation.roles import (
     FormationView,
     Leader,
     VelocityFollower,
-    View,
     extrapolated,
     reference,
 )

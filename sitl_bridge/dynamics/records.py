@@ -132,6 +132,10 @@ STATE = np.dtype(
         ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is below the ground
         ("in_contact", "i8"),  # number of contact points below the ground
         ("impact_speed", "f8"),  # m/s, largest closing speed at a new contact so far
+        # --- past poses, for sensors whose samples take several steps
+        ("history", "i8"),  # address of (history_length,) POSE; 0 for none
+        ("history_length", "i8"),
+        ("history_count", "i8"),  # poses written so far; the next is stored at this number modulo the length
         # --- scratch of the step, undefined between steps
         ("work", "f8", (3, 13)),
         ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),

@@ -132,7 +132,7 @@ class VehicleStatus:
 
 
 def status_changes(number: int, message: Any) -> dict[str, Any]:
-    """Return the fields of :class:`VehicleStatus` that a message changes; empty for messages not in READERS."""
+    """Return the fields of :class:`VehicleStatus` that a message changes; empty for other messages."""
     reader = READERS.get(number)
     return reader(message) if reader is not None else {}
 

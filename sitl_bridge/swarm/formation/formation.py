@@ -20,7 +20,15 @@ from sitl_bridge.swarm.formation.conduct import Conduct, Event
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
-from sitl_bridge.swarm.formation.roles import Follower, Leader, NeighbourLinks, Own, View, extrapolated, reference
+from sitl_bridge.swarm.formation.roles import (
+    Follower,
+    FormationView,
+    Leader,
+    NeighbourLinks,
+    Own,
+    extrapolated,
+    reference,
+)
 from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.neighbour_graph import Topology
 from sitl_bridge.swarm.radio import Radio
@@ -406,7 +414,9 @@ class Formation:
             lambda: self._links(offsets, centre, who),
         )  # fmt: skip
 
-    def _links(self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index) -> NeighbourLinks:
+    def _links(
+        self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index
+    ) -> NeighbourLinks:
         """Return the newest message of each link that is not silent, in the receiver's heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
         row[who] = np.arange(len(who))
