@@ -24,7 +24,7 @@ from sitl_bridge.bus.client_link import (
     SentOrder,
     SentResult,
     Settings,
-    Snapshot,
+    SimulationSnapshot,
     SnapshotRequest,
     Stop,
     UserNotice,
@@ -45,7 +45,7 @@ ORDER = SentOrder.of(Order(WIND, Address("wind")))
 SENT: list[Sent] = [
     Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
     SnapshotRequest(Counts(executed=3)),
-    Snapshot(
+    SimulationSnapshot(
         1.5, {"paused": False}, {"gusts": 0}, {"position": [[math.nan, 1.0, math.inf]]}, [[1.0]], [{"a": []}]
     ),
     Orders([ORDER]),

@@ -34,7 +34,7 @@ from sitl_bridge.bus.client_link import (
     Sent,
     SentOrder,
     Settings,
-    Snapshot,
+    SimulationSnapshot,
     SnapshotRequest,
     Stop,
     UserNotice,
@@ -87,7 +87,7 @@ class Client:
         self._outbox: deque[tuple[str, Message]] = deque(maxlen=MAX_UNSENT)
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: SimulationSnapshot | None = None
         self._snapshot_requested = False
         self._fresh = asyncio.Event()
         self._stop = asyncio.Event()
@@ -125,7 +125,7 @@ class Client:
 
     def _process(self, message: Sent) -> None:
         match message:
-            case Snapshot():
+            case SimulationSnapshot():
                 self._snapshot, self._snapshot_requested = message, False
                 self._fresh.set()
             case Results(results):
@@ -146,7 +146,7 @@ class Client:
         self._is_connected = connected
         self._link.send(Connected(connected))
 
-    async def _next_snapshot(self) -> Snapshot:
+    async def _next_snapshot(self) -> SimulationSnapshot:
         """Request a new snapshot of the simulation."""
         if not self._snapshot_requested:
             self._snapshot_requested = True

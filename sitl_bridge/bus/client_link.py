@@ -57,7 +57,7 @@ class SnapshotRequest:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SimulationSnapshot:
     """A snapshot of a simulation, in plain values: the answer to Ask.
 
     Attributes:
@@ -164,7 +164,15 @@ class Stop:
 
 
 Sent: TypeAlias = (
-    Settings | SnapshotRequest | Snapshot | Orders | Results | EventNotice | Connected | UserNotice | Stop
+    Settings
+    | SnapshotRequest
+    | SimulationSnapshot
+    | Orders
+    | Results
+    | EventNotice
+    | Connected
+    | UserNotice
+    | Stop
 )
 
 _KINDS: dict[str, TypeAdapter[Any]] = {
@@ -172,7 +180,7 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
     for kind in (
         Settings,
         SnapshotRequest,
-        Snapshot,
+        SimulationSnapshot,
         Orders,
         Results,
         EventNotice,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pymap3d
 
-from sitl_bridge.bus.client_link import Snapshot
+from sitl_bridge.bus.client_link import SimulationSnapshot
 from sitl_bridge.bus.messages import (
     Clock,
     Event,
@@ -31,17 +31,17 @@ CHANGES: tuple[tuple[str, EventKind, EventKind, str, str], ...] = (
 """Field of the health, event kinds when it becomes true and false, and their texts."""
 
 
-def clock(snapshot: Snapshot) -> Clock:
+def clock(snapshot: SimulationSnapshot) -> Clock:
     """Return the speed of simulated time."""
     return Clock(time=snapshot.time, **snapshot.clock)
 
 
-def world(snapshot: Snapshot) -> WorldState:
+def world(snapshot: SimulationSnapshot) -> WorldState:
     """Return the location and the wind settings."""
     return WorldState(time=snapshot.time, **snapshot.world)
 
 
-def states(snapshot: Snapshot) -> list[VehicleState]:
+def states(snapshot: SimulationSnapshot) -> list[VehicleState]:
     """Return the motion of every vehicle."""
     position, origin = np.array(snapshot.motion["position"]), snapshot.world
     known = np.where(np.isfinite(position), position, 0.0)
@@ -63,7 +63,7 @@ def states(snapshot: Snapshot) -> list[VehicleState]:
     ]
 
 
-def health(snapshot: Snapshot) -> list[VehicleHealth]:
+def health(snapshot: SimulationSnapshot) -> list[VehicleHealth]:
     """Return the condition of every vehicle."""
     return [VehicleHealth(time=snapshot.time, **fields) for fields in snapshot.health]
 

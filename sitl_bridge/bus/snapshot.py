@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sitl_bridge.bus.client_link import Snapshot
+from sitl_bridge.bus.client_link import SimulationSnapshot
 from sitl_bridge.bus.run_source import Source
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
 
 
-def take_snapshot(source: Source) -> Snapshot:
+def take_snapshot(source: Source) -> SimulationSnapshot:
     """Take a snapshot of a simulation, from any thread."""
     simulation, status = source.simulation, source.status()
     states = simulation.states
@@ -43,7 +43,7 @@ def take_snapshot(source: Source) -> Snapshot:
         }
         for i, link in enumerate(status.links)
     ]
-    return Snapshot(
+    return SimulationSnapshot(
         time=status.time,
         clock=clock,
         world=_world(source),
