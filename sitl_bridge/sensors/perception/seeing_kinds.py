@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 
-SeeingUnion = ScannerSpecification | DepthCameraSpecification
+SeeingUnion = ScannerSpecification | LidarSpecification | DepthCameraSpecification

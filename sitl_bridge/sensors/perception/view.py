@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.quantities import STRICT, Vector
 from sitl_bridge.sensors.error_model import SLOWEST, body_to_sensor
 from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
+from sitl_bridge.sensors.perception.ray_kernels import place_rays
 
 Arrays = dict[str, NDArray[np.generic]]
 """A sample: named arrays, the same names and dtypes every time."""
@@ -94,7 +95,7 @@ class Poses(NamedTuple):
             [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
         ]
-        return position, np.moveaxis(np.array(rows), 2, 0)
+        return position, np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class SeeingSpecification(BaseModel):
 
     def mounting(self) -> NDArray[np.float64]:
         """(3, 3) sensor axes to body."""
-        return body_to_sensor(self.rotation).T
+        return np.ascontiguousarray(body_to_sensor(self.rotation).T)
 
     def rays(
         self, view: View, directions: NDArray[np.float64], age: NDArray[np.float64] | None = None
@@ -147,14 +148,16 @@ class SeeingSpecification(BaseModel):
         Args:
             view: of the sample.
             directions: (n, 3) unit vectors in the sensor's axes.
-            age: (n,) s before the end of exposure at which each is cast; None: all at the end.
+            age: (g,) s before the end of exposure at which each of g groups of rays is cast, n / g rays a
+                group; None: all at the end.
         """
-        turned = directions @ self.mounting().T
-        if age is None:
-            position, rotation = view.poses.at(np.array([float(view.time)]))
-            return position + rotation[0] @ np.array(self.position), turned @ rotation[0].T
-        position, rotation = view.poses.at(view.time - age * 1e6)
-        return position + rotation @ np.array(self.position), np.einsum("nij,nj->ni", rotation, turned)
+        times = np.array([float(view.time)]) if age is None else view.time - age * 1e6
+        position, rotation = view.poses.at(times)
+        n = len(directions)
+        origins, turned = np.empty((1 if len(times) == 1 else n, 3)), np.empty((n, 3))
+        offset = np.array(self.position, float)
+        place_rays(position, rotation, offset, self.mounting(), directions, origins, turned)
+        return origins, turned
 
     def pose(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Place (3,) in m NED and rotation (3, 3) to NED of the sensor's axes at the end of exposure."""
