@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 
-SeeingUnion = ScannerSpecification | LidarSpecification | DepthCameraSpecification
+SeeingUnion = ScannerSpecification | LidarSpecification | DepthCameraSpecification | CameraSpecification

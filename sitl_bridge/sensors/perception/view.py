@@ -141,7 +141,11 @@ class SeeingSpecification(BaseModel):
         return np.ascontiguousarray(body_to_sensor(self.rotation).T)
 
     def rays(
-        self, view: View, directions: NDArray[np.float64], age: NDArray[np.float64] | None = None
+        self,
+        view: View,
+        directions: NDArray[np.float64],
+        age: NDArray[np.float64] | None = None,
+        shift: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Rays of the sensor in NED: origins (n, 3) or (1, 3), directions (n, 3).
 
@@ -150,13 +154,15 @@ class SeeingSpecification(BaseModel):
             directions: (n, 3) unit vectors in the sensor's axes.
             age: (g,) s before the end of exposure at which each of g groups of rays is cast, n / g rays a
                 group; None: all at the end.
+            shift: m in the sensor's axes, from the sensor to where the rays begin.
         """
         times = np.array([float(view.time)]) if age is None else view.time - age * 1e6
         position, rotation = view.poses.at(times)
         n = len(directions)
         origins, turned = np.empty((1 if len(times) == 1 else n, 3)), np.empty((n, 3))
-        offset = np.array(self.position, float)
-        place_rays(position, rotation, offset, self.mounting(), directions, origins, turned)
+        mounting = self.mounting()
+        offset = np.array(self.position, float) + mounting @ np.array(shift)
+        place_rays(position, rotation, offset, mounting, directions, origins, turned)
         return origins, turned
 
     def pose(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,0 +1,146 @@
+"""Compiled rendering: the light that comes along rays, and the pixels that an image sensor makes of it.
+
+Surfaces scatter by Lambert's law, under one sun and an even light from all around; there are no shadows.
+All surfaces carry a pattern of squares of random brightness, several sizes on top of one another, so that an
+image has corners at every distance.  It is fixed to the world on the ground, to the object elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.world.ray_casting import GROUND, NOTHING
+
+SQUARES = (8.0, 2.0, 0.5, 0.125, 0.03125)
+"""m, sides of the squares."""
+OFF_GRID = 0.00217
+"""m by which the squares are shifted: faces at round figures do not lie on a border."""
+GROUND_CONTRAST, OBJECT_CONTRAST = 0.9, 0.5
+"""Range of the brightness relative to its mean."""
+GROUND_COLOR = (0.42, 0.42, 0.34)
+HORIZON, ZENITH = (0.78, 0.84, 0.90), (0.36, 0.56, 0.86)
+"""Colours of the sky."""
+
+
+@compiled
+def _scattered(x: int, y: int, z: int, salt: int) -> float:
+    """A number in 0..1 for every cell, by the finaliser of MurmurHash3."""
+    h = (x * 73856093) ^ (y * 19349663) ^ (z * 83492791) ^ (salt * 2654435761)
+    h &= 0xFFFFFFFF
+    h ^= h >> 16
+    h = (h * 0x85EBCA6B) & 0xFFFFFFFF
+    h ^= h >> 13
+    h = (h * 0xC2B2AE35) & 0xFFFFFFFF
+    h ^= h >> 16
+    return h / 4294967295.0
+
+
+@compiled
+def pattern(x: float, y: float, z: float, footprint: float) -> float:
+    """Brightness -0.5 to 0.5 of the pattern at a point (m).
+
+    Squares smaller than a pixel's footprint (m) count by their mean.
+    """
+    total = 0.0
+    for k in range(len(SQUARES)):
+        side = SQUARES[k]
+        share = min(max(side / max(footprint, 1e-9) - 1.0, 0.0), 1.0)
+        if share > 0.0:
+            cell = _scattered(
+                math.floor((x + OFF_GRID) / side),
+                math.floor((y + OFF_GRID) / side),
+                math.floor((z + OFF_GRID) / side),
+                k,
+            )
+            total += share * (cell - 0.5)
+    return total / len(SQUARES)
+
+
+@compiled
+def shade(
+    origins: Any, directions: Any, hits: Any, shapes: Any, light: Any, pixel: float, radiance: Any
+) -> None:
+    """Red, green and blue that come along rays.
+
+    Args:
+        origins: (n, 3) m NED, or (1, 3) for all.
+        directions: (n, 3) unit vectors NED.
+        hits: tuple of distance (n,), normal (n, 3) and shape (n,).
+        shapes: (k,) SHAPE.
+        light: (4,) unit vector NED to the sun, and the share of light from all around.
+        pixel: rad that a pixel sees.
+        radiance: (n, 3) float32, written; 1 is a white surface that faces the sun.
+    """
+    distance, normal, shape = hits
+    one = origins.shape[0] == 1
+    for i in range(directions.shape[0]):
+        k = shape[i]
+        if k == NOTHING:
+            up = math.sqrt(min(max(-directions[i, 2], 0.0), 1.0))
+            for c in range(3):
+                radiance[i, c] = HORIZON[c] + up * (ZENITH[c] - HORIZON[c])
+            continue
+        o = origins[0 if one else i]
+        x = o[0] + distance[i] * directions[i, 0]
+        y = o[1] + distance[i] * directions[i, 1]
+        z = o[2] + distance[i] * directions[i, 2]
+        facing, towards = 0.0, 0.0
+        for j in range(3):
+            facing -= normal[i, j] * directions[i, j]
+            towards += normal[i, j] * light[j]
+        footprint = pixel * distance[i] / max(facing, 0.02)
+        lit = light[3] + (1.0 - light[3]) * max(towards, 0.0)
+        if k == GROUND:
+            lit *= 1.0 + GROUND_CONTRAST * 2.0 * pattern(x, y, 0.0, footprint)
+            for c in range(3):
+                radiance[i, c] = lit * GROUND_COLOR[c]
+            continue
+        r, p = shapes[k].rotation, shapes[k].position
+        x, y, z = x - p[0], y - p[1], z - p[2]
+        lit *= 1.0 + OBJECT_CONTRAST * 2.0 * pattern(
+            r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
+            r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
+            r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
+            footprint,
+        )
+        for c in range(3):
+            radiance[i, c] = lit * shapes[k].color[c]
+
+
+@compiled
+def expose(radiance: Any, weight: Any, gauss: Any, figures: Any, image: Any) -> None:
+    """What an image sensor makes of light, by the linear model of EMVA 1288 (release 3.1, section 2).
+
+    A pixel collects e electrons on average, with the variance e + d^2 (shot noise and read noise); the full
+    well gives the greatest value.  Rounding adds the variance 1/12.
+
+    Args:
+        radiance: (pixels * s, 3) float32, s samples a pixel.
+        weight: (pixels,) share of the light that reaches a pixel.
+        gauss: (pixels * channels,) float32, standard normal.
+        figures: tuple of the value for radiance 1 as a share of the full well, the full well and the read
+            noise in electrons; a full well of 0 is without noise.
+        image: (pixels, channels) uint8, written; one channel is the luminance.
+    """
+    gain, well, read = figures
+    pixels, channels = image.shape
+    samples = radiance.shape[0] // pixels
+    for i in range(pixels):
+        red, green, blue = 0.0, 0.0, 0.0
+        for s in range(i * samples, (i + 1) * samples):
+            red += radiance[s, 0]
+            green += radiance[s, 1]
+            blue += radiance[s, 2]
+        scale = gain * weight[i] / samples
+        for c in range(channels):
+            if channels == 1:
+                light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+            else:
+                light = red if c == 0 else (green if c == 1 else blue)
+            value = light * scale
+            if well > 0.0:
+                electrons = value * well
+                value += math.sqrt(electrons + read * read) / well * gauss[i * channels + c]
+            image[i, c] = int(min(max(255.0 * value + 0.5, 0.0), 255.0))
