@@ -19,7 +19,7 @@ from sitl_bridge.cli.scene_facts import scene_facts
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.errors import about
+from sitl_bridge.errors import UserError, about
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.plan import Plan
@@ -242,12 +242,17 @@ def check(
         str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario or plan")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="PNG file to write a world's scene into, seen from above")
+    ] = None,
 ) -> None:
     """Validate an airframe, world, scenario or QGroundControl plan, and print what follows from it.
 
     Airframes and worlds may name Python files, which are run: trust them like programs.
     """
     facts = facts_of(file)
+    if picture is not None:
+        write_picture(file, picture)
     if as_json:
         typer.echo(json.dumps(_for_machines(facts), indent=2, allow_nan=False))
         return
@@ -264,6 +269,25 @@ def check(
         console.print("  ".join(f"{name} {value:g}" for name, value in parameters.items()), highlight=False)
     for warning in warnings:
         console.print(f"note: {warning}", style="yellow")
+
+
+def write_picture(file: str, picture: Path) -> None:
+    """Write the scene of a world, or of a scenario's world, seen from above.
+
+    Raises:
+        UserError: for a file without a world, and a picture that cannot be written.
+    """
+    from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
+    from sitl_bridge.report.plot_scene import plot_scene  # loads matplotlib
+
+    path = Path(file)
+    kind = "world" if path.suffix.lower() in SDF_SUFFIXES else ""
+    if not kind and path.suffix in (".yaml", ".yml"):
+        kind = file_kind(read(path).data)
+    if kind not in ("world", "scenario"):
+        raise UserError(f"--picture: {file} has no world; give a world or a scenario")
+    world = load_world(path) if kind == "world" else load_scenario(path).world
+    plot_scene(Scene(world.scene), picture, path.stem)
 
 
 def _for_machines(value: Any) -> Any:

@@ -133,7 +133,7 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
     def notify(line: str) -> None:
         console.print(Text(line), soft_wrap=True)
 
-    for note in settings.world.scene.notes:
+    for note in () if settings.world is None else settings.world.scene.notes:
         console.print(Text(f"note: {note}", "yellow"), soft_wrap=True)
     session = (
         FlightSession(settings, notify)
