@@ -1,10 +1,14 @@
-"""The embedded caster: every ray by compiled code of one's own, no extra package."""
+"""Casts rays into a scene as it is at one time.
+
+Static meshes are cast at by Embree where embreex is installed, all else by the embedded compiled caster.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole, draw_scene
 from sitl_bridge.sensors.perception.view import Hits
 from sitl_bridge.world.ray_casting import cast_rays
@@ -19,10 +23,21 @@ class SceneCaster:
         scene: static shapes are shared with it, the others copied.
         time: us of simulated time.
         spheres: (k, 4) m, centre NED and radius, of the other vehicles' bodies and rotors.
+        meshes: the scene's static meshes in Embree; None casts at them by the embedded caster.
+
+    Attributes:
+        shapes: (k,) SHAPE; the spheres stand last.
     """
 
-    def __init__(self, scene: Scene, time: int, spheres: NDArray[np.float64]) -> None:
-        self._scene = scene
+    def __init__(
+        self,
+        scene: Scene,
+        time: int,
+        spheres: NDArray[np.float64],
+        meshes: EmbreeMeshes | None = None,
+    ) -> None:
+        self._scene = scene  # keeps alive what the shapes point to
+        self._meshes = meshes
         self.record, shapes = scene.copy_of_shapes()
         place_moving_shapes(self.record[0], time * 1e-6)
         bodies = np.zeros(len(spheres), SHAPE)
@@ -33,18 +48,25 @@ class SceneCaster:
         self.shapes: NDArray[np.void] = np.concatenate([shapes, bodies])
         self.record[0]["shape_count"] = len(self.shapes)
         self.record[0]["shapes"] = self.shapes.ctypes.data
+        self._cast_record, self._index = self.record, np.arange(len(self.shapes))
+        if meshes is not None:
+            self._index = np.concatenate([meshes.rest, np.arange(len(shapes), len(self.shapes))])
+            self._rest = self.shapes[self._index]
+            self._cast_record = meshes.record.copy()
+            self._cast_record[0]["shape_count"] = len(self._rest)
+            self._cast_record[0]["shapes"] = self._rest.ctypes.data
 
     def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
         """The nearest surface along each ray; see ``Caster``."""
         n = len(directions)
         hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64))
-        cast_rays(
-            self.record[0],
-            np.ascontiguousarray(origins, float),
-            np.ascontiguousarray(directions, float),
-            limit,
-            *hits,
-        )
+        origins = np.ascontiguousarray(origins, float)
+        directions = np.ascontiguousarray(directions, float)
+        cast_rays(self._cast_record[0], origins, directions, limit, *hits)
+        if self._meshes is not None:
+            met = hits.shape >= 0
+            hits.shape[met] = self._index[hits.shape[met]]
+            self._meshes.cast(origins, directions, limit, hits)
         return hits
 
     def draw(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
 from sitl_bridge.simulation import Simulation
@@ -74,6 +75,7 @@ class SensorRunner:
             simulation.seed, name or simulation.names[vehicle], "seeing", specification.name
         ).tolist()
         self._count = 0
+        self._meshes = meshes_of(simulation.world.scene)
         simulation.remember_poses(vehicle, specification.exposure)
 
     @property
@@ -114,7 +116,9 @@ class SensorRunner:
 
     def _view(self, time: int) -> View:
         simulation = self._simulation
-        caster = SceneCaster(simulation.world.scene, time, simulation.spheres_beside(self.vehicle))
+        caster = SceneCaster(
+            simulation.world.scene, time, simulation.spheres_beside(self.vehicle), self._meshes
+        )
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1
         return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random)

@@ -17,8 +17,8 @@ def ray_triangle(t: Any, o: Any, d: Any) -> float:
     Moeller and Trumbore, "Fast, minimum storage ray/triangle intersection", Journal of Graphics Tools 2(1),
     1997.  The edges belong to the triangle with a share of 1e-9, so that no ray slips between two neighbours.
     """
-    e1x, e1y, e1z = float(t.edge[0, 0]), float(t.edge[0, 1]), float(t.edge[0, 2])
-    e2x, e2y, e2z = float(t.edge[1, 0]), float(t.edge[1, 1]), float(t.edge[1, 2])
+    e1x, e1y, e1z = t.edge[0, 0], t.edge[0, 1], t.edge[0, 2]
+    e2x, e2y, e2z = t.edge[1, 0], t.edge[1, 1], t.edge[1, 2]
     px, py, pz = d[1] * e2z - d[2] * e2y, d[2] * e2x - d[0] * e2z, d[0] * e2y - d[1] * e2x
     determinant = e1x * px + e1y * py + e1z * pz
     if determinant == 0.0:

@@ -31,11 +31,8 @@ def _triangle_normal(shape: Any, k: int, d: Any) -> tuple[float, float, float]:
     """Normal of a triangle in its mesh's axes: outward for a solid mesh, else towards the ray's origin."""
     t = array_at(shape.triangles, shape.triangle_count, TRIANGLE)[k]
     a, b = t.edge[0], t.edge[1]
-    x, y, z = (
-        float(a[1]) * b[2] - float(a[2]) * b[1],
-        float(a[2]) * b[0] - float(a[0]) * b[2],
-        float(a[0]) * b[1] - float(a[1]) * b[0],
-    )
+    ax, ay, az = np.float64(a[0]), np.float64(a[1]), np.float64(a[2])
+    x, y, z = ay * b[2] - az * b[1], az * b[0] - ax * b[2], ax * b[1] - ay * b[0]
     scale = 1.0 / math.sqrt(x * x + y * y + z * z)
     if shape.solid == 0 and x * d[0] + y * d[1] + z * d[2] > 0.0:
         scale = -scale
