@@ -97,10 +97,7 @@ KNOWN_KNOWLEDGE: set[str] = set()
 LONG_FILES: dict[str, int] = {}
 """Files that exceed the limit, each with its greatest length."""
 LONG_FUNCTIONS: dict[str, int] = {
-    "autopilot.estimation.measurement.read_frame": 75,
     "dynamics.contact.standing_pose": 66,
-    "dynamics.proximity._collide": 62,
-    "dynamics.proximity.interact": 78,
     "dynamics.step._integrate": 65,
     "swarm.avoidance.disturbance_observer.observe": 69,
     "swarm.avoidance.optimal_control_problem.condense": 81,

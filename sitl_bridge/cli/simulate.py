@@ -111,7 +111,7 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
                 tables=directory.path,
                 events=scenario.events,
                 names=[vehicle.name for vehicle in scenario.vehicles],
-                say=console.print,
+                say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
             )
             result = flown.result
             console.print(
@@ -206,7 +206,7 @@ def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, cons
         seed=seed,
         events=scenario.events,
         names=[vehicle.name for vehicle in scenario.vehicles],
-        say=console.print,
+        say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
     )
 
 

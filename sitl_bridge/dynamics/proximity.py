@@ -292,6 +292,23 @@ def _turning(vehicle: Any, state: Any, hull: Any, k: int, n: Any, turning: Any) 
 
 
 @compiled
+def _record_collision(
+    proximity: Any, collisions: Any, i: int, j: int, part_i: int, part_j: int, time: int, speed: float,
+    position: Any,
+) -> None:  # fmt: skip
+    """Count a collision, and keep it while there is room: vehicle ``i`` hit ``j`` at a closing ``speed``."""
+    if proximity.count < collisions.shape[0]:
+        row = collisions[proximity.count]
+        row.time = time
+        row.vehicle[0], row.vehicle[1] = min(i, j), max(i, j)
+        row.part[0], row.part[1] = (part_i, part_j) if i < j else (part_j, part_i)
+        row.speed = speed
+        for k in range(3):
+            row.position[k] = position[k]
+    proximity.count += 1
+
+
+@compiled
 def _collide(
     proximity: Any, hulls: Any, touching: Any, collisions: Any, vehicles: Any, states: Any,
     i: int, j: int, time: int, seconds: float, work: Any,
@@ -340,28 +357,62 @@ def _collide(
                     states[i].rotor_health[a - 1] = 0.0
                 if b > 0:
                     states[j].rotor_health[b - 1] = 0.0
-    if touch == 1 and touching[i, j] == 0:
-        if proximity.count < collisions.shape[0]:
-            row = collisions[proximity.count]
-            row.time = time
-            row.vehicle[0], row.vehicle[1] = min(i, j), max(i, j)
-            row.part[0], row.part[1] = (part_i, part_j) if i < j else (part_j, part_i)
-            row.speed = fastest
-            for k in range(3):
-                row.position[k] = work[5, k]
-        proximity.count += 1
     if touch == 1:
+        if touching[i, j] == 0:
+            _record_collision(proximity, collisions, i, j, part_i, part_j, time, fastest, work[5])
         proximity.touching += 2
         touching[i, j] = NOW
         touching[j, i] = NOW
 
 
 @compiled
-def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: int, seconds: float) -> None:
-    """Write what every vehicle feels of the others over the coming step into its state.
+def _age_contacts(proximity: Any, touching: Any) -> None:
+    """Let contacts of earlier steps end; also those of vehicles that have gone far since."""
+    if proximity.touching == 0:
+        return
+    proximity.touching = 0
+    for i in range(touching.shape[0]):
+        for j in range(touching.shape[0]):
+            if touching[i, j] > 0:
+                touching[i, j] -= 1
+                proximity.touching += touching[i, j]
 
-    Vehicles are kept sorted from south to north, and only those are looked at in pairs that are near one
-    another that way.  Speeds are those at the step's start; its middle is where spheres are taken to be.
+
+@compiled
+def _sort(hulls: Any, states: Any) -> tuple[float, float]:
+    """Sort vehicles from south to north; returns the largest radius (m) and the highest speed along (m/s)."""
+    widest = 0.0
+    quickest = 0.0
+    for i in range(states.shape[0]):
+        widest = max(widest, hulls[i].radius)
+        quickest = max(quickest, abs(states[i].velocity[0]))
+        # Sorted by insertion: from step to step hardly anything changes places.
+        k = i
+        here = hulls[i].order
+        north = states[here].position[0]
+        while k > 0 and states[hulls[k - 1].order].position[0] > north:
+            hulls[k].order = hulls[k - 1].order
+            k -= 1
+        hulls[k].order = here
+    return widest, quickest
+
+
+@compiled
+def _write_forces(hulls: Any, states: Any) -> None:
+    """Write the sums over all neighbours into the states."""
+    for i in range(states.shape[0]):
+        for k in range(3):
+            states[i].neighbour_force[k] = hulls[i].force[k] * UNIT
+            states[i].neighbour_moment[k] = hulls[i].moment[k] * UNIT
+            states[i].neighbour_air[k] = hulls[i].wake[k] * UNIT
+
+
+@compiled
+def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: int, seconds: float) -> None:
+    """Write the effects of all other vehicles over the coming step into every vehicle's state.
+
+    Vehicles are kept sorted from south to north, and only pairs that are near one another that way are
+    looked at.  Speeds are those at the step's start; the spheres are where they will be in its middle.
 
     Args:
         arrays: ``ProximityArrays``.
@@ -374,29 +425,10 @@ def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: in
     proximity = arrays.proximity[0]
     hulls, touching, collisions = arrays.hulls, arrays.touching, arrays.collisions
     count = states.shape[0]
-    if proximity.touching > 0:
-        # Also those that have gone far since, which no pair below looks at.
-        proximity.touching = 0
-        for i in range(count):
-            for j in range(count):
-                if touching[i, j] > 0:
-                    touching[i, j] -= 1
-                    proximity.touching += touching[i, j]
+    _age_contacts(proximity, touching)
     work = np.empty((6, 6))
     furthest = _prepare(hulls, vehicles, states, environment)
-    widest = 0.0
-    quickest = 0.0
-    for i in range(count):
-        widest = max(widest, hulls[i].radius)
-        quickest = max(quickest, abs(states[i].velocity[0]))
-        # Sorted by insertion: from step to step hardly anything changes places.
-        k = i
-        here = hulls[i].order
-        north = states[here].position[0]
-        while k > 0 and states[hulls[k - 1].order].position[0] > north:
-            hulls[k].order = hulls[k - 1].order
-            k -= 1
-        hulls[k].order = here
+    widest, quickest = _sort(hulls, states)
     margin = 2.0 * quickest * seconds
     for a in range(count):
         i = hulls[a].order
@@ -418,8 +450,4 @@ def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: in
                     _apply_downwash(hulls[i], states[i], hulls[j], states[j])
                 if hulls[j].jet_top > 0.0:
                     _apply_downwash(hulls[j], states[j], hulls[i], states[i])
-    for i in range(count):
-        for k in range(3):
-            states[i].neighbour_force[k] = hulls[i].force[k] * UNIT
-            states[i].neighbour_moment[k] = hulls[i].moment[k] * UNIT
-            states[i].neighbour_air[k] = hulls[i].wake[k] * UNIT
+    _write_forces(hulls, states)

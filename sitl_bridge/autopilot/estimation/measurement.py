@@ -117,6 +117,64 @@ def _copy_payload(data: Any, at: int, raw: Any, place: Any) -> None:
 
 
 @compiled
+def _take_sensors(m: Any, s: Any) -> None:
+    """HIL_SENSOR: inertial unit, magnetometer and barometer, of which each may have a sample."""
+    m.time = np.int64(s.time_usec)
+    if s.fields_updated & FIELD_ACCELEROMETER:
+        m.imu_fresh = 1
+        for axis in range(3):
+            m.accelerometer[axis] = s.acc[axis]
+            m.gyroscope[axis] = s.gyro[axis]
+    if s.fields_updated & FIELD_MAGNETOMETER:
+        m.magnetometer_fresh = 1
+        for axis in range(3):
+            m.magnetometer[axis] = np.float64(s.mag[axis]) * 1e-4
+    if s.fields_updated & FIELD_BAROMETER:
+        m.barometer_fresh = 1
+        m.pressure = np.float64(s.abs_pressure) * 1e2
+
+
+@compiled
+def _take_fix(m: Any, g: Any) -> None:
+    """HIL_GPS: a fix."""
+    m.gps_fresh = 1
+    m.gps_time = np.int64(g.time_usec)
+    m.latitude = math.radians(g.lat * 1e-7)
+    m.longitude = math.radians(g.lon * 1e-7)
+    m.altitude = g.alt * 1e-3
+    m.gps_velocity[0] = g.vn * 1e-2
+    m.gps_velocity[1] = g.ve * 1e-2
+    m.gps_velocity[2] = g.vd * 1e-2
+    m.eph = g.eph * 1e-2
+    m.epv = g.epv * 1e-2
+    m.fix = np.int64(g.fix_type)
+    m.satellites = np.int64(g.satellites_visible)
+
+
+@compiled
+def _take_flow(m: Any, f: Any) -> None:
+    """HIL_OPTICAL_FLOW: flow and rotation, integrated over an interval."""
+    m.flow_fresh = 1
+    m.flow[0] = f.integrated_x
+    m.flow[1] = f.integrated_y
+    for axis in range(3):
+        m.flow_gyroscope[axis] = f.integrated_gyro[axis]
+    m.flow_interval = f.integration_time_us * 1e-6
+    m.flow_quality = np.float64(f.quality)
+
+
+@compiled
+def _take_truth(reader: Any, q: Any) -> None:
+    """HIL_STATE_QUATERNION: the truth, for the log only."""
+    reader.truth_time = np.int64(q.time_usec)
+    reader.truth_position[0] = q.lat * 1e-7
+    reader.truth_position[1] = q.lon * 1e-7
+    reader.truth_position[2] = q.alt * 1e-3
+    for axis in range(3):
+        reader.truth_velocity[axis] = q.vel[axis] * 1e-2
+
+
+@compiled
 def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
     """Decode the verified frame at ``at`` into the reader's measurement; return STEP if the stack is to run.
 
@@ -133,39 +191,14 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
     message = data[at + 7] | (np.int64(data[at + 8]) << 8) | (np.int64(data[at + 9]) << 16)
     if message == HIL_SENSOR:
         _copy_payload(data, at, raw, _PAYLOADS[SENSOR_AT])
-        s = reader.payloads.sensor
-        if s.id != 0:
+        if reader.payloads.sensor.id != 0:
             return OTHER
-        m.time = np.int64(s.time_usec)
-        if s.fields_updated & FIELD_ACCELEROMETER:
-            m.imu_fresh = 1
-            for axis in range(3):
-                m.accelerometer[axis] = s.acc[axis]
-                m.gyroscope[axis] = s.gyro[axis]
-        if s.fields_updated & FIELD_MAGNETOMETER:
-            m.magnetometer_fresh = 1
-            for axis in range(3):
-                m.magnetometer[axis] = np.float64(s.mag[axis]) * 1e-4
-        if s.fields_updated & FIELD_BAROMETER:
-            m.barometer_fresh = 1
-            m.pressure = np.float64(s.abs_pressure) * 1e2
+        _take_sensors(m, reader.payloads.sensor)
         return STEP
     if message == HIL_GPS:
         _copy_payload(data, at, raw, _PAYLOADS[GPS_AT])
-        g = reader.payloads.gps
-        if g.id == 0:
-            m.gps_fresh = 1
-            m.gps_time = np.int64(g.time_usec)
-            m.latitude = math.radians(g.lat * 1e-7)
-            m.longitude = math.radians(g.lon * 1e-7)
-            m.altitude = g.alt * 1e-3
-            m.gps_velocity[0] = g.vn * 1e-2
-            m.gps_velocity[1] = g.ve * 1e-2
-            m.gps_velocity[2] = g.vd * 1e-2
-            m.eph = g.eph * 1e-2
-            m.epv = g.epv * 1e-2
-            m.fix = np.int64(g.fix_type)
-            m.satellites = np.int64(g.satellites_visible)
+        if reader.payloads.gps.id == 0:
+            _take_fix(m, reader.payloads.gps)
     elif message == DISTANCE_SENSOR:
         _copy_payload(data, at, raw, _PAYLOADS[DISTANCE_AT])
         d = reader.payloads.distance
@@ -174,23 +207,10 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
             m.range = d.current_distance * 1e-2 if d.signal_quality != 1 else np.nan
     elif message == HIL_OPTICAL_FLOW:
         _copy_payload(data, at, raw, _PAYLOADS[FLOW_AT])
-        f = reader.payloads.flow
-        m.flow_fresh = 1
-        m.flow[0] = f.integrated_x
-        m.flow[1] = f.integrated_y
-        for axis in range(3):
-            m.flow_gyroscope[axis] = f.integrated_gyro[axis]
-        m.flow_interval = f.integration_time_us * 1e-6
-        m.flow_quality = np.float64(f.quality)
+        _take_flow(m, reader.payloads.flow)
     elif message == HIL_STATE_QUATERNION:
         _copy_payload(data, at, raw, _PAYLOADS[TRUTH_AT])
-        q = reader.payloads.truth
-        reader.truth_time = np.int64(q.time_usec)
-        reader.truth_position[0] = q.lat * 1e-7
-        reader.truth_position[1] = q.lon * 1e-7
-        reader.truth_position[2] = q.alt * 1e-3
-        for axis in range(3):
-            reader.truth_velocity[axis] = q.vel[axis] * 1e-2
+        _take_truth(reader, reader.payloads.truth)
     return OTHER
 
 
