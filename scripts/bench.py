@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import bench_perception
 import numpy as np
 import psutil
 
@@ -619,6 +620,11 @@ def bus_figures(
     return result
 
 
+def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Rays and images of scenes."""
+    return bench_perception.perception(3 * options.repeats, say)
+
+
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
@@ -626,6 +632,7 @@ MEASUREMENTS = {
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, a vehicle and tick, processor and wall time"),
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
+    "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
     "link": (link_overhead, "the link with scripted flight stacks, processor time of the bridge"),
     "fleet": (fleet_lockstep, "lockstep with several real PX4s in one world, disarmed"),
