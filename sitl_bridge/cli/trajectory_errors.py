@@ -1,0 +1,97 @@
+"""``sitl-bridge pose-error``: absolute and relative pose error of an estimated trajectory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sitl_bridge.errors import UserError
+
+if TYPE_CHECKING:
+    from sitl_bridge.report.pose_error import Comparison, PoseErrors
+
+UNITS = {"translation": "m", "angle": "deg", "full": ""}
+"""Of each part of an error."""
+
+
+def pose_error(
+    estimate: Annotated[Path, typer.Argument(help="trajectory of the estimator, a TUM file")],
+    truth: Annotated[Path, typer.Argument(help="true trajectory, a TUM file")],
+    align: Annotated[
+        str, typer.Option(help="none, origin (first poses), se3 or sim3 (least squares of positions)")
+    ] = "none",
+    delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
+    delta_unit: Annotated[str, typer.Option(help="of --delta: frames, m or s")] = "frames",
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="overlapping pairs")] = False,
+    tolerance: Annotated[float, typer.Option(help="s between matched poses, at most")] = 0.01,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+) -> None:
+    """Print absolute (APE) and relative (RPE) pose error of a trajectory, by evo's definitions.
+
+    A TUM file holds a line a pose: time x y z qx qy qz qw.
+    """
+    from sitl_bridge.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
+    from sitl_bridge.report.tum_file import read_tum
+
+    how = next((name for name in ALIGNMENTS if name == align), None)
+    if how is None:
+        raise UserError(f"--align {align}: choose one of {', '.join(ALIGNMENTS)}")
+    unit = next((name for name in DELTA_UNITS if name == delta_unit), None)
+    if unit is None:
+        raise UserError(f"--delta-unit {delta_unit}: choose one of {', '.join(DELTA_UNITS)}")
+    if not 0.0 <= tolerance < float("inf"):
+        raise UserError(f"--tolerance {tolerance:g}: give a time of 0 s or more")
+    found = compare(
+        read_tum(estimate),
+        read_tum(truth),
+        how=how,
+        delta=delta,
+        unit=unit,
+        all_pairs=all_pairs,
+        tolerance=tolerance,
+    )
+    if as_json:
+        typer.echo(json.dumps(_facts(found, align), indent=2))
+    else:
+        _print_table(found, align, f"RPE over {delta:g} {delta_unit}")
+
+
+def _facts(found: Comparison, align: str) -> dict[str, object]:
+    def part(errors: PoseErrors) -> dict[str, object]:
+        return {name: dataclasses.asdict(figures) for name, figures in errors.statistics().items()}
+
+    return {
+        "matched_poses": found.matched,
+        "path_length": found.length,
+        "alignment": {
+            "kind": align,
+            "rotation": found.alignment.rotation.tolist(),
+            "translation": found.alignment.translation.tolist(),
+            "scale": found.alignment.scale,
+        },
+        "ape": part(found.absolute),
+        "rpe": {"pairs": len(found.relative.translation), **part(found.relative)},
+    }
+
+
+def _print_table(found: Comparison, align: str, relative: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    scale = f", scale {found.alignment.scale:.6g}" if align == "sim3" else ""
+    table = Table(title=f"{found.matched} matched poses, {found.length:.2f} m; alignment: {align}{scale}")
+    table.add_column("error")
+    for name in ("rmse", "mean", "median", "std", "min", "max"):
+        table.add_column(name, justify="right")
+    for title, errors in (("APE", found.absolute), (relative, found.relative)):
+        for name, figures in errors.statistics().items():
+            unit = f" [{UNITS[name]}]" if UNITS[name] else ""
+            table.add_row(
+                f"{title} {name}".replace("[", r"\[") + unit.replace("[", r"\["),
+                *(f"{value:.6f}" for value in dataclasses.astuple(figures)),
+            )
+    Console().print(table)
