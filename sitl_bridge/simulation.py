@@ -106,6 +106,9 @@ def _remember_pose(state: Any, time: int) -> None:
     pose.time = time
     for i in range(3):
         pose.position[i] = state.position[i]
+        pose.inertial[i] = state.specific_force[i]
+        pose.inertial[3 + i] = state.angular_velocity[i]
+        pose.inertial[6 + i] = state.angular_acceleration[i]
     for i in range(4):
         pose.attitude[i] = state.attitude[i]
     state.history_count += 1
@@ -334,15 +337,20 @@ class Simulation:
         history, state = self._histories[i], self.states[i]
         state["history"], state["history_length"] = history.ctypes.data, len(history)
         state["history_count"] = 1
-        history[0] = (self.time, state["position"], state["attitude"])
+        inertial = [state[name] for name in ("specific_force", "angular_velocity", "angular_acceleration")]
+        history[0] = (self.time, state["position"], state["attitude"], np.concatenate(inertial))
 
-    def poses_of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Times (k,) in us, positions (k, 3) and attitudes (k, 4), oldest first; see
-        ``remember_poses``."""
+    def poses_of(
+        self, i: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Times (k,) in us, positions (k, 3), attitudes (k, 4) and inertial quantities (k, 9), oldest first.
+
+        ``POSE`` and ``remember_poses`` describe them.
+        """
         history, count = self._histories[i], int(self.states[i]["history_count"])
         order = np.arange(max(0, count - len(history)), count) % len(history)
         poses = history[order]
-        return poses["time"], poses["position"], poses["attitude"]
+        return poses["time"], poses["position"], poses["attitude"], poses["inertial"]
 
     def spheres_beside(self, i: int) -> NDArray[np.float64]:
         """(k, 4) m: centres NED and radii of the spheres that stand for the other vehicles."""

@@ -24,6 +24,7 @@ from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.mavlink.user_messages import pack
+from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthRecorder
@@ -150,7 +151,8 @@ class StackVehicle:
         controller: choice, None for the airframe's.
         parameters: of the stack, changed from their defaults.
         log: file of its log, None for none.
-        tables: directory for a table of samples (CSV) of each custom sensor; None keeps none.
+        tables: directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps
+            none.
     """
 
     airframe: Airframe
@@ -248,7 +250,10 @@ class StackFleet:
                     sensor, vehicle=i, name=m.name, seed=seed, start=self.simulation.start, table=table
                 )
             for seeing in m.airframe.seeing_sensors():
-                yield SensorRunner(seeing, self.simulation, vehicle=i, start=self.simulation.start)
+                recording = recording_of(seeing, m.tables, f"{m.name}-{seeing.name}")
+                yield SensorRunner(
+                    seeing, self.simulation, vehicle=i, start=self.simulation.start, recording=recording
+                )
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""

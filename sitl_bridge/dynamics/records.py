@@ -100,6 +100,8 @@ POSE = np.dtype(
         ("time", "i8"),  # us
         ("position", "f8", 3),  # m NED
         ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
+        # m/s^2, rad/s, rad/s^2 body: specific force, angular velocity and acceleration, as of STATE
+        ("inertial", "f8", 9),
     ],
     align=True,
 )

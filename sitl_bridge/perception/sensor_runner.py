@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.perception.embree_meshes import meshes_of
+from sitl_bridge.perception.recording import Recording
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
 from sitl_bridge.simulation import Simulation
@@ -46,6 +47,7 @@ class SensorRunner:
         name: of its random stream; None for the vehicle's.
         start: us of simulated time at the start.
         deliver: called with every sample, between two steps; returns messages for the flight stack.
+        recording: takes every sample that is delivered; closed with the runner.
 
     Attributes:
         latest: the last sample delivered; None before the first.
@@ -60,6 +62,7 @@ class SensorRunner:
         name: str | None = None,
         start: int = START,
         deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
+        recording: Recording | None = None,
     ) -> None:
         self.specification = specification
         self.vehicle = vehicle
@@ -70,13 +73,17 @@ class SensorRunner:
         self._period = round(1e6 / specification.rate)
         self._latency = round(specification.latency * 1e6)
         self._next = start + self._period
-        self._under_way: deque[tuple[int, int, Future[Arrays]]] = deque()
+        self._under_way: deque[tuple[int, View, Future[Arrays]]] = deque()
+        self._recording = recording
+        self._recorded = -1
+        """us of the last pose that was recorded."""
         self._seed = stream(
             simulation.seed, name or simulation.names[vehicle], "seeing", specification.name
         ).tolist()
         self._count = 0
         self._meshes = meshes_of(simulation.world.scene)
-        simulation.remember_poses(vehicle, specification.exposure)
+        kept = specification.exposure if recording is None else 1.0 / specification.rate
+        simulation.remember_poses(vehicle, max(kept, specification.exposure))
 
     @property
     def name(self) -> str:
@@ -105,14 +112,22 @@ class SensorRunner:
                 self._next += self._period
             view = self._view(time)
             self._under_way.append(
-                (time + self._latency, time, self._executor.submit(self.specification.measure, view))
+                (time + self._latency, view, self._executor.submit(self.specification.measure, view))
             )
         messages: list[Any] = []
         while self._under_way and self._under_way[0][0] <= time:
-            _, taken, future = self._under_way.popleft()
-            self.latest = SeenSample(taken, future.result())
+            _, view, future = self._under_way.popleft()
+            self.latest = SeenSample(view.time, future.result())
+            self._record(view.poses, self.latest)
             messages += self._deliver(self.latest)
         return messages
+
+    def _record(self, poses: Poses, sample: SeenSample) -> None:
+        if self._recording is not None:
+            new = poses.time > self._recorded
+            self._recorded = sample.time
+            since = Poses(poses.time[new], poses.position[new], poses.attitude[new])
+            self._recording.put(sample.time, sample.arrays, since)
 
     def _view(self, time: int) -> View:
         simulation = self._simulation
@@ -124,6 +139,8 @@ class SensorRunner:
         return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random)
 
     def close(self) -> None:
-        """Drop what is under way, and end the worker."""
+        """Drop what is under way, end the worker and finish the recording."""
         self._under_way.clear()
         self._executor.shutdown(wait=True, cancel_futures=True)
+        if self._recording is not None:
+            self._recording.close()

@@ -15,6 +15,7 @@ from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
@@ -141,7 +142,14 @@ class ServeSession:
                 CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
                 for sensor in settings.airframe.custom_sensors()
             ),
-            *(SensorRunner(sensor, server.simulation) for sensor in settings.airframe.seeing_sensors()),
+            *(
+                SensorRunner(
+                    sensor,
+                    server.simulation,
+                    recording=recording_of(sensor, self.directory.path, sensor.name, server.errors),
+                )
+                for sensor in settings.airframe.seeing_sensors()
+            ),
         )
         self.directory.describe(
             airframe=settings.airframe.model_dump(mode="json"),

@@ -193,7 +193,7 @@ class FleetSession:
             speed=fleet.speed,
             on_stall=fleet.on_stall,
             recorder=self.truth,
-            hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path),
+            hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path, self.errors),
             notify=self._link_says,
             errors=self.errors,
         )

@@ -23,6 +23,7 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
@@ -137,10 +138,16 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
 
 
 def sensor_hosts(
-    vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path
+    vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path, errors: ErrorLog
 ) -> list[SensorHost]:
-    """Hosts of all vehicles' sensors that run between steps; those of users' own write their tables into the
-    run directory."""
+    """Hosts of all vehicles' sensors that run between steps.
+
+    Args:
+        vehicles: checked.
+        simulation: where they fly.
+        directory: of the run, for the tables of users' own sensors and for recordings.
+        errors: takes the end of a recording that cannot go on.
+    """
     hosts: list[SensorHost] = []
     for number, vehicle in enumerate(vehicles):
         for sensor in vehicle.airframe.custom_sensors():
@@ -149,7 +156,10 @@ def sensor_hosts(
             hosts.append(
                 CustomSensorHost(sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table)
             )
-        hosts += [SensorRunner(s, simulation, vehicle=number) for s in vehicle.airframe.seeing_sensors()]
+        for seeing in vehicle.airframe.seeing_sensors():
+            name = seeing.name if len(vehicles) == 1 else f"{vehicle.name}-{seeing.name}"
+            recording = recording_of(seeing, directory, name, errors)
+            hosts.append(SensorRunner(seeing, simulation, vehicle=number, recording=recording))
     return hosts
 
 

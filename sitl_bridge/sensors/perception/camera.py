@@ -83,7 +83,7 @@ class ImagingSpecification(SeeingSpecification):
         if lost.any():
             u, v = columns.ravel()[lost][0], rows.ravel()[lost][0]
             raise ValueError(
-                f"the distortion folds the image: no direction is shown at pixel ({u:.0f}, {v:.0f});"
+                f"the distortion folds the image: no direction is shown at pixel ({u:.1f}, {v:.1f});"
                 " check its coefficients and the focal length"
             )
         return self

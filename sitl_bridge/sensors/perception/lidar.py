@@ -53,6 +53,8 @@ class LidarSpecification(SeeingSpecification):
         " of a calibrated instrument",
     )
 
+    cloud_format: Literal["pcd", "ply"] = Field("pcd", description="of recorded clouds")
+
     @model_validator(mode="after")
     def _fits(self) -> LidarSpecification:
         if self.minimum >= self.maximum:

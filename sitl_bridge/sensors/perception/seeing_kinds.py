@@ -6,5 +6,16 @@ from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.sensors.perception.stereo_camera import (
+    StereoCameraSpecification,
+    VisualInertialSpecification,
+)
 
-SeeingUnion = ScannerSpecification | LidarSpecification | DepthCameraSpecification | CameraSpecification
+SeeingUnion = (
+    ScannerSpecification
+    | LidarSpecification
+    | DepthCameraSpecification
+    | CameraSpecification
+    | StereoCameraSpecification
+    | VisualInertialSpecification
+)

@@ -71,11 +71,14 @@ class Poses(NamedTuple):
         time: (k,) us, rising.
         position: (k, 3) m NED.
         attitude: (k, 4) quaternion w, x, y, z, body to NED.
+        inertial: (k, 9) specific force at the position in m/s^2, angular velocity in rad/s and angular
+            acceleration in rad/s^2, in the body's axes; None where they were not kept.
     """
 
     time: NDArray[np.int64]
     position: NDArray[np.float64]
     attitude: NDArray[np.float64]
+    inertial: NDArray[np.float64] | None = None
 
     def at(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Position (n, 3) and rotation body to NED (n, 3, 3) at times (n,) in us.
@@ -125,6 +128,7 @@ class SeeingSpecification(BaseModel):
     latency: float = Field(0.05, ge=0.0, le=2.0, description="s from the end of exposure to delivery")
     position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
+    record: bool = Field(False, description="write the samples into the run directory, sensors/NAME")
 
     @property
     def name(self) -> str:

@@ -1,0 +1,153 @@
+"""Writes a sensor's samples into a directory while it flies, on a thread of its own.
+
+Simulated time waits when the disk is slow, so no sample is left out.  A full disk ends the recording of that
+sensor; what was written stays readable, and the flight goes on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.perception.cloud_folder import CloudFolder
+from sitl_bridge.perception.euroc_folder import EurocFolder
+from sitl_bridge.perception.sample_files import SampleFolder
+from sitl_bridge.perception.tum_folder import TumFolder
+from sitl_bridge.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification
+
+WAITING = 16
+"""Samples that wait to be written."""
+
+
+class Folder(Protocol):
+    """A directory in some layout."""
+
+    def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
+        """Add a sample.
+
+        Args:
+            time: us of simulated time.
+            arrays: of the sample.
+            poses: of the vehicle since the last sample, up to this one's.
+
+        Raises:
+            UserError: when it cannot be written.
+            OSError: likewise.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close its tables."""
+        ...
+
+
+def folder_for(sensor: SeeingSpecification, path: Path) -> Folder:
+    """A new directory in the layout of a kind of sensor.
+
+    Cameras and pairs have EuRoC's, depth cameras TUM's, lidars a file a cloud; all others have an NPZ file a
+    sample.
+
+    Raises:
+        OSError: when it cannot be made.
+    """
+    match sensor:
+        case ImagingSpecification():
+            return EurocFolder(sensor, path)
+        case DepthCameraSpecification():
+            return TumFolder(sensor, path)
+        case LidarSpecification():
+            return CloudFolder(sensor, path)
+        case _:
+            return SampleFolder(sensor, path)
+
+
+def warn(line: str) -> None:
+    """Report as a warning of Python's."""
+    warnings.warn(line, RuntimeWarning, stacklevel=2)
+
+
+class Recording:
+    """Records one sensor of one vehicle.
+
+    Args:
+        sensor: the airframe's line.
+        path: new directory.
+        report: takes one sentence when the recording ends early, on the thread of ``put`` or ``close``.
+    """
+
+    def __init__(self, sensor: SeeingSpecification, path: Path, report: Callable[[str], None] = warn) -> None:
+        self._sensor = sensor
+        self._path = path
+        self._report = report
+        self._fault: str | None = None
+        self._reported = False
+        self._queue: queue.Queue[tuple[int, Arrays, Poses] | None] = queue.Queue(WAITING)
+        self._thread: threading.Thread | None = threading.Thread(
+            target=self._work, name=f"recording of {sensor.name}", daemon=True
+        )
+        self._thread.start()
+
+    def put(self, time: int, arrays: Arrays, poses: Poses) -> None:
+        """Add a sample; waits while many others wait.  The arrays must not change afterwards."""
+        if self._fault is None:
+            self._queue.put((time, arrays, poses))
+        self._report_fault()
+
+    def close(self) -> None:
+        """Write what waits, and end; safe to call twice."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self._report_fault()
+
+    def _report_fault(self) -> None:
+        if self._fault is not None and not self._reported:
+            self._reported = True
+            self._report(self._fault)
+
+    def _work(self) -> None:
+        """Write until ``close``; after a fault, only empty the queue."""
+        folder: Folder | None = None
+        count = 0
+        while (item := self._queue.get()) is not None:
+            if self._fault is not None:
+                continue
+            try:
+                if folder is None:
+                    folder = folder_for(self._sensor, self._path)
+                folder.write(*item)
+                count += 1
+            except (OSError, UserError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                self._fault = f"{self._path}: {why}; the recording ends after {count} samples"
+        if folder is not None:
+            folder.close()
+
+
+def recording_of(
+    sensor: SeeingSpecification, directory: Path | None, name: str, errors: ErrorLog | None = None
+) -> Recording | None:
+    """Recording of a sensor whose airframe asks for it.
+
+    Args:
+        sensor: the airframe's line.
+        directory: of the run, which gets ``sensors/NAME``; None records nothing.
+        name: of the sensor in the run.
+        errors: takes the end of a recording that cannot go on; None: a warning of Python's.
+    """
+    if not sensor.record or directory is None:
+        return None
+    path = directory / "sensors" / name
+    if errors is None:
+        return Recording(sensor, path)
+    return Recording(sensor, path, lambda line: errors.add(f"recording of {name}", UserError(line)))

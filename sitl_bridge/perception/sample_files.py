@@ -1,0 +1,134 @@
+"""Files of recorded samples: tables, PNG images, trajectories, and a directory with an NPZ file a sample."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from sitl_bridge.output_file import append_whole, write_whole
+from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification
+
+OPTICAL = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+"""Axes of a camera's image (x right, y down, z ahead) to the sensor's (x ahead, y right, z down)."""
+
+
+class Table:
+    """A text table that is whole after every block of lines.
+
+    Args:
+        path: new file.
+        header: its first line.
+    """
+
+    def __init__(self, path: Path, header: str) -> None:
+        self._file = path.open("xb", buffering=0)
+        self.add([header])
+
+    def add(self, lines: list[str]) -> None:
+        """Append lines.
+
+        Raises:
+            OSError: when they cannot be written; nothing of them is.
+        """
+        append_whole(self._file, "".join(line + "\n" for line in lines).encode())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def write_png(path: Path, image: NDArray[np.generic]) -> None:
+    """Write an image, (h, w) of 8 or 16 bit or (h, w, 3) of 8 bit, as a PNG file.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    picture = io.BytesIO()
+    Image.fromarray(image).save(picture, "PNG", compress_level=1)
+    write_whole(path, picture.getvalue())
+
+
+def seconds(time: int) -> str:
+    """us as s."""
+    return f"{time // 1_000_000}.{time % 1_000_000:06d}"
+
+
+def quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """w, x, y, z, w >= 0, of a rotation matrix (Shepperd 1978)."""
+    r = rotation
+    squares = np.array([np.trace(r), r[0, 0], r[1, 1], r[2, 2]])
+    k = int(np.argmax(squares))
+    if k == 0:
+        q = np.array([1.0 + squares[0], r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]])
+    else:
+        i, j, m = k - 1, k % 3, (k + 1) % 3
+        q = np.zeros(4)
+        q[0] = r[m, j] - r[j, m]
+        q[1 + i] = 1.0 + r[i, i] - r[j, j] - r[m, m]
+        q[1 + j] = r[j, i] + r[i, j]
+        q[1 + m] = r[m, i] + r[i, m]
+    q /= np.linalg.norm(q)
+    return -q if q[0] < 0.0 else q
+
+
+class Trajectory:
+    """The true way of a sensor in TUM's layout: s, position in m NED, quaternion x y z w of its axes to NED.
+
+    Args:
+        path: new file.
+        sensor: of which it is the way.
+        axes: (3, 3) of the frame to the sensor's axes.
+    """
+
+    def __init__(self, path: Path, sensor: SeeingSpecification, axes: NDArray[np.float64]) -> None:
+        self._table = Table(path, "# timestamp tx ty tz qx qy qz qw")
+        self._position = np.array(sensor.position, float)
+        self._turn = sensor.mounting() @ axes
+
+    def add(self, poses: Poses) -> None:
+        """Append the poses of the vehicle.
+
+        Raises:
+            OSError: when they cannot be written.
+        """
+        position, rotation = poses.at(poses.time.astype(float))
+        lines = []
+        for time, p, r in zip(poses.time.tolist(), position, rotation, strict=True):
+            place = p + r @ self._position
+            w, x, y, z = quaternion(r @ self._turn)
+            numbers = " ".join(f"{value:.9g}" for value in (*place, x, y, z, w))
+            lines.append(f"{seconds(time)} {numbers}")
+        self._table.add(lines)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._table.close()
+
+
+class SampleFolder:
+    """An NPZ file a sample, named by its time in ns, and ``groundtruth.txt``.
+
+    Args:
+        sensor: whose samples they are.
+        path: new directory.
+    """
+
+    def __init__(self, sensor: SeeingSpecification, path: Path) -> None:
+        path.mkdir(parents=True)
+        self._path = path
+        self._truth = Trajectory(path / "groundtruth.txt", sensor, np.eye(3))
+
+    def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
+        """Add a sample; see ``Folder``."""
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **arrays)
+        write_whole(self._path / f"{time * 1000}.npz", packed.getvalue())
+        self._truth.add(poses)
+
+    def close(self) -> None:
+        """Close its tables."""
+        self._truth.close()

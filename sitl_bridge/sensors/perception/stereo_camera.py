@@ -1,0 +1,113 @@
+"""Stereo pair and VI-sensor: two cameras that expose together, and an IMU on the same clock."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from sitl_bridge.quantities import NonNegative, Positive, Vector
+from sitl_bridge.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.sensors.perception.view import Arrays, View
+
+
+class PairSpecification(ImagingSpecification):
+    """Two equal cameras side by side; ``position`` is the middle between them."""
+
+    baseline: Positive = Field(0.12, description="m between the cameras, along the sensor's y axis")
+
+    @property
+    def shifts(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """m from the sensor to the left and to the right camera, in its axes."""
+        half = 0.5 * self.baseline
+        return (0.0, -half, 0.0), (0.0, half, 0.0)
+
+    def pair(self, view: View) -> Arrays:
+        """``left`` and ``right`` images."""
+        left, right = self.shifts
+        return {"left": self.image(view, left), "right": self.image(view, right)}
+
+
+class StereoCameraSpecification(PairSpecification):
+    """A stereo pair.
+
+    The defaults are XTDrone's (sitl_config/models/stereo_camera): 752 x 480, colour, 90 deg, 30 Hz, baseline
+    0.12 m, after the Aptina MT9V034.
+    """
+
+    kind: Literal["stereo_camera"]
+    rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz, pairs a second")
+    color: bool = Field(True, description="red, green and blue; else grey")
+    field_of_view: float = Field(
+        90.0,
+        gt=1.0,
+        lt=350.0,
+        description="deg, horizontal, before distortion; where no focal_length is given",
+    )
+
+    def measure(self, view: View) -> Arrays:
+        """``left`` and ``right``, (height, width) or (height, width, 3), uint8."""
+        return self.pair(view)
+
+
+class VisualInertialSpecification(PairSpecification):
+    """A stereo pair and an IMU on one clock; an IMU sample coincides with every pair.
+
+    The defaults are RotorS's VI-sensor: a pair of 752 x 480 over 80 deg, baseline 0.11 m, and the ADIS16448's
+    noise.  The IMU has white noise alone, no bias; its axes are the sensor's.
+    """
+
+    kind: Literal["vi_sensor"]
+    baseline: Positive = Field(0.11, description="m between the cameras, along the sensor's y axis")
+    imu_samples: int = Field(10, ge=1, le=100, description="of the IMU, a pair of images")
+    imu_position: Vector = Field(
+        (0.0, 0.0, 0.0), description="m, of the IMU from the middle of the cameras, in the sensor's axes"
+    )
+    gyroscope_noise: NonNegative = Field(3.394e-4, description="rad/s/sqrt(Hz), white, two-sided")
+    accelerometer_noise: NonNegative = Field(0.004, description="m/s^2/sqrt(Hz), white, two-sided")
+
+    @model_validator(mode="after")
+    def _not_too_fast(self) -> VisualInertialSpecification:
+        if self.imu_rate > 1000.0:
+            raise ValueError(f"imu_samples at this rate are {self.imu_rate:g} Hz; 1000 Hz is the most")
+        return self
+
+    @property
+    def imu_rate(self) -> float:
+        """Hz."""
+        return self.rate * self.imu_samples
+
+    @property
+    def exposure(self) -> float:
+        """s: the IMU's samples go back to the pair before."""
+        return max(1.0 / self.rate, self.row_time * (self.height - 1))
+
+    def measure(self, view: View) -> Arrays:
+        """``left`` and ``right`` images, and the IMU's samples since the last pair.
+
+        Those are ``imu_time`` (k,) in s, 0 at the sample's time and negative before, ``specific_force``
+        (k, 3) in m/s^2 and ``angular_velocity`` (k, 3) in rad/s, in the sensor's axes.
+        """
+        age = np.arange(self.imu_samples - 1.0, -1.0, -1.0) / self.imu_rate
+        force, rate = self._inertial(view, view.time - age * 1e6)
+        # A density, two-sided, gives a sample the variance density^2 times the rate (RotorS, Kalibr).
+        scale = np.sqrt(self.imu_rate)
+        force += self.accelerometer_noise * scale * view.random.standard_normal(force.shape)
+        rate += self.gyroscope_noise * scale * view.random.standard_normal(rate.shape)
+        return {**self.pair(view), "imu_time": -age, "specific_force": force, "angular_velocity": rate}
+
+    def _inertial(
+        self, view: View, time: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """True specific force and angular velocity (k, 3) at the IMU, in the sensor's axes."""
+        poses = view.poses
+        if poses.inertial is None:
+            raise ValueError("a vi_sensor needs the vehicle's inertial quantities")
+        columns = [np.interp(time, poses.time, poses.inertial[:, i]) for i in range(9)]
+        force, rate, acceleration = np.stack(columns, axis=1).reshape(-1, 3, 3).transpose(1, 0, 2)
+        mounting = self.mounting()
+        arm = np.array(self.position) + mounting @ np.array(self.imu_position)
+        force = force + np.cross(acceleration, arm) + np.cross(rate, np.cross(rate, arm))
+        return force @ mounting, rate @ mounting
