@@ -103,6 +103,11 @@ def without(airframe: Airframe, kind: str) -> Airframe:
     return airframe.model_copy(update={"sensors": tuple(s for s in airframe.sensors if s.kind != kind)})
 
 
+def irises(path: Path, count: int = len(SEEDS), *, lacking: str = "") -> Bench:
+    """Irises with the first ``count`` of SEEDS on a path, all sensors of one kind left out if it is given."""
+    return Bench(without(iris(), lacking) if lacking else iris(), path, SEEDS[:count])
+
+
 def bounds(degrees: int, count: int = 1) -> tuple[float, float]:
     """Within which the mean over ``count`` of chi-squares with ``degrees`` of freedom lies."""
     low, high = (float(chi2.ppf(p, degrees * count)) / count for p in (CHANCE / 2, 1 - CHANCE / 2))
@@ -217,14 +222,14 @@ def test_a_vehicle_at_rest_finds_its_attitude_and_biases(roll: float, yaw: float
 
 
 def test_a_moved_vehicle_waits_with_the_alignment() -> None:
-    bench = Bench(iris(), Path(wandering(61.0).rows[4000:]), SEEDS[:3])
+    bench = irises(Path(wandering(61.0).rows[4000:]), 3)
     bench.fly(3.0)
     assert not bench.estimators["aligned"].any()
     assert none_valid(bench, ATTITUDE)
 
 
 def test_without_satellites_a_standing_vehicle_stays_level_and_says_that_it_has_no_position() -> None:
-    bench = Bench(without(iris(), "gps"), hovering(301.0), SEEDS[:5])
+    bench = irises(hovering(301.0), 5, lacking="gps")
     bench.path = np.repeat(bench.path[:1], 75000, axis=0)
     bench.fly(300.0)
     assert all_valid(bench, ATTITUDE | HEADING | HEIGHT)
@@ -234,7 +239,7 @@ def test_without_satellites_a_standing_vehicle_stays_level_and_says_that_it_has_
 
 
 def test_without_satellites_a_flying_vehicle_keeps_its_tilt() -> None:
-    bench = Bench(without(iris(), "gps"), wandering(301.0), SEEDS[:5])
+    bench = irises(wandering(301.0), 5, lacking="gps")
     bench.fly(300.0)
     assert none_valid(bench, POSITION | VELOCITY | GLOBAL)
     # Loops with 7 m/s^2 are the worst for the assumption of level flight on average.
@@ -242,14 +247,14 @@ def test_without_satellites_a_flying_vehicle_keeps_its_tilt() -> None:
 
 
 def test_without_a_magnetometer_there_is_no_heading() -> None:
-    bench = Bench(without(iris(), "magnetometer"), hovering(31.0), SEEDS[:3])
+    bench = irises(hovering(31.0), 3, lacking="magnetometer")
     bench.fly(20.0)
     assert none_valid(bench, HEADING)
     assert all_valid(bench, ATTITUDE | HEIGHT)
 
 
 def test_an_outage_of_satellites_drops_the_position_and_ends_without_a_jump() -> None:
-    bench = Bench(iris(), wandering(121.0), SEEDS)
+    bench = irises(wandering(121.0))
     bench.fly(20.0)
     before = bench.estimates["position_deviation"][:, :2].max()
     fail(bench, kinds.GPS, FAULT_OFF)
@@ -270,7 +275,7 @@ def test_an_outage_of_satellites_drops_the_position_and_ends_without_a_jump() ->
 
 
 def test_a_jump_of_the_fix_is_refused_and_then_followed() -> None:
-    bench = Bench(iris(), wandering(61.0), SEEDS)
+    bench = irises(wandering(61.0))
     bench.fly(20.0)
     bench.offsets[:, 0] = 20.0 / 6.37e6
     bench.fly(5.0)
@@ -289,7 +294,7 @@ def test_a_jump_of_the_fix_is_refused_and_then_followed() -> None:
 def test_a_single_false_fix_changes_nothing() -> None:
     ends = []
     for jump in (0.0, 100.0 / 6.37e6):
-        bench = Bench(iris(), hovering(31.0), SEEDS[:3])
+        bench = irises(hovering(31.0), 3)
         bench.fly(20.0)
         bench.offsets[:, 0] = jump
         bench.fly(0.2)
@@ -305,7 +310,7 @@ def test_a_single_false_fix_changes_nothing() -> None:
     [(kinds.GPS, GPS_POSITION), (kinds.BAROMETER, BARO_HEIGHT), (kinds.MAGNETOMETER, MAGNETIC_HEADING)],
 )
 def test_a_sensor_that_is_stuck_is_no_longer_listened_to(kind: int, source: int) -> None:
-    bench = Bench(iris(), wandering(61.0), SEEDS[:5])
+    bench = irises(wandering(61.0), 5)
     bench.fly(20.0)
     fail(bench, kind, FAULT_STUCK)
     bench.fly(3.0)
@@ -320,7 +325,7 @@ def test_a_sensor_that_is_stuck_is_no_longer_listened_to(kind: int, source: int)
 
 
 def test_silent_inertial_sensors_leave_nothing_valid() -> None:
-    bench = Bench(iris(), hovering(31.0), SEEDS[:2])
+    bench = irises(hovering(31.0), 2)
     bench.fly(15.0)
     fail(bench, kinds.IMU, FAULT_OFF)
     bench.fly(0.4)
@@ -344,7 +349,7 @@ def test_inertial_biases_are_found() -> None:
 def test_a_late_fix_is_taken_in_at_its_own_time() -> None:
     along = []
     for stamp_error in (0, 124_000):
-        bench = Bench(iris(), rushing(41.0), SEEDS)
+        bench = irises(rushing(41.0))
         bench.stamp_error = stamp_error
         bench.fly(40.0)
         along.append(bench.errors()[:, 6])
@@ -356,7 +361,7 @@ def test_a_late_fix_is_taken_in_at_its_own_time() -> None:
 
 
 def test_five_minutes_of_hover_stay_within_half_a_metre() -> None:
-    bench = Bench(iris(), hovering(311.0), SEEDS)
+    bench = irises(hovering(311.0))
     bench.fly(10.0)
     errors = []
     for _ in range(60):
@@ -370,7 +375,7 @@ def test_five_minutes_of_hover_stay_within_half_a_metre() -> None:
 
 
 def test_a_height_that_strayed_returns_to_the_barometer_where_nothing_else_tells_it() -> None:
-    bench = Bench(without(iris(), "gps"), hovering(61.0), SEEDS[:5])
+    bench = irises(hovering(61.0), 5, lacking="gps")
     bench.fly(20.0)
     bench.estimators["nominal"][:, 5] += 20.0
     bench.fly(6.0)
