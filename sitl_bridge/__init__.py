@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.physics import Simulation
-    from sitl_bridge.api.scene_objects import Box, Cylinder, HeightMap, Mesh, Path3D, Sphere, Voxels
+    from sitl_bridge.api.scene_objects import (
+        Box,
+        Cylinder,
+        HeightMap,
+        Marker,
+        Mesh,
+        Path3D,
+        Sphere,
+        Texture,
+        Voxels,
+    )
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
@@ -34,6 +44,7 @@ __all__ = [
     "Fleet",
     "FlightResult",
     "HeightMap",
+    "Marker",
     "Mesh",
     "Message",
     "Path3D",
@@ -43,6 +54,7 @@ __all__ = [
     "SceneSpecification",
     "Simulation",
     "Sphere",
+    "Texture",
     "Truth",
     "TruthTable",
     "UserError",
@@ -67,6 +79,7 @@ _HOMES = {
     "Fleet": "api.fleet",
     "FlightResult": "api.flights",
     "HeightMap": "api.scene_objects",
+    "Marker": "api.scene_objects",
     "Mesh": "api.scene_objects",
     "Message": "api.fleet_commands",
     "Path3D": "api.scene_objects",
@@ -76,6 +89,7 @@ _HOMES = {
     "SceneSpecification": "world.scene_specification",
     "Simulation": "api.physics",
     "Sphere": "api.scene_objects",
+    "Texture": "api.scene_objects",
     "Truth": "sensors.custom",
     "TruthTable": "api.truth_table",
     "UserError": "errors",

@@ -16,17 +16,22 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.height_map_file import MAX_HEIGHTS
 from sitl_bridge.files.mesh_file import is_solid, refuse_too_many
 from sitl_bridge.files.octree_file import MAX_CELLS
+from sitl_bridge.files.texture_file import load_texture, marker_pixels
 from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.world.scene_specification import (
     BoxObject,
     CylinderObject,
+    Dictionary,
     HeightMapObject,
+    MarkerObject,
     MeshObject,
     OctreeObject,
     PathSpecification,
     SphereObject,
+    TextureSpecification,
 )
 
+PATTERNS = ("checker", "stripes", "noise")
 _ARRAY = Path("array")
 """In the place of the file of an object whose geometry was given."""
 
@@ -38,6 +43,7 @@ class Common(TypedDict, total=False):
         position: m NED of the object's origin.
         rotation: rad; roll, pitch, yaw from NED to the object's axes.
         color: red, green, blue, each 0 to 1.
+        texture: painted on it.
         friction: factor on the friction of a vehicle's contact points.
         path: of a moving object; replaces its position.
         name: in messages and recordings.
@@ -46,6 +52,7 @@ class Common(TypedDict, total=False):
     position: ArrayLike
     rotation: ArrayLike
     color: ArrayLike
+    texture: TextureSpecification
     friction: float
     path: PathSpecification
     name: str
@@ -93,6 +100,39 @@ class Path3D(PathSpecification):
         rows = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(points, float)))
         with _faults_of("Path3D"):
             super().__init__(points=rows, speed=speed, start=start, end=end)
+
+
+class Texture(TextureSpecification):
+    """What is painted on an object: a pattern, or a picture that repeats.
+
+    Args:
+        picture: ``"checker"``, ``"stripes"`` or ``"noise"``; a PNG or JPEG file; or pixels (rows, columns, 3)
+            from 0 to 255.
+        size: m, side of a square, width of a stripe, or width of the picture.
+        color: red, green, blue of every second square or stripe.
+
+    Raises:
+        ConfigurationError: for a figure that does not fit.
+        UserError: for a file or array that is no picture.
+    """
+
+    def __init__(
+        self, picture: str | Path | ArrayLike, size: float = 1.0, color: ArrayLike = (0.15, 0.15, 0.15)
+    ) -> None:
+        second = tuple(np.asarray(color, float).tolist())
+        pattern = picture if isinstance(picture, str) and picture in PATTERNS else None
+        pixels = None
+        if isinstance(picture, str | Path):
+            pixels = None if pattern else load_texture(Path(picture))
+        else:
+            pixels = np.asarray(picture)
+            if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size:
+                raise UserError(f"Texture: pixels are (rows, columns, 3) of uint8, not {pixels.shape}")
+        file = picture if isinstance(picture, str | Path) else _ARRAY
+        chosen = {"pattern": pattern} if pattern else {"file": Path(file)}
+        with _faults_of("Texture"):
+            super().__init__(size=size, color=second, **chosen)
+        self._pixels = pixels
 
 
 class Box(BoxObject):
@@ -251,3 +291,25 @@ class Voxels(OctreeObject):
         with _faults_of("Voxels"):
             super().__init__(kind="octree", file=_ARRAY, **_fields(common))
         self._voxels = VoxelGrid(cells, least, size)
+
+
+class Marker(MarkerObject):
+    """A visual marker (ArUco, AprilTag) on a thin plate; it faces up, its upper edge to the north.
+
+    Args:
+        size: m, side of its black square; a white border of one cell is around it.
+        id: number of the marker in its dictionary.
+        dictionary: as OpenCV calls it, in small letters.
+        common: as of a Box.
+
+    Raises:
+        ConfigurationError: for a figure that does not fit.
+        UserError: where OpenCV is missing, and for a number that the dictionary does not have.
+    """
+
+    def __init__(
+        self, size: float, id: int = 0, dictionary: Dictionary = "4x4_50", **common: Unpack[Common]
+    ) -> None:
+        with _faults_of("Marker"):
+            super().__init__(kind="marker", size=size, id=id, dictionary=dictionary, **_fields(common))
+        self._pixels = marker_pixels(dictionary, id)

@@ -1,4 +1,4 @@
-"""Fills in the geometry that the objects of a scene have in files: meshes, height maps, octree maps."""
+"""Fills in what the objects of a scene have in files: meshes, height maps, octree maps, pictures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.height_map_file import load_heights
 from sitl_bridge.files.mesh_file import load_mesh, refuse_too_many
 from sitl_bridge.files.octree_file import load_octree
+from sitl_bridge.files.texture_file import load_texture, marker_pixels
 from sitl_bridge.world.geometry import TriangleMesh
 from sitl_bridge.world.scene_specification import (
     HeightMapObject,
+    MarkerObject,
     MeshObject,
     OctreeObject,
     SceneObject,
+    TextureSpecification,
 )
 from sitl_bridge.world.world import Origin
 
@@ -52,17 +55,41 @@ class GeometryLoader:
                 return self._heights(thing)
             case OctreeObject() if thing._voxels is None:
                 return self._octree(thing)
+            case MarkerObject() if thing._pixels is None:
+                marked = thing.model_copy()
+                marked._pixels = self._once(
+                    (thing.dictionary, thing.id), lambda: marker_pixels(thing.dictionary, thing.id)
+                )
+                return marked
         return thing
+
+    def texture(self, texture: TextureSpecification | None) -> TextureSpecification | None:
+        """A texture with its picture; the texture itself where it is a pattern.
+
+        Raises:
+            UserError: for a file at fault.
+        """
+        if texture is None or texture.file is None or texture._pixels is not None:
+            return texture
+        file = self._directory / texture.file
+        made = texture.model_copy(update={"file": file})
+        made._pixels = self._once(file, lambda: load_texture(file))
+        return made
 
     def load_all(self, things: Iterable[SceneObject]) -> tuple[tuple[SceneObject, ...], list[PlacedFault]]:
         """Objects with their geometry, and the faults of those whose files cannot be read."""
         made: list[SceneObject] = []
         faults: list[PlacedFault] = []
         for i, thing in enumerate(things):
+            field: FieldPath = ("id",) if isinstance(thing, MarkerObject) else ("file",)
             try:
-                made.append(self.load(thing))
+                loaded = self.load(thing)
+                field = ("texture", "file")
+                texture = self.texture(thing.texture)
             except UserError as error:
-                faults += [(("objects", i, "file"), fault) for fault in faults_of(error)]
+                faults += [(("objects", i, *field), fault) for fault in faults_of(error)]
+                continue
+            made.append(loaded if texture is None else loaded.model_copy(update={"texture": texture}))
         return tuple(made), faults
 
     def _once(self, key: Hashable, read: Callable[[], Loaded]) -> Loaded:

@@ -28,6 +28,7 @@ from sitl_bridge.world.scene_specification import (
     PlaneObject,
     SceneObject,
     SphereObject,
+    TextureSpecification,
 )
 
 ENU_TO_NED: NDArray[np.float64] = TO_NED["z_up"]
@@ -161,7 +162,24 @@ def _plane(part: Part, node: XmlNode) -> SceneObject:
         return PlaneObject(kind="plane", **_common(part, turned))
     x, y = _lengths(node, "size", 2)
     turned[:3, 3] -= 0.5 * SHEET * turned[:3, 2]
-    return BoxObject(kind="box", size=(y, x, SHEET), **_common(part, turned))
+    return BoxObject(kind="box", size=(y, x, SHEET), texture=_picture(part, x), **_common(part, turned))
+
+
+def _picture(part: Part, width: float) -> TextureSpecification | None:
+    """The picture that a visual shows over its width (m); None without one.
+
+    Raises:
+        ConfigurationError: for a picture that is not there or broken.
+    """
+    for metal in ("metal", "specular"):
+        uri = part.node.find("material", "pbr", metal, "albedo_map")
+        if uri is not None and uri.text:
+            file = part.find(uri)
+            try:
+                return part.loader.texture(TextureSpecification(file=file, size=width))
+            except UserError as error:
+                raise uri.fault(str(error)) from error
+    return None
 
 
 def _upright(normal: NDArray[np.float64]) -> Matrix:

@@ -49,12 +49,14 @@ class SdfWorld:
     Attributes:
         objects: with their geometry.
         ground: whether the level ground at height 0 is solid.
+        ground_color: None without ground in the file.
         wind: None where the file has none.
         notes: what was not read, or read in another way than Gazebo's.
     """
 
     objects: tuple[SceneObject, ...]
     ground: bool
+    ground_color: Color | None
     wind: WindSpecification | None
     notes: tuple[str, ...]
 
@@ -104,7 +106,7 @@ class SdfReader:
         self.origin = _origin(self._world)
         self._directories = search_path(path)
         self._objects: list[SceneObject] = []
-        self._ground = False
+        self._ground_color: Color | None = None
         self._faults: dict[str, None] = {}
         self._unread: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._moving: list[str] = []
@@ -127,7 +129,7 @@ class SdfReader:
             raise ConfigurationError(str(self._path), tuple(self._faults))
         if next(world.all("model", "include"), None) is None:
             raise world.fault(f"<{world.tag}> has no model in it")
-        ground = self._ground
+        ground = self._ground_color is not None
         if not ground and not any(
             isinstance(t, PlaneObject | MeshObject | HeightMapObject) for t in self._objects
         ):
@@ -138,7 +140,7 @@ class SdfReader:
             notes.append(f"not read: {'; '.join(parts)}")
         if self._moving:
             notes.append(f"not static in the file, stands still here: {_listed(self._moving)}")
-        return SdfWorld(tuple(self._objects), ground, wind, tuple(notes))
+        return SdfWorld(tuple(self._objects), ground, self._ground_color, wind, tuple(notes))
 
     def _members(self, owner: XmlNode, pose: Matrix, name: str, depth: int) -> None:
         """Links and models of a world or model at a pose (4, 4)."""
@@ -196,7 +198,7 @@ class SdfReader:
             self._unread[f"geometry <{shape.tag}> of"][name] = None
             return False
         if is_ground(thing):
-            self._ground = True
+            self._ground_color = thing.color
         elif len(self._objects) < MAX_OBJECTS:
             self._objects.append(thing)
         else:

@@ -65,11 +65,17 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
     except UserError as error:
         return world, [(("sdf",), fault) for fault in faults_of(error)]
     things, faults = loader.load_all(scene.objects)
-    ground, notes = scene.ground, scene.notes
+    ground, notes, color, texture = scene.ground, scene.notes, scene.ground_color, scene.ground_texture
+    try:
+        texture = loader.texture(texture)
+    except UserError as error:
+        faults += [(("ground_texture", "file"), fault) for fault in faults_of(error)]
     if found is not None:
         things = (*things, *found.objects)
         if "ground" not in scene.model_fields_set:
             ground = found.ground
+        if found.ground_color is not None and "ground_color" not in scene.model_fields_set:
+            color = found.ground_color
         if found.wind is not None and "wind" not in world.model_fields_set:
             changes["wind"] = found.wind
         notes = (*notes, *(f"{sdf}: {note}" for note in found.notes))
@@ -77,7 +83,14 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
             faults.append(
                 (("sdf",), f"with the objects, the world has {len(things):,}; {MAX_OBJECTS:,} at most")
             )
-    changes["scene"] = scene.model_copy(update={"objects": things, "sdf": None, "ground": ground})
+    filled = {
+        "objects": things,
+        "sdf": None,
+        "ground": ground,
+        "ground_color": color,
+        "ground_texture": texture,
+    }
+    changes["scene"] = scene.model_copy(update=filled)
     changes["scene"]._notes = notes
     return world.model_copy(update=changes), faults
 

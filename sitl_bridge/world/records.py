@@ -19,6 +19,32 @@ MESH = 5
 HEIGHT_MAP = 6
 VOXELS = 7
 
+# Kinds of textures.
+CHECKER = 1
+STRIPES = 2
+NOISE = 3
+IMAGE = 4
+
+TEXTURE = np.dtype(
+    [
+        ("kind", "i8"),  # 0: none given
+        # m: side of a square of a checker or of noise, width of a stripe, width of an image.
+        ("size", "f8"),
+        ("color", "f8", 3),  # of every second square or stripe, and of what noise fades to
+        ("cells", "i8"),  # address of (rows * columns * 3,) uint8, an image from its upper left, row by row
+        ("rows", "i8"),
+        ("columns", "i8"),
+        ("face", "i8"),  # 0: an image repeats on all faces; 1: it stands once, on the face towards -z
+    ],
+    align=True,
+)
+"""What is painted on a surface, over the two of the shape's axes beside the largest part of the normal.
+
+Columns, and stripes, follow each other along y where the normal is along z or x, and along x where it is
+along y.  Rows go from north to south (along -x) on level faces and downwards (along z) on upright ones.  The
+shape's origin is the centre of an image, and a corner of a square.
+"""
+
 SHAPE = np.dtype(
     [
         ("kind", "i8"),
@@ -33,6 +59,7 @@ SHAPE = np.dtype(
         ("high", "f8", 3),
         ("friction", "f8"),  # factor on the vehicle's coefficient
         ("color", "f8", 3),  # red, green, blue, 0 to 1
+        ("texture", TEXTURE),
         # A mesh: triangles and tree nodes of its own, in shape axes.  Solid: closed, with an inside.
         ("triangles", "i8"),  # address of (triangle_count,) TRIANGLE
         ("triangle_count", "i8"),
@@ -68,6 +95,8 @@ SCENE = np.dtype(
         ("nodes", "i8"),  # address of (node_count,) NODE
         ("node_count", "i8"),
         ("groundless", "i8"),  # 1: the plane down = 0 is no solid ground; terrain takes its place
+        ("ground_color", "f8", 3),  # red, green, blue, 0 to 1
+        ("ground_texture", TEXTURE),  # as on a face with its origin at that of the world
     ],
     align=True,
 )

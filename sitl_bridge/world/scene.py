@@ -17,29 +17,37 @@ from sitl_bridge.world.bounding_tree import build_tree
 from sitl_bridge.world.geometry import TriangleMesh
 from sitl_bridge.world.records import (
     BOX,
+    CHECKER,
     CYLINDER,
     HEIGHT_MAP,
+    IMAGE,
     MESH,
+    NOISE,
     PLANE,
     SCENE,
     SHAPE,
     SPHERE,
+    STRIPES,
     TRIANGLE,
     VOXELS,
 )
 from sitl_bridge.world.scene_specification import (
+    PLATE,
     BoxObject,
     Color,
     CylinderObject,
     HeightMapObject,
+    MarkerObject,
     MeshObject,
     OctreeObject,
     PlaneObject,
     SceneObject,
     SceneSpecification,
     SphereObject,
+    TextureSpecification,
 )
 
+PATTERNS = {"checker": CHECKER, "stripes": STRIPES, "noise": NOISE}
 UNBOUNDED = 1e30
 """m, half size of what has no end."""
 
@@ -131,6 +139,8 @@ class Scene:
         record["moving_first"] = len(static) + len(endless)
         record["shapes"], record["nodes"] = self.shapes.ctypes.data, nodes.ctypes.data
         record["node_count"], record["groundless"] = len(nodes), not self.specification.ground
+        record["ground_color"] = self.specification.ground_color
+        self._paint(record["ground_texture"], self.specification.ground_texture)
         place_moving_shapes(record, 0.0)
 
     def __bool__(self) -> bool:
@@ -157,6 +167,7 @@ class Scene:
         shape["object"], shape["color"], shape["friction"] = index, thing.color, thing.friction
         shape["position"] = thing.position
         shape["rotation"] = rotation_matrix(*np.radians(thing.rotation))
+        self._paint(shape["texture"], thing.texture)
         low, high = self._fill(shape, thing)
         if thing.path is not None:
             table, shape["path_period"] = thing.path.timetable()
@@ -167,6 +178,23 @@ class Scene:
             turned = shape["rotation"] @ corners + shape["position"][:, None]
         shape["low"], shape["high"] = turned.min(axis=1), turned.max(axis=1)
         return shape
+
+    def _paint(self, record: NDArray[np.void], texture: TextureSpecification | None) -> None:
+        """Fill in a TEXTURE."""
+        if texture is None:
+            return
+        record["size"], record["color"] = texture.size, texture.color
+        if texture.pattern is not None:
+            record["kind"] = PATTERNS[texture.pattern]
+        elif texture._pixels is None:
+            raise UserError(f"{texture.file}: the picture has not been read; read its world by its file")
+        else:
+            self._put_image(record, texture._pixels)
+
+    def _put_image(self, record: NDArray[np.void], pixels: NDArray[np.uint8]) -> None:
+        image = np.ascontiguousarray(pixels, np.uint8)
+        record["kind"], record["cells"] = IMAGE, self._keep(image)
+        record["rows"], record["columns"] = image.shape[:2]
 
     def _fill(
         self, shape: NDArray[np.void], thing: SceneObject
@@ -187,6 +215,14 @@ class Scene:
                 return self._fill_heights(shape, thing)
             case OctreeObject():
                 return self._fill_voxels(shape, thing)
+            case MarkerObject():
+                if thing._pixels is None:
+                    raise UserError(
+                        f"{thing.kind}: its pattern has not been made; read its world by its file"
+                    )
+                self._put_image(shape["texture"], thing._pixels)
+                shape["texture"]["size"], shape["texture"]["face"] = thing.side(), 1
+                shape["kind"], half = BOX, 0.5 * np.array([thing.side(), thing.side(), PLATE])
             case _:
                 raise TypeError(f"{thing!r} is no object of a scene")
         shape["half_size"] = half

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from sitl_bridge.quantities import STRICT, Degrees, NonNegative, Number, Positive, Seconds, Vector
 from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
@@ -43,6 +43,30 @@ class PathSpecification(BaseModel):
         return table, 0.0 if self.end == "stop" else times[-1]
 
 
+class TextureSpecification(BaseModel):
+    """What is painted on a surface: a pattern, or a picture that repeats."""
+
+    model_config = STRICT
+
+    pattern: Literal["checker", "stripes", "noise"] | None = Field(
+        None, description="squares, stripes, or squares of random brightness"
+    )
+    file: Path | None = Field(
+        None, description="PNG or JPEG instead of a pattern, relative to the world's file"
+    )
+    size: Positive = Field(1.0, description="m, side of a square, width of a stripe, or width of the picture")
+    color: Color = Field(
+        (0.15, 0.15, 0.15), description="of every second square or stripe; the object's own is the other"
+    )
+    _pixels: NDArray[np.uint8] | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.pattern is None) == (self.file is None):
+            raise ValueError("give one of `pattern` and `file`")
+        return self
+
+
 class SceneObject(BaseModel):
     """What all objects share."""
 
@@ -54,6 +78,7 @@ class SceneObject(BaseModel):
         (0.0, 0.0, 0.0), description="deg; roll, pitch, yaw from NED to the object's axes"
     )
     color: Color = Field((0.7, 0.7, 0.7), description="red, green, blue, each 0 to 1")
+    texture: TextureSpecification | None = Field(None, description="painted on it; plain without")
     friction: NonNegative = Field(1.0, description="factor on the friction of a vehicle's contact points")
     path: PathSpecification | None = Field(None, description="of a moving object; replaces its position")
 
@@ -129,8 +154,40 @@ class OctreeObject(SceneObject):
     _voxels: VoxelGrid | None = PrivateAttr(None)
 
 
+Dictionary = Literal[
+    "4x4_50", "4x4_100", "4x4_250", "4x4_1000", "5x5_50", "5x5_100", "5x5_250", "5x5_1000",
+    "6x6_50", "6x6_100", "6x6_250", "6x6_1000", "7x7_50", "7x7_100", "7x7_250", "7x7_1000",
+    "aruco_original", "apriltag_16h5", "apriltag_25h9", "apriltag_36h10", "apriltag_36h11",
+]  # fmt: skip
+"""Markers' dictionaries, as OpenCV calls them."""
+PLATE = 0.002
+"""m, thickness of a marker."""
+
+
+class MarkerObject(SceneObject):
+    """A visual marker (ArUco, AprilTag) on a thin plate; it faces up, its upper edge to the north."""
+
+    kind: Literal["marker"] = Field(description="of object")
+    dictionary: Dictionary = Field("4x4_50", description="of the marker, as OpenCV calls it")
+    id: Annotated[int, Field(ge=0, lt=1024)] = Field(0, description="number of the marker in its dictionary")
+    size: Positive = Field(description="m, side of its black square; a white border of one cell is around it")
+    _pixels: NDArray[np.uint8] | None = PrivateAttr(None)
+
+    def side(self) -> float:
+        """Side of the plate, m."""
+        cells = 0 if self._pixels is None else len(self._pixels)
+        return self.size * (cells / (cells - 2) if cells > 2 else 1.0)
+
+
 AnyObject = Annotated[
-    BoxObject | SphereObject | CylinderObject | PlaneObject | MeshObject | HeightMapObject | OctreeObject,
+    BoxObject
+    | SphereObject
+    | CylinderObject
+    | PlaneObject
+    | MeshObject
+    | HeightMapObject
+    | OctreeObject
+    | MarkerObject,
     Field(discriminator="kind"),
 ]
 
@@ -148,6 +205,10 @@ class SceneSpecification(BaseModel):
         True,
         description="the plane down = 0 is solid; false where terrain takes its place; a world of SDF decides"
         " for itself without it",
+    )
+    ground_color: Color = Field((0.42, 0.42, 0.34), description="red, green, blue, each 0 to 1")
+    ground_texture: TextureSpecification | None = Field(
+        None, description="painted on the ground; plain without"
     )
     sdf: Path | None = Field(
         None,
