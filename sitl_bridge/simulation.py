@@ -15,10 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.custom_rotor import check_law_address
-from sitl_bridge.dynamics.proximity import COLLISION, REPORTS, Proximity, ProximityArrays, hull, interact
+from sitl_bridge.dynamics.proximity import (
+    COLLISION,
+    CONTACT,
+    REPORTS,
+    Proximity,
+    ProximityArrays,
+    hull,
+    interact,
+    note_contacts,
+)
 from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
+from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.dynamics.step import advance_vehicle, initial_state
+from sitl_bridge.dynamics.step import advance_vehicle
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
@@ -155,6 +165,7 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
         advance_vehicle(vehicles[i], state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
         if has_diverged(state):
             return i
+        note_contacts(fleet.neighbours, i, vehicles[i], state, environment.scene, time + step)
         _remember_pose(state, time + step)
         sample_sensors(vehicles[i], state, environment, sensors[i], sensor_states[i], time + step, step)
     return -1
@@ -180,7 +191,7 @@ class VehicleSetup:
     Attributes:
         vehicle: () or (1,) VEHICLE record.
         sensors: (s,) SENSOR, s <= MAX_SENSORS.
-        position: m NED, of the ground point below it.
+        position: m NED, of the ground point below it; down 0 is on the ground or on the terrain there.
         yaw: rad.
         name: part of the seed of its random streams.
     """
@@ -243,6 +254,7 @@ class Simulation:
         self.hulls["order"] = np.arange(n)
         self.touching = np.zeros((n, n), np.uint8)
         self._collisions = np.zeros(REPORTS, COLLISION)
+        self._contacts = np.zeros(REPORTS, CONTACT)
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         self._setups = tuple(vehicles)
@@ -271,9 +283,16 @@ class Simulation:
         self.touching[i, :] = self.touching[:, i] = 0
         self.controls[i] = 0.0
         self.armed[i] = 0
-        self.states[i] = initial_state(
-            self.vehicles[i], self.world.environment[0], np.asarray(setup.position, float), setup.yaw
-        )
+        try:
+            self.states[i] = start_state(
+                self.vehicles[i],
+                self.world.environment[0],
+                np.asarray(setup.position, float),
+                setup.yaw,
+                self.world.scene.names,
+            )
+        except UserError as error:
+            raise UserError(f"vehicle {setup.name}: {error}") from error
         if i in self._histories:
             self._begin_history(i)
         self.wind_states[i] = np.zeros((), WIND_STATE)
@@ -323,6 +342,7 @@ class Simulation:
         )
         state["position"] += rotation @ shift
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
+        state["clearance"] = 0.0
         self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"]
 
@@ -381,13 +401,19 @@ class Simulation:
             world.wind_series,
             self.sensors,
             self.sensor_states,
-            ProximityArrays(self.proximity, self.hulls, self.touching, self._collisions),
+            ProximityArrays(self.proximity, self.hulls, self.touching, self._collisions, self._contacts),
         )
 
     @property
     def collisions(self) -> NDArray[np.void]:
         """(k,) COLLISION, the first REPORTS; ``proximity["count"]`` counts all."""
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
+
+    @property
+    def contacts(self) -> NDArray[np.void]:
+        """(k,) CONTACT with objects of the scene, the first REPORTS; ``proximity["contact_count"]`` counts
+        all."""
+        return self._contacts[: min(int(self.proximity[0]["contact_count"]), REPORTS)].copy()
 
     def divergence(self, vehicle: int, time: int) -> UserError:
         """The error for a vehicle whose motion diverged in the step that began at ``time`` (us).

@@ -23,7 +23,8 @@ from sitl_bridge.bus.messages import (
     Teleport,
 )
 from sitl_bridge.bus.run_source import Source
-from sitl_bridge.dynamics.step import initial_state
+from sitl_bridge.dynamics.scene_contact import MEMORY
+from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.errors import UserError
 from sitl_bridge.sensors import sensor_faults
 from sitl_bridge.simulation import Simulation
@@ -88,11 +89,12 @@ def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:
         UserError: if another vehicle is at that position.
     """
     state = simulation.states[vehicle]
-    fresh = initial_state(
+    fresh = start_state(
         simulation.vehicles[vehicle],
         simulation.world.environment[0],
         np.array(command.position),
         math.radians(command.yaw),
+        simulation.world.scene.names,
     )
     apart = np.linalg.norm(simulation.states["position"] - fresh["position"], axis=1)
     reach = simulation.vehicles["contact_radius"]
@@ -101,7 +103,7 @@ def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:
     if too_near.any():
         other = int(np.argmax(too_near))
         raise UserError(f"vehicle {simulation.names[other]} is only {apart[other]:.2f} m from that position")
-    for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact"):
+    for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact", *MEMORY):
         state[name] = fresh[name]
     state["velocity"] = command.velocity
     state["angular_velocity"] = 0.0

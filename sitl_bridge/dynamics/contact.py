@@ -1,6 +1,7 @@
 """Contact of the airframe with the ground, the plane down = 0: springs, dampers, Coulomb friction.
 
-The points and their constants come from the airframe; what the forces do to the body is in forces.py.
+The points and their constants come from the airframe; what the forces do to the body is in forces.py.  The
+shapes of a scene are in scene_contact.py.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def update_contact(vehicle: Any, state: Any, y: Any) -> None:
     """
     state.in_contact = 0
     reach = vehicle.contact_radius
+    if state.groundless != 0:
+        return
     if -y[2] > reach and -state.position[2] > reach:
         for k in range(vehicle.contact_count):
             state.contact_touching[k] = 0

@@ -1,7 +1,7 @@
 """The sum of forces and moments on one vehicle, and the derivative of its state.
 
-In physical order: air at the hubs, loads of the rotors, ground effect, motors, body drag, ground contact,
-rigid body.  No integration here.
+In physical order: air at the hubs, loads of the rotors, ground effect, motors, body drag, contact with the
+ground and with shapes of the scene, rigid body.  No integration here.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ from sitl_bridge.dynamics.rotor_rows import (
     Y,
     Z,
 )
+from sitl_bridge.dynamics.scene_contact import hull_share, surface_force
 from sitl_bridge.kernels.compiled import compiled
 
 
@@ -235,7 +236,7 @@ def _ground_effect(
     rows = state.rotor_work
     for k in range(vehicle.rotor_count):
         radius = vehicle.rotor_radius[k]
-        height = -(down + r20 * rows[X, k] + r21 * rows[Y, k] + r22 * rows[Z, k])
+        height = state.floor - (down + r20 * rows[X, k] + r21 * rows[Y, k] + r22 * rows[Z, k])
         upright = -(r20 * rows[AXIS_X, k] + r21 * rows[AXIS_Y, k] + r22 * rows[AXIS_Z, k])
         across = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
         induced = induced_velocity(rows[THRUST, k], radius, density)
@@ -294,7 +295,7 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
         _polynomial_rotors(state, n, density)
     else:
         _rotors_by_law(vehicle, state, density)
-    if vehicle.ground_effect > 0.0 and -down < state.rotor_work[GROUND_REACH, 0]:
+    if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:
         _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
     if vehicle.motor_kind == MOTOR_DC:
         _accelerate_motors(vehicle, state)
@@ -347,7 +348,7 @@ def _with_ground(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) ->
     gn = state.external_force[0] + state.neighbour_force[0]
     ge = state.external_force[1] + state.neighbour_force[1]
     gd = state.external_force[2] + state.neighbour_force[2]
-    if -y[2] < vehicle.contact_radius:
+    if state.groundless == 0 and -y[2] < vehicle.contact_radius:
         for k in range(vehicle.contact_count):
             cx = vehicle.contact_point[k, 0]
             cy = vehicle.contact_point[k, 1]
@@ -378,6 +379,42 @@ def _with_ground(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) ->
     fx += a.r00 * gn + a.r10 * ge + a.r20 * gd
     fy += a.r01 * gn + a.r11 * ge + a.r21 * gd
     fz += a.r02 * gn + a.r12 * ge + a.r22 * gd
+    return Load(fx, fy, fz, mx, my, mz)
+
+
+@compiled
+def _with_surfaces(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) -> Load:
+    """A load with the forces of the scene's shapes on every feeler that touches one."""
+    fx, fy, fz, mx, my, mz = load
+    share = hull_share(vehicle)
+    for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
+        if state.surface_known[k] == 0:
+            continue
+        cx, cy, cz = state.feeler[k, 0], state.feeler[k, 1], state.feeler[k, 2]
+        bu = m.q * cz - m.r * cy
+        bv = m.r * cx - m.p * cz
+        bw = m.p * cy - m.q * cx
+        fn, fe, fd = surface_force(
+            vehicle,
+            state,
+            k,
+            share if k >= vehicle.contact_count else 1.0,
+            y[0] + a.r00 * cx + a.r01 * cy + a.r02 * cz,
+            y[1] + a.r10 * cx + a.r11 * cy + a.r12 * cz,
+            y[2] + a.r20 * cx + a.r21 * cy + a.r22 * cz,
+            y[3] + a.r00 * bu + a.r01 * bv + a.r02 * bw,
+            y[4] + a.r10 * bu + a.r11 * bv + a.r12 * bw,
+            y[5] + a.r20 * bu + a.r21 * bv + a.r22 * bw,
+        )
+        bx = a.r00 * fn + a.r10 * fe + a.r20 * fd
+        by = a.r01 * fn + a.r11 * fe + a.r21 * fd
+        bz = a.r02 * fn + a.r12 * fe + a.r22 * fd
+        fx += bx
+        fy += by
+        fz += bz
+        mx += cy * bz - cz * by
+        my += cz * bx - cx * bz
+        mz += cx * by - cy * bx
     return Load(fx, fy, fz, mx, my, mz)
 
 
@@ -443,8 +480,8 @@ def derivative(
     Args:
         vehicle: VEHICLE record.
         state: STATE record: wind, anchors, motor drive, external loads, and ``rotor_work`` with the rotors'
-            speeds and what ``prepare_rotors`` wrote; its specific force and angular acceleration, and the
-            rotors' thrusts, torques and accelerations in ``rotor_work``, are written.
+            speeds and what ``prepare_rotors`` wrote, and the surfaces near it; its specific force and angular
+            acceleration, and the rotors' thrusts, torques and accelerations in ``rotor_work``, are written.
         density: kg/m^3 of the air.
         gravity: m/s^2.
         y: (13,) position NED, velocity NED, attitude, angular velocity body.
@@ -456,5 +493,7 @@ def derivative(
     load = _body_load(vehicle, state, density, motion)
     load, momentum = _with_rotors(state, vehicle.rotor_count, load)
     load = _with_ground(vehicle, state, y, attitude, motion, load)
+    if state.near_count > 0:
+        load = _with_surfaces(vehicle, state, y, attitude, motion, load)
     _move(vehicle, state, gravity, y, attitude, load, dy)
     _turn(vehicle, state, y, motion, load, momentum, dy)

@@ -1,8 +1,8 @@
-"""What vehicles do to one another: collisions and downwash.
+"""What vehicles do to one another, collisions and downwash, and the list of their contacts with objects.
 
 All forces are found from the states before any vehicle moves, and summed in whole numbers of a small unit:
 they are equal and opposite to the last bit and do not depend on the order of the vehicles.  What the results
-do to a body is in forces.py; the ground is in contact.py.
+do to a body is in forces.py; the ground is in contact.py, objects of the scene in scene_contact.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.dynamics.records import MAX_ROTORS
+from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.records import SHAPE
 
 CONTACT_RATE = 125.0
 """rad/s of the spring between two vehicles that touch, w = sqrt(k/m) with the mass that the contact point
@@ -45,7 +47,9 @@ NOW, BEFORE = 2, 1
 """Marks of pairs that touch."""
 MOST_SPHERES = 1 + MAX_ROTORS
 REPORTS = 256
-"""Collisions of which the particulars are kept; all are counted."""
+"""Collisions, and contacts with objects, of which the particulars are kept; all are counted."""
+APART = 500_000
+"""us without a new contact after which the next one with the same object counts as another."""
 
 PROXIMITY = np.dtype(
     [
@@ -55,6 +59,7 @@ PROXIMITY = np.dtype(
         ("breaking_speed", "f8"),  # m/s of closing speed above which a rotor that is hit stops; inf: never
         ("count", "i8"),  # collisions so far
         ("touching", "i8"),  # pairs that touched in the step before, each counted twice
+        ("contact_count", "i8"),  # contacts with objects so far
     ],
     align=True,
 )
@@ -87,6 +92,18 @@ COLLISION = np.dtype(
     ],
     align=True,
 )
+CONTACT = np.dtype(
+    [
+        ("time", "i8"),  # us, end of the step in which they touched first
+        ("vehicle", "i8"),
+        ("object", "i8"),  # of the scene
+        ("part", "i8"),  # 0: the body, k: rotor k, -k: contact point k
+        ("speed", "f8"),  # m/s, greatest closing speed of the contact
+        ("position", "f8", 3),  # m NED
+    ],
+    align=True,
+)
+"""A vehicle's contact with an object, other than standing on it."""
 
 
 class ProximityArrays(NamedTuple):
@@ -97,12 +114,14 @@ class ProximityArrays(NamedTuple):
         hulls: (n,) HULL.
         touching: (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last.
         collisions: (k,) COLLISION, written from the first on.
+        contacts: (k,) CONTACT, likewise.
     """
 
     proximity: NDArray[np.void]
     hulls: NDArray[np.void]
     touching: NDArray[np.uint8]
     collisions: NDArray[np.void]
+    contacts: NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -114,7 +133,8 @@ class Proximity:
         downwash: they fly in the wakes of those above.
         restitution: speed after over before a collision.  An assumption: nobody has measured two
             multirotors that collide; a half is between a caged one off a wall and wreckage.
-        breaking_speed: m/s of closing speed above which a rotor that is hit stops for good; None for never.
+        breaking_speed: m/s of closing speed above which a rotor that hits a vehicle or an object stops for
+            good; None for never.
     """
 
     collisions: bool = True
@@ -363,6 +383,50 @@ def _collide(
         proximity.touching += 2
         touching[i, j] = NOW
         touching[j, i] = NOW
+
+
+@compiled
+def note_contacts(arrays: Any, i: int, vehicle: Any, state: Any, scene: Any, time: int) -> None:
+    """List what a vehicle hit in a step, and stop the rotors that broke.
+
+    Contacts with one object that follow one another within ``APART`` are one, with the speed and part of the
+    fastest.
+
+    Args:
+        arrays: ``ProximityArrays``.
+        i: which vehicle.
+        vehicle: VEHICLE record.
+        state: STATE record at the end of the step.
+        scene: SCENE.
+        time: us at the end of the step.
+    """
+    if state.hit_speed < 0.0:
+        return
+    proximity = arrays.proximity[0]
+    for k in range(vehicle.rotor_count):
+        if state.rotor_hit[k] > proximity.breaking_speed:
+            state.rotor_health[k] = 0.0
+        state.rotor_hit[k] = 0.0
+    thing = array_at(scene.shapes, scene.shape_count, SHAPE)[state.hit_shape].object
+    again = state.hit_object == thing + 1 and time - state.hit_time < APART
+    state.hit_object, state.hit_time = thing + 1, time
+    if not again:
+        state.hit_row = proximity.contact_count
+        proximity.contact_count += 1
+    if state.hit_row >= arrays.contacts.shape[0]:
+        return
+    row = arrays.contacts[state.hit_row]
+    if again and row.speed >= state.hit_speed:
+        return
+    if not again:
+        row.time, row.vehicle, row.object = time, i, thing
+    part = state.hit_part - vehicle.contact_count
+    row.part = part + 1 if part >= 0 else -1 - state.hit_part
+    if part == vehicle.rotor_count:
+        row.part = 0
+    row.speed = state.hit_speed
+    for k in range(3):
+        row.position[k] = state.hit_position[k]
 
 
 @compiled

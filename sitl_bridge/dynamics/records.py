@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitl_bridge.world.ray_casting import SCRATCH
+
 MAX_ROTORS = 12
 MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 16
 OCV_POINTS = 11
 ROTOR_ROWS = 41
+MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
+"""What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
+MAX_NEAR = 64
+"""Shapes of a scene near a vehicle at once."""
 LAW_PARAMETERS = 256
 """Largest number of parameter values of a user's own rotor law."""
 
@@ -138,9 +144,37 @@ STATE = np.dtype(
         ("history", "i8"),  # address of (history_length,) POSE; 0 for none
         ("history_length", "i8"),
         ("history_count", "i8"),  # poses written so far; the next is stored at this number modulo the length
+        # --- the scene around it, written by scene_contact.py
+        ("groundless", "i8"),  # 1: the plane down = 0 is no ground
+        ("floor", "f8"),  # m, down of the surface below, for the ground effect; inf: none in reach
+        ("clearance", "f8"),  # m it may move from clearance_position before a shape at rest comes near
+        ("clearance_position", "f8", 3),  # m NED
+        ("near_count", "i8"),  # shapes that it may touch in this step
+        ("near_shape", "i8", MAX_NEAR),
+        ("near_elapsed", "f8"),  # s since the moving shapes were put in their places
+        # Of each feeler, the tangent plane of the surface nearest to it, valid for a part of a step.
+        ("surface_known", "i8", MAX_FEELERS),
+        ("surface_touching", "i8", MAX_FEELERS),
+        ("surface_shape", "i8", MAX_FEELERS),  # index in the scene
+        ("surface_point", "f8", (MAX_FEELERS, 3)),  # m NED, in the middle of the part
+        ("surface_normal", "f8", (MAX_FEELERS, 3)),  # NED, outward
+        ("surface_velocity", "f8", (MAX_FEELERS, 3)),  # m/s NED
+        ("surface_friction", "f8", MAX_FEELERS),  # 1, coefficient with this vehicle
+        ("surface_anchor", "f8", (MAX_FEELERS, 3)),  # m NED, where its friction spring holds on
+        ("feeler", "f8", (MAX_FEELERS, 3)),  # m body, its point nearest to the surface
+        ("hit_speed", "f8"),  # m/s closing speed of the step's fastest new contact; negative: there was none
+        ("hit_part", "i8"),  # the feeler
+        ("hit_shape", "i8"),
+        ("hit_position", "f8", 3),  # m NED
+        ("rotor_hit", "f8", MAX_ROTORS),  # m/s, of each rotor's new contacts in the step
+        ("hit_time", "i8"),  # us, of the last contact in the list of contacts
+        ("hit_object", "i8"),  # one more than the object's number; 0: none yet
+        ("hit_row", "i8"),
         # --- scratch of the step, undefined between steps
         ("work", "f8", (3, 13)),
         ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),
+        ("ray_work", "f8", (4, 3)),
+        ("ray_stack", "i8", SCRATCH),
     ],
     align=True,
 )

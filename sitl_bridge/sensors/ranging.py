@@ -14,7 +14,10 @@ from sitl_bridge.quantities import Positive
 from sitl_bridge.sensors.axes import point_position, point_velocity, to_body, to_sensor, to_world
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.sensors.records import OPTICAL_FLOW, RANGE_FINDER
+from sitl_bridge.world.ray_casting import cast_ray
 
+FURTHEST = 1000.0
+"""m to which a ray is followed through a scene."""
 CONE_RAYS = 8
 """Rays on the rim of the cone; with the one on its axis the nine of hector_quadrotor's sonar."""
 
@@ -65,32 +68,40 @@ class OpticalFlowSpecification(SensorSpecification):
 
 
 @compiled
-def distance_along(sensor: Any, state: Any, tilt: float, turn: float) -> float:
-    """Distance in m to the ground plane along a ray ``tilt`` rad off the sensor's z axis; inf: none."""
-    _, _, down = point_position(sensor, state)
+def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn: float) -> float:
+    """Distance in m to what a ray ``tilt`` rad off the sensor's z axis meets, ground or object; inf: none."""
+    north, east, down = point_position(sensor, state)
     x = math.sin(tilt) * math.cos(turn)
     y = math.sin(tilt) * math.sin(turn)
     z = math.cos(tilt)
     r = sensor.rotation
-    _, _, slope = to_world(
+    n, e, slope = to_world(
         state,
         r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
         r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
         r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
     )
+    scene = environment.scene
+    if scene.shape_count > 0 or scene.groundless != 0:
+        origin, direction = state.work[0], state.work[1]
+        origin[0], origin[1], origin[2] = north, east, down
+        direction[0], direction[1], direction[2] = n, e, slope
+        distance, _, _, _, _ = cast_ray(scene, origin, direction, FURTHEST, state.ray_work, state.ray_stack)
+        return distance
     if slope <= 0.0:
         return math.inf
     return max(-down, 0.0) / slope
 
 
 @compiled
-def sample_range_finder(state: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_range_finder(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
     """Least distance over the rays of the cone (hector, "Ultrasonic Sensor"); nan where nothing returns."""
-    distance = distance_along(sensor, state, 0.0, 0.0)
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
     half = sensor.parameter[2]
     if half > 0.0:
         for ray in range(CONE_RAYS):
-            distance = min(distance, distance_along(sensor, state, half, ray * 2.0 * math.pi / CONE_RAYS))
+            turn = ray * 2.0 * math.pi / CONE_RAYS
+            distance = min(distance, distance_along(environment, sensor, state, half, turn))
     measured = reading(sensor, memory, 0, distance)
     out[0] = measured
     if not sensor.parameter[0] <= measured <= sensor.parameter[1]:
@@ -101,7 +112,7 @@ def sample_range_finder(state: Any, sensor: Any, memory: Any, out: Any) -> None:
 
 
 @compiled
-def integrate_flow(state: Any, sensor: Any, memory: Any, seconds: float) -> None:
+def integrate_flow(environment: Any, state: Any, sensor: Any, memory: Any, seconds: float) -> None:
     """Add one step to the flow and the rotation seen since the last sample.
 
     Flow about x = w_x - v_y/d, about y = w_y + v_x/d: right-handed rotation about an axis makes positive
@@ -110,7 +121,7 @@ def integrate_flow(state: Any, sensor: Any, memory: Any, seconds: float) -> None
     p, q, r = to_sensor(
         sensor, state.angular_velocity[0], state.angular_velocity[1], state.angular_velocity[2]
     )
-    distance = distance_along(sensor, state, 0.0, 0.0)
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
     n, e, d = point_velocity(sensor, state)
     u, v, w = to_body(state, n, e, d)
     x, y, _ = to_sensor(sensor, u, v, w)
@@ -130,14 +141,14 @@ def forget_flow(memory: Any) -> None:
 
 
 @compiled
-def sample_optical_flow(state: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_optical_flow(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
     """Integrated flow and rotation since the last sample; quality 0 where the ground is out of sight."""
     for axis in range(5):
         out[axis] = reading(sensor, memory, axis, memory.memory[axis])
         memory.memory[axis] = 0.0
     out[5] = memory.memory[5]
     memory.memory[5] = 0.0
-    distance = distance_along(sensor, state, 0.0, 0.0)
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
     out[6] = math.nan
     out[7] = 0.0
     if distance <= sensor.parameter[0]:

@@ -108,9 +108,9 @@ def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any
     elif kind == AIRSPEED:
         sample_airspeed(state, environment, sensor, memory, out)
     elif kind == RANGE_FINDER:
-        sample_range_finder(state, sensor, memory, out)
+        sample_range_finder(environment, state, sensor, memory, out)
     elif kind == OPTICAL_FLOW:
-        sample_optical_flow(state, sensor, memory, out)
+        sample_optical_flow(environment, state, sensor, memory, out)
     elif kind == BATTERY:
         sample_battery(vehicle, state, sensor, memory, out)
     return True
@@ -153,7 +153,7 @@ def sample_sensors(
         memory.fresh = 0
         if sensor.kind == OPTICAL_FLOW:
             if memory.fault == FAULT_NONE:
-                integrate_flow(state, sensor, memory, step * 1e-6)
+                integrate_flow(environment, state, sensor, memory, step * 1e-6)
             else:
                 forget_flow(memory)
         if memory.fault == FAULT_OFF:
