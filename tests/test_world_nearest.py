@@ -134,7 +134,9 @@ def test_random_meshes_agree_with_brute_force_in_distance_and_side() -> None:
 
 def test_open_mesh_has_two_sides_and_no_inside() -> None:
     sheet = mesh(
-        np.array([(-1.0, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0)]), [(0, 1, 2), (0, 2, 3)], solid=False
+        np.array([(-1.0, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0)]),
+        np.array([(0, 1, 2), (0, 2, 3)]),
+        solid=False,
     )
     found, normal, _ = distances(np.array([(0.2, 0.1, 0.3), (0.2, 0.1, -0.3), (2.0, 0.0, 0.0)]), sheet)
     assert found == pytest.approx([0.3, 0.3, 1.0])
@@ -149,7 +151,7 @@ def test_terrain_agrees_with_its_triangles() -> None:
     for i in range(8):
         for j in range(6):
             at = [
-                (np.array([i + a, j + b, 0]) * spacing - (0, 0, np.float32(heights[i + a, j + b])))
+                (np.array([i + a, j + b, 0]) * spacing - np.array([0, 0, np.float32(heights[i + a, j + b])]))
                 for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))
             ]
             corners += [(at[0], at[1], at[2]), (at[0], at[2], at[3])]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.step import initial_state, settle_start
+from sitl_bridge.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
@@ -21,11 +21,15 @@ SNAP = 0.1
 """m above a surface within which a vehicle is put on it instead of falling."""
 _HIGHEST = -1e5
 """m, down from which a surface is looked for from above."""
-_SETTLING = 1500
-"""Steps of 4 ms within which a vehicle that is put on a surface has to come to rest."""
+_SETTLING = 50
+"""Steps of 4 ms after which it is seen whether a vehicle that was put on a surface is at rest."""
+_ROUNDS = 30
+"""How often, before it may start as it is."""
 _TIPPED = math.radians(30.0)
 _SLID = 0.05
 """m along the surface beyond which a vehicle has not come to rest where it was put."""
+_DEEPEST = 3.0
+"""m from a surface to which places are looked up."""
 _RIM = 8
 """Points on a rotor's rim that must be free."""
 
@@ -95,27 +99,29 @@ def _aligned(attitude: Any, normal: NDArray[np.float64]) -> NDArray[np.float64]:
     )
 
 
-def _refuse_inside(
-    vehicle: NDArray[np.void], scene: NDArray[np.void], state: NDArray[np.void], names: Sequence[str]
-) -> None:
-    """Refuse a place where the centre of gravity, a hub or a rotor's rim is inside of something."""
+def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.float64]:
+    """(k, 3) m NED: the centre of gravity, the hubs and points on the rotors' rims."""
     hubs = vehicle["rotor_position"][: int(vehicle["rotor_count"])]
-    radii = vehicle["rotor_radius"][: len(hubs), None]
+    radii = vehicle["rotor_radius"][: len(hubs), None, None]
     turns = np.arange(_RIM) * 2.0 * math.pi / _RIM
     circle = np.column_stack([np.cos(turns), np.sin(turns), np.zeros(_RIM)])
-    rims = (hubs[:, None] + radii[:, :, None] * circle).reshape(-1, 3)
+    rims = (hubs[:, None] + radii * circle).reshape(-1, 3)
     points = np.concatenate([np.zeros((1, 3)), hubs, rims])
-    places = state["position"] + points @ _rotation(state["attitude"]).T
-    distance, _, shape = nearest(scene, places, 100.0)
+    return np.asarray(state["position"] + points @ _rotation(state["attitude"]).T)
+
+
+def _refuse_inside(scene: NDArray[np.void], places: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Refuse places (k, 3) of which one is inside of an object; the first stands for all in the message."""
+    distance, _, shape = nearest(scene, places, _DEEPEST)
     worst = int(np.argmin(distance))
     if distance[worst] >= 0.0 or shape[worst] == GROUND:
         return
-    north, east, _ = state["position"]
+    north, east, _ = places[0]
     name = _name(scene, int(shape[worst]), names)
-    top = _HIGHEST + _below(scene, np.array([north, east, _HIGHEST]))[0]
+    top = _HIGHEST + _below(scene, np.array([places[worst, 0], places[worst, 1], _HIGHEST]))[0]
     raise UserError(
-        f"the place at north {north:g} m, east {east:g} m is inside {name!r}, whose"
-        f" top is at down {top:.2f} m; start on it or beside it"
+        f"the vehicle at north {north:g} m, east {east:g} m is inside {name!r}, whose top is at"
+        f" down {top:.2f} m; start on it or beside it"
     )
 
 
@@ -173,7 +179,9 @@ def start_state(
     if not (scene["shape_count"] or scene["groundless"]) or not vehicle["contact_count"]:
         return initial_state(vehicle, environment, position, yaw)
     place = _standing_place(scene, position) if position[2] == 0.0 else np.array(position, float)
-    gap, normal, shape = _below(scene, place - (0.0, 0.0, SNAP))
+    above = place - (0.0, 0.0, SNAP)
+    _refuse_inside(scene, above.reshape(1, 3), names)
+    gap, normal, shape = _below(scene, above)
     stands = shape != GROUND and gap <= 2.0 * SNAP
     if stands:
         place[2] += gap - SNAP
@@ -183,7 +191,7 @@ def start_state(
         state["position"][2] += place[2] + 1.0
     else:
         state = initial_state(vehicle, bare, place, yaw)
-    _refuse_inside(vehicle, scene, state, names)
+    _refuse_inside(scene, _outline(vehicle, state), names)
     arrays = np.array([vehicle]).reshape(1), np.array([state]).reshape(1), np.array([environment]).reshape(1)
     if stands:
         _settle(arrays, shape, normal, names)
@@ -221,21 +229,36 @@ def _settle(
     if velocity.any():
         state["velocity"] = velocity
         return
-    settle_start(*arrays, np.zeros(16), _SETTLING)
-    way = state["position"] - before["position"]
-    slid = float(np.linalg.norm(way - (way @ normal) * normal))
-    up, before_up = (_rotation(one["attitude"])[:, 2] for one in (state, before))
-    tipped = float(up @ before_up) < math.cos(_TIPPED)
-    if tipped or slid > _SLID:
-        slope = math.degrees(math.acos(min(-float(normal[2]), 1.0)))
-        friction = float(arrays[0][0]["contact_friction"]) * _friction_of(scene, shape)
-        north, east, _ = before["position"]
-        raise UserError(
-            f"the vehicle would {'tip over' if tipped else 'slide'} at north {north:g} m, east {east:g} m:"
-            f" {_name(scene, shape, names)!r} has a slope of {slope:.0f} deg there, and the friction of its"
-            f" feet holds up to {math.degrees(math.atan(friction)):.0f} deg; choose another place"
-        )
+    for _ in range(_ROUNDS):
+        settle_start(*arrays, np.zeros(16), _SETTLING)
+        way = state["position"] - before["position"]
+        slid = float(np.linalg.norm(way - (way @ normal) * normal)) > _SLID
+        up, before_up = (_rotation(one["attitude"])[:, 2] for one in (state, before))
+        if slid or up @ before_up < math.cos(_TIPPED):
+            raise UserError(_no_footing(arrays, shape, normal, names))
+        if np.linalg.norm(state["velocity"]) < AT_REST:
+            break
     state["velocity"] = state["angular_velocity"] = 0.0
     state["impact_speed"] = 0.0
     for name in ("battery_charge", "battery_voltage", "battery_current", "rotor_hit"):
         state[name] = before[name]
+
+
+def _no_footing(
+    arrays: tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]],
+    shape: int,
+    normal: NDArray[np.float64],
+    names: Sequence[str],
+) -> str:
+    """The message for a vehicle that does not stay where it is to start."""
+    scene = arrays[2][0]["scene"]
+    slope = math.degrees(math.acos(min(-float(normal[2]), 1.0)))
+    friction = float(arrays[0][0]["contact_friction"]) * _friction_of(scene, shape)
+    held = math.degrees(math.atan(friction))
+    north, east, _ = arrays[1][0]["position"]
+    what = "slide" if slope > held else "tip over"
+    return (
+        f"the vehicle would {what} at north {north:.2f} m, east {east:.2f} m: {_name(scene, shape, names)!r}"
+        f" has a slope of {slope:.0f} deg there, and the friction of its feet holds up to {held:.0f} deg; choose"
+        " another place"
+    )

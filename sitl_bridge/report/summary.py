@@ -24,6 +24,7 @@ from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.estimator_health import VIBRATION_WARN
 from sitl_bridge.report.flight_record import Deviation, FlightRecord
+from sitl_bridge.report.object_contacts import ObjectContact, contact_problems, contact_values
 
 HARD_LANDING = 2.0
 """Closing speed at the ground of a hard landing, m/s.  Derived: about three times PX4's landing speed
@@ -58,6 +59,7 @@ class Outcome:
         errors: errors of the bridge that did not end the flight: a log that ended early, a failed sensor.
         link_faults: faulty messages of the flight stack on the simulator link, counts by kind
             (hil/link_errors).
+        contacts: contacts with objects of the scene.
     """
 
     mission: str
@@ -73,6 +75,7 @@ class Outcome:
     logs: dict[str, Path] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     link_faults: dict[str, int] = field(default_factory=dict)
+    contacts: tuple[ObjectContact, ...] = ()
 
 
 def warnings_of(
@@ -110,6 +113,7 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
             problems.append(f"vibration of {record.vibration:.1f} m/s^2 (PX4's log analysis warns at 4.9)")
     if outcome.impact_speed > HARD_LANDING:
         problems.append(f"hit the ground at {outcome.impact_speed:.1f} m/s")
+    problems += contact_problems(outcome.contacts)
     return problems
 
 
@@ -129,6 +133,7 @@ def summarise(
         "impact_speed": outcome.impact_speed,
         "battery_used": outcome.battery_used,
         "link_faults": outcome.link_faults,
+        "contacts": [contact_values(one) for one in outcome.contacts],
         "warnings": [
             {"time": time, "level": level, "text": text}
             for time, level, text in warnings_of(record, messages)

@@ -25,6 +25,7 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.report.object_contacts import object_contacts
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
@@ -436,6 +437,7 @@ class FleetSession:
             "wall_seconds": self._wall,
             "impact_speed": float(self.simulation.states[number]["impact_speed"]),
             "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
+            "contacts": object_contacts(self.simulation.contacts, number, self.simulation.world.scene.names),
             "link_faults": dict(self.server.status().links[number].faults),
         }
 

@@ -1,0 +1,70 @@
+"""What a vehicle hit in a flight: its contacts with objects of the scene, in words and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+REPORTED = 5
+"""Contacts of a vehicle that are listed one by one among its problems."""
+
+
+class ObjectContact(NamedTuple):
+    """A vehicle's contact with an object, other than standing on it.
+
+    Attributes:
+        time: s of simulated time.
+        name: of the object.
+        part: of the vehicle.
+        speed: m/s, closing speed.
+        position: m NED.
+    """
+
+    time: float
+    name: str
+    part: str
+    speed: float
+    position: tuple[float, float, float]
+
+
+def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) -> tuple[ObjectContact, ...]:
+    """Contacts of one vehicle.
+
+    Args:
+        rows: (k,) CONTACT of all vehicles.
+        vehicle: index.
+        names: of the scene's objects.
+    """
+    found = []
+    for row in rows[rows["vehicle"] == vehicle]:
+        part = int(row["part"])
+        what = "body" if part == 0 else f"rotor {part}" if part > 0 else f"contact point {-part}"
+        north, east, down = (float(x) for x in row["position"])
+        name = names[int(row["object"])]
+        found.append(ObjectContact(row["time"] * 1e-6, name, what, float(row["speed"]), (north, east, down)))
+    return tuple(found)
+
+
+def contact_problems(contacts: Sequence[ObjectContact]) -> list[str]:
+    """Contacts in words, the first few one by one."""
+    problems = [
+        f"the {one.part} hit {one.name} at {one.speed:.1f} m/s, {one.time:.1f} s"
+        for one in contacts[:REPORTED]
+    ]
+    if len(contacts) > REPORTED:
+        problems.append(f"{len(contacts) - REPORTED} more contacts with objects, in the summary")
+    return problems
+
+
+def contact_values(one: ObjectContact) -> dict[str, Any]:
+    """A contact as plain values."""
+    return {
+        "time": float(one.time),
+        "object": one.name,
+        "part": one.part,
+        "closing_speed": one.speed,
+        "position": list(one.position),
+    }
