@@ -54,7 +54,8 @@ from sitl_bridge.swarm.formation.formation_specification import (
 )
 from sitl_bridge.swarm.quick_simulation import fly_quick
 from sitl_bridge.swarm.radio import RadioSpecification
-from sitl_bridge.world.world import World
+from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.world.world import World, WorldSpecification
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCE = 9
@@ -318,6 +319,42 @@ def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
         found[count] = statistics.median(rates)
         say(f"  {count} vehicles: {found[count]:,.0f} vehicle-steps/s")
     return {"vehicle_steps_per_second": found}
+
+
+def contact(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """us of processor time for a vehicle's step without a scene, far from one, near one and on a roof."""
+    frame = load_airframe("iris")
+    boxes = [
+        BoxObject(kind="box", position=(6.0 * (i % 20), 6.0 * (i // 20), -1.0), size=(2.0, 2.0, 2.0))
+        for i in range(200)
+    ]
+    scene = SceneSpecification(objects=tuple(boxes))
+    worlds = {"none": World(), "boxes": World(WorldSpecification(scene=scene))}
+    cases = {
+        "no scene, in the air": ("none", (0.0, -300.0, -10.0)),
+        "far from 200 boxes, in the air": ("boxes", (0.0, -300.0, -10.0)),
+        "3 m above a roof": ("boxes", (0.0, 0.0, -5.0)),
+        "no scene, on the ground": ("none", (0.0, -300.0, 0.0)),
+        "far from 200 boxes, on the ground": ("boxes", (0.0, -300.0, 0.0)),
+        "on a roof": ("boxes", (0.0, 0.0, -2.0)),
+    }
+    simulations = {}
+    for name, (world, place) in cases.items():
+        simulation = Simulation(worlds[world], [VehicleSetup(frame.vehicle(), frame.sensor_records(), place)])
+        if place[2] < -2.0:
+            weight = float(simulation.vehicles[0]["mass"]) * float(simulation.world.environment[0]["gravity"])
+            simulation.states[0]["external_force"][2] = -weight
+        simulations[name] = simulation
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(9):
+        for name, simulation in simulations.items():
+            begin = time.process_time()
+            simulation.advance(2000)
+            times[name].append((time.process_time() - begin) / 2000 * 1e6)
+    found = {name: statistics.median(values) for name, values in times.items()}
+    for name, value in found.items():
+        say(f"  {name}: {value:.2f} us a step")
+    return {"step_us": found}
 
 
 def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
@@ -628,6 +665,7 @@ def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
+    "contact": (contact, "a step without a scene, far from one, above and on a roof, processor time"),
     "built-in": (built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, a vehicle and tick, processor and wall time"),

@@ -101,7 +101,7 @@ def test_vehicle_stands_on_a_slope_inside_the_friction_cone(share: float) -> Non
 def test_vehicle_slides_down_a_slope_beyond_the_friction_cone() -> None:
     friction, angle = 0.2, 25.0
     where = world(slope(angle, friction / FRICTION), ground=False)
-    with pytest.raises(UserError, match=r"would slide at north.*slope of 25 deg.*up to 11 deg"):
+    with pytest.raises(UserError, match=r"would slide at north.*slope of 25 deg.*holds up to 11 deg"):
         simulation(where, (0.0, 0.0, -5.0))
     s = simulation(where, (0.0, 0.0, -6.0), airframe="iris")
     radians = math.radians(angle)

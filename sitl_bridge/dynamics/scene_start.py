@@ -28,7 +28,7 @@ _ROUNDS = 30
 _TIPPED = math.radians(30.0)
 _SLID = 0.05
 """m along the surface beyond which a vehicle has not come to rest where it was put."""
-_DEEPEST = 3.0
+_DEEPEST = 20.0
 """m from a surface to which places are looked up."""
 _RIM = 8
 """Points on a rotor's rim that must be free."""
@@ -257,8 +257,8 @@ def _no_footing(
     held = math.degrees(math.atan(friction))
     north, east, _ = arrays[1][0]["position"]
     what = "slide" if slope > held else "tip over"
+    name = _name(scene, shape, names)
     return (
-        f"the vehicle would {what} at north {north:.2f} m, east {east:.2f} m: {_name(scene, shape, names)!r}"
-        f" has a slope of {slope:.0f} deg there, and the friction of its feet holds up to {held:.0f} deg; choose"
-        " another place"
+        f"the vehicle would {what} at north {north:.2f} m, east {east:.2f} m: {name!r} has a slope of"
+        f" {slope:.0f} deg there, and the feet's friction holds up to {held:.0f} deg; choose another place"
     )

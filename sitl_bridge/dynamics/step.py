@@ -240,10 +240,9 @@ def advance_vehicle(
     before = state.battery_current
     drive_motors(vehicle, state, controls, armed)
     prepare_rotors(vehicle, state)
-    scene = environment.scene
+    scene, gravity = environment.scene, environment.gravity
     look_around(vehicle, state, scene, seconds)
     down = state.position[2]
-    gravity = environment.gravity
     temperature, _, density = air(environment, down)
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
     gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
