@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scenes import Floats, box_mesh, mesh, simulation, terrain, up, voxels, world
+from contact_scenes import Floats, box_mesh, mesh, simulation, terrain, up, voxels, world
 
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError

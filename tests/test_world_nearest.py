@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contact_scenes import box_mesh, mesh, terrain, voxels
 from numpy.typing import NDArray
-from scenes import box_mesh, mesh, terrain, voxels
 
 from sitl_bridge.world.nearest_surface import nearest
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
