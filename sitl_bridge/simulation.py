@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.dynamics.contact_log import CONTACT, note_contacts
 from sitl_bridge.dynamics.custom_rotor import check_law_address
 from sitl_bridge.dynamics.proximity import (
     COLLISION,
-    CONTACT,
     REPORTS,
     Proximity,
     ProximityArrays,
     hull,
     interact,
-    note_contacts,
 )
 from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
 from sitl_bridge.dynamics.scene_start import start_state
