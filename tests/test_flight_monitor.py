@@ -6,6 +6,7 @@ import json
 import math
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -266,3 +267,45 @@ def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(UserError, match="is not an event catalogue"):
         EventCatalogue(path)
+
+
+def test_messages_of_a_companion_have_been_read_when_deliver_returns(monitor: Monitor, px4: FakePx4) -> None:
+    message = mavlink.MAVLink_statustext_message(6, b"companion")
+    read: list[str] = []
+
+    def answer() -> None:
+        for _ in range(2):
+            for got in px4.parser.parse_buffer(px4.socket.recv(4096)) or []:
+                if got.get_type() in ("STATUSTEXT", "PING"):
+                    read.append(got.get_type())
+                if got.get_type() == "PING":
+                    reply = (got.time_usec, got.seq, got.get_srcSystem(), got.get_srcComponent())
+                    px4.send(mavlink.MAVLink_ping_message(*reply))
+
+    px4.send(heartbeat())
+    wait_for(lambda: monitor.status().heard)
+    px4.received("BATTERY_STATUS")
+    monitor.deliver([message])  # PX4 has not answered yet, and is not waited for
+    answer()
+    wait_for(lambda: monitor._pong == 1)
+    read.clear()
+    thread = threading.Thread(target=answer)
+    thread.start()
+    monitor.deliver([message])
+    assert read == ["STATUSTEXT", "PING"]
+    thread.join()
+
+
+def test_a_px4_that_no_longer_reads_its_link_is_reported(
+    monitor: Monitor, px4: FakePx4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.run.monitor.CONFIRMATION", 0.05)
+    message = mavlink.MAVLink_statustext_message(6, b"companion")
+    px4.send(heartbeat())
+    wait_for(lambda: monitor.status().heard)
+    monitor.deliver([message])
+    ping = px4.received("PING")
+    px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
+    wait_for(lambda: monitor._pong == 1)
+    with pytest.raises(UserError, match="not confirmed STATUSTEXT"):
+        monitor.deliver([message])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.perception.embree_meshes import meshes_of
+from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import Recording
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
@@ -51,6 +52,8 @@ class SensorRunner:
 
     Attributes:
         latest: the last sample delivered; None before the first.
+        companion: sends messages over a MAVLink link that is not the simulator's, between two steps; None
+            where there is none.
     """
 
     def __init__(
@@ -67,11 +70,14 @@ class SensorRunner:
         self.specification = specification
         self.vehicle = vehicle
         self.latest: SeenSample | None = None
+        self.companion: Callable[[Sequence[Any]], None] | None = None
+        self._process = specification.processor()
         self._simulation = simulation
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=specification.name)
         self._deliver = deliver
         self._period = round(1e6 / specification.rate)
         self._latency = round(specification.latency * 1e6)
+        self._start = start
         self._next = start + self._period
         self._under_way: deque[tuple[int, View, Future[Arrays]]] = deque()
         self._recording = recording
@@ -111,15 +117,16 @@ class SensorRunner:
             while self._next <= time:
                 self._next += self._period
             view = self._view(time)
-            self._under_way.append(
-                (time + self._latency, view, self._executor.submit(self.specification.measure, view))
-            )
+            self._under_way.append((time + self._latency, view, self._executor.submit(self._measure, view)))
         messages: list[Any] = []
         while self._under_way and self._under_way[0][0] <= time:
             _, view, future = self._under_way.popleft()
             self.latest = SeenSample(view.time, future.result())
             self._record(view.poses, self.latest)
             messages += self._deliver(self.latest)
+            messages += link_messages(self.specification, view.time, self.latest.arrays)
+            if self.companion is not None:
+                self.companion(companion_messages(self.specification, view.time, self.latest.arrays))
         return messages
 
     def _record(self, poses: Poses, sample: SeenSample) -> None:
@@ -129,6 +136,11 @@ class SensorRunner:
             since = Poses(poses.time[new], poses.position[new], poses.attitude[new])
             self._recording.put(sample.time, sample.arrays, since)
 
+    def _measure(self, view: View) -> Arrays:
+        """A sample; on the worker's thread."""
+        arrays = self.specification.measure(view)
+        return arrays if self._process is None else self._process(view, arrays)
+
     def _view(self, time: int) -> View:
         simulation = self._simulation
         caster = SceneCaster(
@@ -136,7 +148,7 @@ class SensorRunner:
         )
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1
-        return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random)
+        return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random, self._start)
 
     def close(self) -> None:
         """Drop what is under way, end the worker and finish the recording."""

@@ -20,6 +20,7 @@ from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.estimator_parameters import estimator_parameters
+from sitl_bridge.px4.perception_parameters import collision_prevention_mode, perception_parameters
 from sitl_bridge.px4.position_hold import position_gains
 from sitl_bridge.px4.rate_loop import ATTITUDE_GAINS, GAINS, gain_for, reference_loop
 from sitl_bridge.px4.versions import REPLACED, hint, named_for
@@ -65,10 +66,11 @@ DEFAULTS = {
     "COM_DL_LOSS_T": 10.0,
     "COM_OBC_LOSS_T": 5.0,
     "COM_OF_LOSS_T": 1.0,
+    "COM_RC_LOSS_T": 0.5,
     "COM_DISARM_PRFLT": 10.0,
 }
 """PX4's defaults of the parameters scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
-MAX_TIMEOUTS = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0}
+MAX_TIMEOUTS = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0, "COM_RC_LOSS_T": 35.0}
 """Largest values that PX4 allows, s."""
 UNLIMITED_SPEED = 30.0
 """Speed factor assumed for time-outs of a simulation without a speed limit: with constant sensors, PX4
@@ -132,6 +134,7 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= _gains_and_yaw(airframe, found, result, density, factor)
     found |= _limits(airframe, result, density)
     found |= estimator_parameters(airframe)
+    found |= perception_parameters(airframe)
     found |= position_gains(airframe, found)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
@@ -279,7 +282,7 @@ def _timing(speed: float) -> Parameters:
     """
     factor = max(1.0, UNLIMITED_SPEED if math.isinf(speed) else speed)
     found: Parameters = {}
-    for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_DISARM_PRFLT"):
+    for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_RC_LOSS_T", "COM_DISARM_PRFLT"):
         found[name] = min(DEFAULTS[name] * factor, MAX_TIMEOUTS.get(name, math.inf))
     found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
     return found
@@ -313,6 +316,7 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
     """
     known = build_parameters(etc)
     parameters = named_for(parameters, known)
+    parameters = parameters | collision_prevention_mode(parameters, known)
     if known is None:
         return parameters, []
     faults = []

@@ -14,6 +14,7 @@ from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 from sitl_bridge.vehicle.airframe import Airframe
@@ -40,6 +41,8 @@ messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
+EXTERNAL_POSITION_AND_VELOCITY = 1 | 2 | 4
+"""EKF2_EV_CTRL: horizontal and vertical position, velocity."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
 ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
@@ -71,10 +74,29 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
             found |= _flow(sensor)
         elif isinstance(sensor, AirspeedSpecification):
             found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
-    latest = max(s.latency for s in airframe.sensors if isinstance(s, SensorSpecification)) * 1e3
+        elif isinstance(sensor, VisualOdometrySpecification):
+            found |= _external_vision(sensor)
+    latest = 1e3 * max(
+        s.latency
+        for s in airframe.sensors
+        if isinstance(s, SensorSpecification | VisualOdometrySpecification)
+    )
     if latest > DEFAULT_MAX_DELAY:
         found["EKF2_DELAY_MAX"] = min(math.ceil(latest) + 50.0, 1000.0)
     return found
+
+
+def _external_vision(sensor: VisualOdometrySpecification) -> Parameters:
+    """External vision: position and velocity are fused, the heading is not.
+
+    PX4 turns the estimate, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so
+    the magnetometer takes the drift of the heading away.  Noises stay PX4's, which are above the sensor's.
+    """
+    return {
+        "EKF2_EV_CTRL": EXTERNAL_POSITION_AND_VELOCITY,
+        "EKF2_EV_DELAY": _delay(sensor.latency),
+        **_place("EKF2_EV_POS", sensor.position),
+    }
 
 
 def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:

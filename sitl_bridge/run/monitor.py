@@ -2,16 +2,17 @@
 
 The link is UDP 14030 + instance, to which PX4 sends by itself; 14540 and 14550 stay free for MAVSDK and
 QGroundControl.  The monitor never commands the vehicle.  It sets message rates, reads parameters, and sends
-BATTERY_STATUS, which PX4 does not read on the simulator's link.
+BATTERY_STATUS and the messages of a companion computer, which PX4 does not read on the simulator's link.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -40,6 +41,9 @@ simulated time, and the thread wakes 67 times a second."""
 BATTERY_PERIOD = 200_000
 """us of simulated time between BATTERY_STATUS messages (5 Hz) if the poll is fast enough."""
 
+CONFIRMATION = 1.0
+"""s of wall time within which PX4 confirms the messages of a companion computer."""
+
 SILENCE = 5.0
 """s of wall time without a message after which a vehicle counts as silent."""
 
@@ -48,6 +52,7 @@ DEBUG: int = mavlink.MAV_SEVERITY_DEBUG
 
 TEXTS = frozenset({mavlink.MAVLINK_MSG_ID_STATUSTEXT, mavlink.MAVLINK_MSG_ID_EVENT})
 PARAM_VALUE: int = mavlink.MAVLINK_MSG_ID_PARAM_VALUE
+PING: int = mavlink.MAVLINK_MSG_ID_PING
 
 RATES = {
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 5.0,
@@ -118,7 +123,17 @@ class Monitor:
         self._sender = mavlink.MAVLink(
             None, srcSystem=self.system_id, srcComponent=mavlink.MAV_COMP_ID_BATTERY
         )
+        self._companion = mavlink.MAVLink(
+            None, srcSystem=self.system_id, srcComponent=mavlink.MAV_COMP_ID_ONBOARD_COMPUTER
+        )
+        self._ping = 0
+        """Number of the last PING sent."""
+        self._pong = 0
+        """Number of the last PING that PX4 answered."""
+        self._prompt = False
+        """Whether PX4 answers a PING at once."""
         self._decoder = Decoder()
+        self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -182,7 +197,39 @@ class Monitor:
             self.failure = error
 
     def poll(self) -> None:
-        """Read what has arrived, answer it, and send the battery if it is due."""
+        """Read what has arrived, answer it, and send the battery if it is due; from any thread."""
+        with self._lock:
+            self._poll()
+
+    def deliver(self, messages: Sequence[Any]) -> None:
+        """Send messages of a companion computer, and wait until PX4 has read them; from any thread.
+
+        PX4 reads a link in order, on a thread that does not wait for simulated time, and answers a PING from
+        there.  Between two steps of the lockstep, the messages thus arrive at the simulated time at which
+        they are sent, however slow the machine is.  Nothing is waited for while PX4 starts, nor after message
+        rates were set: that thread then waits for simulated time.
+
+        Raises:
+            UserError: when PX4 no longer answers; the next messages are not waited for.
+        """
+        with self._lock:
+            if not messages or self._socket is None or self._peer is None:
+                return
+            self._ping += 1
+            ping = mavlink.MAVLink_ping_message(0, self._ping, 0, 0)
+            for message in (*messages, ping):
+                self._send(message, self._companion)
+            if not self._prompt:
+                return
+            end = time.monotonic() + CONFIRMATION
+            while self._pong < self._ping and (left := end - time.monotonic()) > 0.0:
+                select.select([self._socket], [], [], left)
+                self._poll()
+            if self._pong < self._ping:
+                self._prompt = False
+                raise UserError(f"PX4 has not confirmed {messages[0].get_type()} on UDP port {self.port}")
+
+    def _poll(self) -> None:
         listener = self._socket
         if listener is None:
             return
@@ -220,8 +267,17 @@ class Monitor:
                 received.texts.append(frame)
             elif number == PARAM_VALUE:
                 received.parameters.append(frame)
+            elif number == PING:
+                self._take_pong(frame)
             elif number in UNWANTED:
                 received.unwanted = True
+
+    def _take_pong(self, frame: bytes) -> None:
+        """Note the answer to a PING of the companion computer's; PX4 also sends PINGs of its own."""
+        message = self._decoder.message(frame)
+        if message is not None and message.target_component == self._companion.srcComponent:
+            self._pong = max(self._pong, message.seq)
+            self._prompt = self._pong == self._ping
 
     def _update_status(self, received: _Received) -> None:
         changes: dict[str, Any] = {"heard": True}
@@ -283,12 +339,13 @@ class Monitor:
 
     # ---------------------------------------------------------------- what is sent
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: Any, sender: mavlink.MAVLink | None = None) -> None:
         if self._socket is None or self._peer is None:
             return
+        sender = sender or self._sender
         try:
-            self._socket.sendto(message.pack(self._sender), self._peer)
-            self._sender.seq = (self._sender.seq + 1) % 256
+            self._socket.sendto(message.pack(sender), self._peer)
+            sender.seq = (sender.seq + 1) % 256
         except (BlockingIOError, ConnectionError):
             return  # PX4 is not running; its silence is reported
 
@@ -298,6 +355,7 @@ class Monitor:
         if not unwanted or now - self._asked < 1.0:
             return
         self._asked = now
+        self._prompt = False
         wanted = [(number, 1e6 / rate) for number, rate in RATES.items()]
         for number, interval in [(number, -1.0) for number in sorted(UNWANTED)] + wanted:
             self._send(

@@ -22,6 +22,7 @@ from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
@@ -131,25 +132,30 @@ class ServeSession:
             monitor = Monitor(settings.instance, battery=lambda: battery_sample(self.server, cells))
             stack.callback(monitor.stop)
             monitor.start()
+            for runner in self._seeing:
+                runner.companion = monitor.deliver
+        elif any(reports_obstacles(sensor) for sensor in frame.seeing_sensors()):
+            self._warn("warning: obstacle distances reach PX4, on this host, with --battery only")
         if settings.bus is not None:
             self._start_bus(settings.bus)
         self.server.start()
 
     def _open_logs(self) -> None:
         settings, server = self.settings, self.server
+        self._seeing = [
+            SensorRunner(
+                sensor,
+                server.simulation,
+                recording=recording_of(sensor, self.directory.path, sensor.name, server.errors),
+            )
+            for sensor in settings.airframe.seeing_sensors()
+        ]
         server.hosts = (
             *(
                 CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
                 for sensor in settings.airframe.custom_sensors()
             ),
-            *(
-                SensorRunner(
-                    sensor,
-                    server.simulation,
-                    recording=recording_of(sensor, self.directory.path, sensor.name, server.errors),
-                )
-                for sensor in settings.airframe.seeing_sensors()
-            ),
+            *self._seeing,
         )
         self.directory.describe(
             airframe=settings.airframe.model_dump(mode="json"),

@@ -37,6 +37,7 @@ from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
+from sitl_bridge.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.system.child_process import ChildProcess
@@ -275,7 +276,17 @@ class VehicleRun:
             battery=lambda: battery_sample(server, self.settings.airframe.battery.cells, self.number),
             on_message=self._hear,
         )
+        self._open_companion(server.hosts)
         return self.monitor
+
+    def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
+        """Let the sensors' companion computer speak to PX4 over the monitor's link."""
+        own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        if self.flown_by.px4 is not None:
+            for runner in own:
+                runner.companion = self.monitor.deliver
+        elif any(reports_obstacles(runner.specification) for runner in own):
+            self._say("the built-in stack has no collision prevention; obstacle distances are not sent to it")
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer) -> None:
         """Start the mission of its own, where it has one, with more variables in its environment."""

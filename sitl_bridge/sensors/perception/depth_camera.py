@@ -11,7 +11,8 @@ from pydantic import Field
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
+from sitl_bridge.sensors.perception.view import Arrays, View
 
 
 @compiled
@@ -35,7 +36,7 @@ def read_depths(inverse: Any, normal: Any, figures: Any, depth: Any) -> None:
                     depth[v, u] = read
 
 
-class DepthCameraSpecification(SeeingSpecification):
+class DepthCameraSpecification(RangingSpecification):
     """A depth camera that looks along the sensor's x axis; columns run along y, rows along z.
 
     The noise grows with the square of the depth, as the disparity of structured light and stereo has a
@@ -72,3 +73,14 @@ class DepthCameraSpecification(SeeingSpecification):
         bounds = np.array([self.minimum, self.maximum, self.noise, self.quadratic_noise])
         read_depths(inverse, normal, bounds, depth)
         return {"depth": depth}
+
+    def returns(self, view: View, arrays: Arrays) -> Returns:
+        """Where the pixels' rays met something."""
+        camera, depth = self.camera, arrays["depth"].astype(float)
+        rows, columns = np.nonzero(np.isfinite(depth))
+        met = depth[rows, columns]
+        y, z = (columns - camera.cx) / camera.focal * met, (rows - camera.cy) / camera.focal * met
+        place, turn = self.pose(view)
+        across = (np.arange(camera.width) - camera.cx) / camera.focal
+        middle = np.stack([np.ones_like(across), across, np.zeros_like(across)], axis=1)
+        return Returns(place + np.stack([met, y, z], axis=1) @ turn.T, self.sectors_of(middle))

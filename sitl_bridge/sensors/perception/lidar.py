@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.quantities import NonNegative, Positive
+from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
 from sitl_bridge.sensors.perception.ray_kernels import fill_returns
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.sensors.perception.view import Arrays, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 """Weights of red, green and blue (ITU-R BT.709)."""
@@ -21,7 +22,7 @@ MOST_BEAMS = 1_000_000
 Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
 
 
-class LidarSpecification(SeeingSpecification):
+class LidarSpecification(RangingSpecification):
     """A lidar whose column of beams turns about the sensor's z axis, clockwise from above, from the rear on.
 
     All beams of a column are cast at one time; the columns follow one another over the whole period, and the
@@ -128,3 +129,12 @@ class LidarSpecification(SeeingSpecification):
         limits = (self.minimum, self.maximum, self.noise, self.range_law_from)
         fill_returns(tuple(hits), (turned, directions), reflectivity, gauss, lost, limits, points, intensity)
         return {"points": points, "intensity": intensity, **self._layout}
+
+    def returns(self, view: View, arrays: Arrays) -> Returns:
+        """Where the beams met something."""
+        directions = self.directions
+        origins, turned = self.rays(view, directions, -self.offsets if self.rolling else None)
+        ranges = np.linalg.norm(arrays["points"].astype(float), axis=1)
+        met = np.isfinite(ranges)
+        points = np.broadcast_to(origins, turned.shape)[met] + ranges[met, None] * turned[met]
+        return Returns(points, self.sectors_of(directions))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.quantities import NonNegative, Positive
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
+from sitl_bridge.sensors.perception.view import Arrays, View
 
 
-class ScannerSpecification(SeeingSpecification):
+class ScannerSpecification(RangingSpecification):
     """A scanner in the plane of the sensor's x and y axes.
 
     The defaults are the Hokuyo UTM-30LX of hector_quadrotor (hector_sensors_description): 270 deg in steps of
@@ -49,12 +50,24 @@ class ScannerSpecification(SeeingSpecification):
         """(n, 3) of the beams, in the sensor's axes."""
         return np.stack([np.cos(self.angles), np.sin(self.angles), np.zeros_like(self.angles)], axis=1)
 
-    def measure(self, view: View) -> Arrays:
-        """Distances (n,) in m as float32, inf where nothing returns."""
+    def _beams(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Origins (n, 3) or (1, 3) and directions (n, 3) of a scan, NED."""
         age = None
         if self.sweep > 0.0:
             age = self.exposure * (1.0 - np.arange(len(self.angles)) / max(len(self.angles) - 1, 1))
-        origins, directions = self.rays(view, self.directions, age)
+        return self.rays(view, self.directions, age)
+
+    def returns(self, view: View, arrays: Arrays) -> Returns:
+        """Where the beams met something."""
+        origins, directions = self._beams(view)
+        ranges = arrays["ranges"].astype(float)
+        met = np.isfinite(ranges)
+        points = np.broadcast_to(origins, directions.shape)[met] + ranges[met, None] * directions[met]
+        return Returns(points, self.sectors_of(self.directions))
+
+    def measure(self, view: View) -> Arrays:
+        """Distances (n,) in m as float32, inf where nothing returns."""
+        origins, directions = self._beams(view)
         true = view.caster.cast(origins, directions, self.maximum).distance
         measured = true + self.noise * view.random.standard_normal(len(true))
         lost = view.random.random(len(true)) < self.drop_out

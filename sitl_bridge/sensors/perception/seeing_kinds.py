@@ -10,6 +10,7 @@ from sitl_bridge.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
     VisualInertialSpecification,
 )
+from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
 
 SeeingUnion = (
     ScannerSpecification
@@ -18,4 +19,5 @@ SeeingUnion = (
     | CameraSpecification
     | StereoCameraSpecification
     | VisualInertialSpecification
+    | VisualOdometrySpecification
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ from sitl_bridge.quantities import STRICT, Vector
 from sitl_bridge.sensors.error_model import SLOWEST, body_to_sensor
 from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.sensors.perception.ray_kernels import place_rays
+from sitl_bridge.world.records import START
 
 Arrays = dict[str, NDArray[np.generic]]
 """A sample: named arrays, the same names and dtypes every time."""
@@ -110,12 +112,18 @@ class View:
         poses: of the vehicle, up to the sample's time, over at least the sensor's ``exposure``.
         time: us, of the sample: the end of its exposure.
         random: the sample's own random numbers.
+        start: us at which simulated time began.
     """
 
     caster: Caster
     poses: Poses
     time: int
     random: np.random.Generator
+    start: int = START
+
+
+Processor = Callable[[View, Arrays], Arrays]
+"""Makes more of the samples of one sensor of one vehicle, in order; returns the sample to deliver."""
 
 
 class SeeingSpecification(BaseModel):
@@ -177,3 +185,7 @@ class SeeingSpecification(BaseModel):
     def measure(self, view: View) -> Arrays:
         """One sample."""
         raise NotImplementedError
+
+    def processor(self) -> Processor | None:
+        """What makes more of the samples of one vehicle's sensor; it may remember earlier ones."""
+        return None

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Fly at a wall by the sticks, in Position mode, at one speed after the other: PX4 stops in front of it.
+
+    sitl-bridge fly missions/stick_approach.py --airframe iris_scanner --world missions/worlds/wall.yaml
+        -- --speeds 1 3 5
+
+The airframe needs a sensor with ``obstacle_distance``.  The wall is to be north of the vehicle.
+"""
+
+import argparse
+import asyncio
+import sys
+
+from mavsdk.asyncio.plugins.manual_control import ManualControlAsync
+
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
+from sitl_bridge.offboard.mission_script import command_line, positive, run
+
+CENTRED = (0.0, 0.0, 0.5, 0.0)
+STANDS, FOR = 0.1, 2.0
+"""m/s below which it stands, and s for which it must."""
+LEAST_FULL_SPEED = 3.0
+"""m/s of the full stick: least MPC_VEL_MANUAL."""
+LIMIT = 120.0
+"""s in which an approach ends."""
+
+
+class Sticks:
+    """Sticks that are held until they are moved."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._vehicle = vehicle
+        self.manual = ManualControlAsync(vehicle.system)
+        self.held = CENTRED
+        self._task = asyncio.create_task(self._hold())
+
+    async def _hold(self) -> None:
+        while True:
+            await self.manual.set_manual_control_input(*self.held)
+            await self._vehicle.changed()
+
+    def ahead(self, share: float) -> None:
+        """Move the stick forwards, or backwards where ``share`` is negative."""
+        self.held = (share, *CENTRED[1:])
+
+    async def release(self) -> None:
+        """Send nothing more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+async def stands(vehicle: Vehicle) -> None:
+    """Wait until it has stood for a while."""
+    since = vehicle.time
+    end = vehicle.time + LIMIT
+    while vehicle.time - since < FOR:
+        await vehicle.changed()
+        if max(abs(v) for v in vehicle.velocity[:2]) > STANDS:
+            since = vehicle.time
+        if vehicle.time > end:
+            vehicle.fail(f"it does not stand {LIMIT:g} s after the stick was moved")
+
+
+async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
+    """Fly the mission."""
+    await vehicle.param.set_param_float("MPC_XY_MAN_EXPO", 0.0)  # the stick's share is the speed's
+    await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
+    await vehicle.param.set_param_float("CP_GUIDE_ANG", 0.0)  # else PX4 goes along the wall and around it
+    await vehicle.wait_until_armable()
+    await vehicle.arm()
+    await vehicle.take_off(options.height)
+    sticks = Sticks(vehicle)
+    try:
+        await vehicle.sleep(1.0)
+        await sticks.manual.start_position_control()
+        for speed in options.speeds:
+            await go_to(vehicle, sticks, options.wall - options.run_up - 6.0 * speed)
+            await stands(vehicle)
+            full = max(speed, LEAST_FULL_SPEED)
+            await vehicle.param.set_param_float("MPC_VEL_MANUAL", full)
+            sticks.ahead(speed / full)
+            await vehicle.sleep(2.0)
+            await stands(vehicle)
+            vehicle.say(f"from {speed:g} m/s it stands {options.wall - vehicle.position[0]:.2f} m off")
+        sticks.held = CENTRED
+        await vehicle.sleep(1.0)
+        await vehicle.land()
+    finally:
+        await sticks.release()
+
+
+async def go_to(vehicle: Vehicle, sticks: Sticks, north: float) -> None:
+    """Fly forwards or backwards to a distance from the start, and centre the sticks."""
+    sign = 1.0 if vehicle.position[0] < north else -1.0
+    sticks.ahead(0.7 * sign)
+    await vehicle.wait(f"{north:g} m north", lambda: sign * (vehicle.position[0] - north) >= 0.0, LIMIT)
+    sticks.held = CENTRED
+
+
+if __name__ == "__main__":
+    parser = command_line(__doc__)
+    parser.add_argument("--speeds", type=positive, nargs="+", default=[1.0, 3.0, 5.0], help="m/s")
+    parser.add_argument("--height", type=positive, default=3.0, help="m")
+    parser.add_argument("--wall", type=positive, default=30.0, help="m north to the wall")
+    parser.add_argument("--run-up", type=positive, default=6.0, help="m to the wall, and 6 s at the speed")
+    sys.exit(run(approach, parser))

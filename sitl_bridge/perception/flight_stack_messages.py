@@ -1,0 +1,75 @@
+"""What the flight stack is sent about the samples of sensors that see the scene.
+
+PX4's simulator link takes some messages (SimulatorMavlink::handle_message); the others come from a companion
+computer, over an ordinary MAVLink link.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
+from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
+
+VARIANCES = (0, 6, 11, 15, 18, 20)
+"""Places of the variances in the upper triangle of a covariance of 6 x 6."""
+
+
+def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[Any]:
+    """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
+    if isinstance(specification, VisualOdometrySpecification):
+        return [_odometry(specification, time, arrays)]
+    return []
+
+
+def companion_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[Any]:
+    """Messages of a sample for an ordinary MAVLink link.
+
+    Args:
+        specification: of the sensor.
+        time: us of simulated time at which the exposure ended.
+        arrays: of the sample.
+    """
+    if isinstance(specification, RangingSpecification) and "obstacles" in arrays:
+        return [_obstacle_distance(specification, time, arrays)]
+    return []
+
+
+def _obstacle_distance(specification: RangingSpecification, time: int, arrays: Arrays) -> Any:
+    return mavlink.MAVLink_obstacle_distance_message(
+        time_usec=time,
+        sensor_type=mavlink.MAV_DISTANCE_SENSOR_LASER,
+        distances=arrays["obstacles"].tolist(),
+        increment=0,
+        min_distance=round(100.0 * specification.minimum),
+        max_distance=min(round(100.0 * specification.maximum), FARTHEST - 1),
+        increment_f=360.0 / SECTORS,
+        angle_offset=0.0,
+        frame=mavlink.MAV_FRAME_BODY_FRD,
+    )
+
+
+def _odometry(specification: VisualOdometrySpecification, time: int, arrays: Arrays) -> Any:
+    """ODOMETRY; its variances are those of each sample by itself, as most programs give them."""
+    angle = math.radians(specification.angle_noise)
+    pose, twist = [0.0] * 21, [0.0] * 21
+    for k, place in enumerate(VARIANCES):
+        pose[place] = (specification.noise if k < 3 else angle) ** 2
+        twist[place] = specification.velocity_noise**2 if k < 3 else math.nan
+    return mavlink.MAVLink_odometry_message(
+        time,
+        mavlink.MAV_FRAME_LOCAL_FRD,
+        mavlink.MAV_FRAME_BODY_FRD,
+        *arrays["position"].tolist(),
+        arrays["attitude"].tolist(),
+        *arrays["velocity"].tolist(),
+        *(math.nan,) * 3,
+        pose_covariance=pose,
+        velocity_covariance=twist,
+        reset_counter=int(arrays["reset_counter"]),
+        estimator_type=mavlink.MAV_ESTIMATOR_TYPE_VIO,
+        quality=100,
+    )

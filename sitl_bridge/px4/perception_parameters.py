@@ -1,0 +1,59 @@
+"""PX4 parameters that follow from the sensors that see the scene."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sitl_bridge.dynamics.proximity import hull
+from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.vehicle.control_effectiveness import Parameters
+
+STOPPING_MARGIN = 1.0
+"""m between the vehicle's hull and an obstacle at which collision prevention stops it (derived: several times
+what it overshoots by, under half a metre from 5 m/s)."""
+TRACKING_DELAY = 0.4
+"""s, CP_DELAY's default: of the position controller."""
+LONGEST_DELAY = 1.0
+"""s, greatest CP_DELAY."""
+DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
+"""MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
+
+
+def perception_parameters(airframe: Airframe) -> Parameters:
+    """CP_*, where a sensor reports obstacles."""
+    sensors = [s for s in airframe.seeing_sensors() if isinstance(s, RangingSpecification)]
+    late = [s.latency + 0.5 * s.exposure for s in sensors if reports_obstacles(s)]
+    if not late:
+        return {}
+    return {
+        "CP_DIST": round(reach(airframe) + STOPPING_MARGIN, 2),
+        "CP_DELAY": round(min(TRACKING_DELAY + max(late), LONGEST_DELAY), 2),
+    }
+
+
+def reach(airframe: Airframe) -> float:
+    """Radius in m of the vehicle seen from above."""
+    shape = hull(airframe.vehicle())
+    spheres = shape["sphere"][: int(shape["sphere_count"])]
+    return float(max(math.hypot(x, y) + radius for x, y, _, radius in spheres.tolist()))
+
+
+def collision_prevention_mode(
+    parameters: Parameters, known: Mapping[str, Mapping[str, Any]] | None
+) -> Parameters:
+    """MPC_POS_MODE where a PX4 prevents collisions in one mode of the sticks only.
+
+    Up to v1.15, FlightTaskManualPosition alone does (mode 0); from v1.16 on, StickAccelerationXY (mode 4, the
+    default).  The change removed mode 3.
+
+    Args:
+        parameters: for the build.
+        known: the build's own list; None where it carries none.
+    """
+    if known is None or parameters.get("CP_DIST", -1.0) <= 0.0 or "MPC_POS_MODE" in parameters:
+        return {}
+    values = [entry["value"] for entry in known.get("MPC_POS_MODE", {}).get("values", ())]
+    return {"MPC_POS_MODE": DIRECT_VELOCITY} if SMOOTHED_VELOCITY in values else {}

@@ -1,0 +1,67 @@
+"""Real PX4 with the sensors that see the scene: it stops in front of walls, and flies on without GPS."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from px4_flights import INSTANCE, MISSIONS, fly
+
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.world_file import load_world
+from sitl_bridge.px4.perception_parameters import reach
+from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.session import FleetSession
+
+pytestmark = pytest.mark.px4
+
+WALL = 30.0
+"""m north of the start, missions/worlds/wall.yaml."""
+SPEEDS = tuple(0.25 * k for k in range(1, 21))
+"""m/s"""
+JAMMED = 40.0
+"""s, missions/without_gps.yaml."""
+
+
+def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> None:
+    outcome, _, session = fly(
+        MISSIONS / "stick_approach.py",
+        tmp_path,
+        "iris_scanner",
+        world=load_world(MISSIONS / "worlds" / "wall.yaml"),
+        arguments=("--speeds", *(f"{speed:g}" for speed in SPEEDS)),
+        speed=math.inf,
+        time_limit=2000.0,
+    )
+    assert outcome.succeeded, outcome.reason
+    truth = read_truth(session.directory.truth)
+    nearest = WALL - float(truth["position_north"].max()) - reach(load_airframe("iris_scanner"))
+    print(f"nearest {nearest:.2f} m, fastest {float(truth['velocity_north'].max()):.2f} m/s")
+    assert nearest > 0.3
+    assert float(truth["velocity_north"].max()) > 4.7
+
+
+def places(truth: NDArray[np.void]) -> NDArray[np.float64]:
+    return np.stack([truth[f"position_{axis}"] for axis in ("north", "east", "down")], axis=1)
+
+
+def test_it_hovers_and_flies_a_square_on_visual_odometry(tmp_path: Path) -> None:
+    file = MISSIONS / "without_gps.yaml"
+    choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
+    with FleetSession(scenario_settings(file, choices)) as session:
+        session.fly_fleet()
+    outcome = session.conclude_fleet()
+    assert not outcome.reason
+    truth = read_truth(session.directory.truth)
+    seconds = (truth["time"] - truth["time"][0]) * 1e-6
+    hover = places(truth[(seconds > JAMMED + 5.0) & (seconds < JAMMED + 65.0)])
+    off = float(np.linalg.norm(hover - hover[0], axis=1).max())
+    print(f"{off:.2f} m off in a minute")
+    assert off < 0.5
+    square = places(truth[seconds > JAMMED + 65.0])
+    for corner in [(10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0)]:
+        assert np.linalg.norm(square[:, :2] - hover[0, :2] - corner, axis=1).min() < 1.0
