@@ -14,7 +14,8 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.px4.perception_parameters import reach
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.scenario_settings import Choices, scenario_settings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 
 pytestmark = pytest.mark.px4
