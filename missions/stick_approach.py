@@ -62,7 +62,7 @@ async def stands(vehicle: Vehicle) -> None:
 
 
 def stick_for(share: float) -> float:
-    """Stick for a share of the full speed: PX4 makes (1 - e) s + e s^3 of a stick s, with e 0.6 by default."""
+    """Stick for a share of the full speed: PX4 makes 0.4 s + 0.6 s^3 of a stick s (MPC_XY_MAN_EXPO 0.6)."""
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = 0.5 * (low + high)
