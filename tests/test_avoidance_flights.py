@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_avoidance
@@ -17,7 +19,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     Noise,
     RouteSpecification,
 )
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
@@ -102,6 +104,40 @@ def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
         )
     assert failed == []
     assert unsolved <= 6  # one plan of a hundred thousand may run out of iterations
+
+
+class LatePlant:
+    """Vehicles that obey every command some ticks late."""
+
+    def __init__(self, plant: ModelPlant, ticks: int) -> None:
+        self._plant, self._ticks = plant, ticks
+        self._under_way: list[Sequence[Command]] = []
+
+    def state(self) -> NDArray[np.float64]:
+        return self._plant.state()
+
+    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+        self._under_way.append(commands)
+        late = len(self._under_way) > self._ticks
+        self._plant.advance(self._under_way.pop(0) if late else self._under_way[0], seconds)
+
+
+def swap_with_late_commands(share_plans: bool) -> Flight:
+    """The swap of six at 20 Hz, on commands 200 ms late: a flight stack's delay, and a busy machine's."""
+    scenario = mission("swap_six")
+    controller = scenario.controller.model_copy(update={"rate": 20.0, "share_plans": share_plans})
+    plans = scenario.plans()
+    starts, yaws = [plan.start() for plan in plans], [plan.heading for plan in plans]
+    plant = LatePlant(ModelPlant(starts, yaws, controller.model), 4)
+    return fly(scenario.model_copy(update={"controller": controller}), seed=0, plant=plant)
+
+
+def test_vehicles_that_know_one_anothers_plans_keep_apart_despite_late_commands() -> None:
+    flight = swap_with_late_commands(share_plans=True)
+    assert succeeded(flight)
+    assert flight.distances().min() > flight.scenario.controller.distances.threshold
+    extrapolating = swap_with_late_commands(share_plans=False)
+    assert extrapolating.distances().min() < extrapolating.scenario.controller.distances.minimum
 
 
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:

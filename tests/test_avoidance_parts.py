@@ -162,16 +162,36 @@ def test_an_agent_alone_flies_to_its_reference_and_turns() -> None:
         Agent("b", Route([(0.0, 0.0, -5.0)])).broadcast()
 
 
+def test_a_broadcast_holds_the_plan_that_a_receiver_expects() -> None:
+    still = (0.0, 0.0, 0.0)
+    sender = Agent("b", Route([(0.0, 0.0, -5.0), (6.0, 0.0, -5.0)]))
+    receiver = Agent("a", Route([(0.0, 9.0, -5.0)]), avoids=["b"])
+    for k in range(50):
+        sender.tick(10_000 * k, OwnState((0.0, 0.0, -5.0), still, still), ())
+    sent = sender.broadcast()
+    np.testing.assert_array_equal(sent.plan, sender.solver.plan_x[:, :3])
+    assert sent.plan[-1, 0] > 1.0, "it stands still, and plans to go"
+    receiver.tick(500_000, OwnState((0.0, 9.0, -5.0), still, still), [sent])
+    entity = receiver.neighbourhood.entities(500_000)[0]
+    np.testing.assert_array_equal(entity["plan"][: entity["points"]], sent.plan)
+    assert entity["step"] == sender.settings.step
+    paper = Agent("b", Route([(0.0, 0.0, -5.0)]), ControllerSettings(share_plans=False))
+    paper.tick(0, OwnState((0.0, 0.0, -5.0), still, still), ())
+    assert len(paper.broadcast().plan) == 0
+
+
 def test_what_is_no_number_is_not_taken_in() -> None:
     still = (0.0, 0.0, 0.0)
     agent = Agent("a", Route([(0.0, 0.0, -5.0)]), avoids=["b"])
     agent.tick(1_000_000, OwnState((0.0, 0.0, -5.0), still, still), ())
     broken = Broadcast("b", 1_000_000, (math.nan, 0.0, 0.0), still)
+    endless = Broadcast("b", 1_000_000, still, still, plan=np.zeros((1000, 3)))
+    unplanned = Broadcast("b", 1_000_000, still, still, plan=np.full((2, 3), math.nan))
     lost = OwnState((math.nan, 0.0, -5.0), still, still)
-    command = agent.tick(1_010_000, lost, [broken])
+    command = agent.tick(1_010_000, lost, [broken, endless, unplanned])
     assert command.status is PlanStatus.SHIFTED
     assert all(math.isfinite(value) for value in (command.roll, command.pitch, command.thrust))
-    assert agent.neighbourhood.garbled == 1
+    assert agent.neighbourhood.garbled == 3
     statuses = [agent.tick(1_010_000 + 50_000 * k, lost, ()).status for k in range(1, 42)]
     assert statuses[-1] is PlanStatus.EXHAUSTED
     command = agent.tick(3_070_000, OwnState((0.0, 0.0, -5.0), still, still), ())

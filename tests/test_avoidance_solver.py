@@ -13,7 +13,7 @@ from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, 
 from sitl_bridge.swarm.avoidance.optimal_control_problem import collision
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, INPUTS, SPHERE, STATES, VEHICLE
-from sitl_bridge.swarm.avoidance.separation import largest_eigenvalue, separation
+from sitl_bridge.swarm.avoidance.separation import expected_motion, largest_eigenvalue, separation
 from sitl_bridge.swarm.avoidance.solver import SLACK_CURVATURE, PlanStatus, Solver
 from sitl_bridge.swarm.avoidance.terminal_cost import hover_model, terminal_hessian
 
@@ -148,21 +148,37 @@ def test_distances_and_their_gradients(
 ) -> None:
     entity = np.zeros(1, ENTITY)[0]
     entity["kind"], entity["size"] = kind, size
-    normal, spare, p = np.zeros(3), np.zeros(3), np.array(point)
-    assert separation(entity, p, 0.0, normal) == pytest.approx(distance)
+    normal, spare, middle, p = np.zeros(3), np.zeros(3), np.zeros(3), np.array(point)
+    assert separation(entity, middle, p, normal) == pytest.approx(distance)
     h = 1e-6
     slopes = [
-        (separation(entity, p + h * e, 0.0, spare) - separation(entity, p - h * e, 0.0, spare)) / (2 * h)
+        (separation(entity, middle, p + h * e, spare) - separation(entity, middle, p - h * e, spare))
+        / (2 * h)
         for e in np.eye(3)
     ]
     np.testing.assert_allclose(normal, slopes, atol=1e-5)
 
 
-def test_a_neighbour_is_expected_where_its_velocity_and_the_delay_bring_it() -> None:
+def expected(entity: np.void, ahead: float) -> list[float]:
+    """Position and velocity of an entity."""
+    place, course = np.zeros(3), np.zeros(3)
+    expected_motion(entity, ahead, place, course)
+    return [*place.tolist(), *course.tolist()]
+
+
+def test_a_neighbour_without_a_plan_is_expected_where_its_velocity_and_the_delay_bring_it() -> None:
     entity = neighbours(((1.0, 0.0, 0.0), (2.0, -1.0, 0.0)))[0]
     entity["age"] = 0.05
-    expected, below = np.array([1.0 + 2.0 * 0.55, -0.55, 0.0]), np.array([0.0, 0.0, 3.0])
-    assert separation(entity, expected + below, 0.5, np.zeros(3)) == pytest.approx(3.0)
+    assert expected(entity, 0.5) == pytest.approx([1.0 + 2.0 * 0.55, -0.55, 0.0, 2.0, -1.0, 0.0])
+
+
+def test_a_neighbour_is_expected_on_its_plan_and_beyond_its_end_at_the_last_velocity() -> None:
+    entity = neighbours(((0.0, 0.0, 0.0), (9.0, 9.0, 9.0)))[0]
+    entity["points"], entity["step"], entity["age"] = 3, 0.1, 0.05
+    entity["plan"][:3] = (0.0, 0.0, -5.0), (0.2, 0.0, -5.0), (0.2, 0.1, -5.0)
+    assert expected(entity, 0.0) == pytest.approx([0.1, 0.0, -5.0, 2.0, 0.0, 0.0])
+    assert expected(entity, 0.1) == pytest.approx([0.2, 0.05, -5.0, 0.0, 1.0, 0.0])
+    assert expected(entity, 1.0) == pytest.approx([0.2, 0.95, -5.0, 0.0, 1.0, 0.0])
 
 
 def test_the_largest_eigenvalue_is_numpys() -> None:

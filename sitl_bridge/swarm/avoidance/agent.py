@@ -193,7 +193,7 @@ class Agent:
         return self._command(status, float(reference[0, 9]), yaw_rate)
 
     def broadcast(self) -> Broadcast:
-        """What to tell others after a tick: the observer's estimate and how sure it is.
+        """Broadcast after a tick: the observer's estimate with its deviations, and the plan.
 
         Raises:
             ValueError: before the first tick.
@@ -202,6 +202,7 @@ class Agent:
             raise ValueError(f"{self.name} has nothing to tell before its first tick")
         state = self.observer.state
         deviation = np.sqrt(np.diag(self.observer.covariance))
+        plan = self.solver.plan_x if self.settings.share_plans else self.solver.plan_x[:0]
         return Broadcast(
             self.name,
             self._last,
@@ -209,6 +210,8 @@ class Agent:
             to_vector(state[3:6]),
             to_vector(deviation[:3]),
             to_vector(deviation[3:6]),
+            plan[:, :3].copy(),
+            self.settings.step,
         )
 
     def _wanted(self, now: int, seconds: float) -> Floats:

@@ -320,7 +320,7 @@ def _reference_faults(
     normal = np.zeros(3)
     for what, point in (("starts", plan.start()), ("ends", goal(plan))):
         for i, entity in enumerate(entities):
-            clear = separation(entity, np.array(point), 0.0, normal)
+            clear = separation(entity, entity["position"], np.array(point), normal)
             if clear < distances.obstacle_minimum:
                 yield (
                     where,

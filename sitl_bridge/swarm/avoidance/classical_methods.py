@@ -240,7 +240,7 @@ class VelocityPilot:
         normal = np.zeros(3)
         distances = self.settings.distances
         for entity in self._neighbourhood.entities(now):
-            clear = separation(entity, position, 0.0, normal)
+            clear = separation(entity, entity["position"], position, normal)
             if entity["kind"] == VEHICLE:
                 places.append(entity["position"] + entity["age"] * entity["velocity"])
             else:

@@ -156,7 +156,7 @@ class Flight:
         for k, positions in enumerate(np.ascontiguousarray(self.state[:, :, :3])):
             for entity in entities:
                 for position in positions:
-                    out[k] = min(out[k], separation(entity, position, 0.0, normal))
+                    out[k] = min(out[k], separation(entity, entity["position"], position, normal))
         return out
 
     def arrival(self) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
-from sitl_bridge.swarm.avoidance.records import SETTINGS
+from sitl_bridge.swarm.avoidance.records import LONGEST_HORIZON, SETTINGS
 from sitl_bridge.swarm.avoidance.terminal_cost import terminal_hessian
 
 Positive = Annotated[float, Field(ge=1e-3, le=1e6)]
@@ -134,8 +134,8 @@ class ControllerSettings(_Section):
     Attributes:
         horizon: grid points after the present; step: s between them.  20 x 0.1 s = 2 s, as in the paper.
         rate: Hz at which it is called; 100 as in the paper.
-        speed_threshold: m/s below which a neighbour counts as standing still (v_th of section 4.4; the figure
-            is ours).
+        speed_threshold: m/s below which a neighbour without a plan counts as standing still (v_th of
+            section 4.4; the figure is ours).
         side: m by which encounters lead to the right in the collision cost, so that symmetric ones are
             decided; ours.
         yaw_gain: 1/s, of the yaw loop outside the optimisation; the companion code's K_yaw.
@@ -143,8 +143,10 @@ class ControllerSettings(_Section):
         lead: m by which the reference may run ahead of the vehicle; it slows down from half of that on and
             waits there, so that who gave way need not race after it.  Ours; inf follows the clock, as the
             paper.
-        max_age: s after which a neighbour's word is no longer used.  Until then distances to it widen by what
-            it may have done since.
+        share_plans: whether broadcasts hold the planned positions; without, receivers extrapolate the
+            velocity (eq. 13), as in the paper.
+        max_age: s after which a neighbour's broadcast is no longer used.  Until then distances to it widen by
+            what it may have done since.
     """
 
     model: AttitudeModel = Field(
@@ -154,13 +156,15 @@ class ControllerSettings(_Section):
     weights: Weights = Field(Weights(), description="of the cost")
     limits: Limits = Field(Limits(), description="of the commands")
     distances: Distances = Field(Distances(), description="to keep")
-    horizon: Annotated[int, Field(ge=5, le=60)] = Field(20, description="steps of the prediction")
+    horizon: Annotated[int, Field(ge=5, le=LONGEST_HORIZON)] = Field(
+        20, description="steps of the prediction"
+    )
     step: Annotated[float, Field(ge=0.001, le=0.5)] = Field(0.1, description="s of a step of the prediction")
     rate: Annotated[float, Field(ge=10.0, le=1000.0)] = Field(
         100.0, description="Hz at which the controller runs"
     )
     speed_threshold: NotNegative = Field(
-        0.05, description="m/s below which a neighbour counts as standing still"
+        0.05, description="m/s below which a neighbour without a plan counts as standing still"
     )
     side: NotNegative = Field(0.5, description="m by which encounters lead to the right")
     yaw_gain: NotNegative = Field(1.8, description="1/s, of the yaw loop")
@@ -169,6 +173,9 @@ class ControllerSettings(_Section):
     )
     lead: Annotated[float, Field(ge=1e-3)] = Field(
         1.5, description="m by which the reference may run ahead of the vehicle"
+    )
+    share_plans: bool = Field(
+        True, description="broadcast the planned positions; false: others extrapolate the velocity (eq. 13)"
     )
     max_age: Positive = Field(2.0, description="s after which a broadcast is no longer used")
 

@@ -16,7 +16,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.swarm.avoidance.plan_shift import level_inputs
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import VEHICLE
-from sitl_bridge.swarm.avoidance.separation import aside, largest_eigenvalue, separation
+from sitl_bridge.swarm.avoidance.separation import aside, expected_motion, largest_eigenvalue, separation
 
 
 @compiled
@@ -144,11 +144,11 @@ def weigh(
     """Cost of a plan, eqs 8 to 10 and terminal, with gradients and Gauss-Newton Hessians; and distances.
 
     Everything is half of the paper's sum, so that Q_x and R_u themselves are the Hessians.  Distances are
-    widened by eq. 15: r + spread (sigma + sigma_j), rebuilt as to the sum, with sigma_j of the neighbour's
-    constant velocity model.  To that comes, as this project's addition, what the neighbour may have done
-    and may do unheard: between its time stamp and the next word an unknown acceleration a that moves it by
-    a t^2 / 2.  The terminal Hessian is turned with the yaw at the horizon's end, which is
-    exact because north and east weigh alike.
+    widened by eq. 15: r + spread (sigma + sigma_j), rebuilt as to the sum, with sigma_j growing as for a
+    neighbour that keeps its velocity, whether it broadcasts a plan or not.  This project adds what the
+    neighbour may do unheard: an unknown acceleration a moves it by a t^2 / 2 between its time stamp and the
+    next broadcast.  The terminal Hessian is turned with the yaw at the horizon's end, which is exact because
+    north and east weigh alike.
 
     Args:
         settings_array: (1,) SETTINGS.
@@ -168,7 +168,7 @@ def weigh(
     settings = settings_array[0]
     n = plan_u.shape[0]
     error, x_ref, u_ref = np.empty(8), np.empty(8), np.empty(3)
-    normal, direction = np.empty(3), np.empty(3)
+    normal, direction, place, course = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     cos_yaw, sin_yaw = math.cos(yaw[n]), math.sin(yaw[n])
     cost = 0.0
     for k in range(n + 1):
@@ -204,7 +204,8 @@ def weigh(
         for j in range(entities.shape[0]):
             entity = entities[j]
             ahead = k * settings.step
-            distance = separation(entity, plan_x[k, :3], ahead, normal)
+            expected_motion(entity, ahead, place, course)
+            distance = separation(entity, place, plan_x[k, :3], normal)
             widening = 0.0
             for i in range(3):
                 variance = entity.position_variance[i]
@@ -216,10 +217,12 @@ def weigh(
             widening = settings.spread * (math.sqrt(widening) + spread[k])
             minimum = entity.minimum + widening
             velocity = plan_x[k, 3:6]
-            distances[j, k, 0] = aside(entity, velocity, distance, normal, minimum, 0.0, distances[j, k, 1:4])
+            distances[j, k, 0] = aside(
+                entity, course, velocity, distance, normal, minimum, 0.0, distances[j, k, 1:4]
+            )
             distances[j, k, 4] = minimum
             if k > 0:
-                aside(entity, velocity, distance, normal, minimum, settings.side, direction)
+                aside(entity, course, velocity, distance, normal, minimum, settings.side, direction)
                 cost += collision(
                     settings, entity.threshold + widening, distance, direction, gradient[k], hessian[k]
                 )

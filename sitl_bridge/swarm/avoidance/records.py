@@ -15,6 +15,10 @@ INPUTS = 3
 DISTURBANCES = 5
 """Acceleration of external forces NED (3), and what roll and pitch settle at when level is commanded (2)."""
 
+LONGEST_HORIZON = 60
+PLAN_POINTS = LONGEST_HORIZON + 1
+"""Most points of a broadcast plan: the present and the longest horizon, LONGEST_HORIZON steps."""
+
 # --- kinds of things to keep away from
 VEHICLE = 0
 SPHERE = 1
@@ -54,6 +58,9 @@ ENTITY = np.dtype(
         ("silence", "f8"),  # s from now for which nothing is expected to be heard of it
         ("minimum", "f8"),  # m, r_min of eq. 12
         ("threshold", "f8"),  # m, r_th of eq. 10
+        ("points", "i8"),  # of its broadcast plan; below 2 its velocity is extrapolated (eq. 13)
+        ("step", "f8"),  # s between them
+        ("plan", "f8", (PLAN_POINTS, 3)),  # m NED, the first at the vehicle's time stamp
     ],
     align=True,
 )

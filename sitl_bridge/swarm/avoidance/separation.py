@@ -1,7 +1,8 @@
-"""How far others are and will be: distances to vehicles and obstacles, and how uncertainty widens them.
+"""Where others will be, and how far from there a point is: distances to vehicles and obstacles.
 
-Neighbours keep their velocity (eq. 13); obstacles are convex bodies, so that the linearised distance never
-exceeds the true one and a plan that keeps the linear constraint keeps the distance.
+Neighbours fly the plan that they broadcast, or keep their velocity (eq. 13) where they broadcast none.
+Obstacles are convex bodies, so the linearised distance never exceeds the true one, and a plan that keeps the
+linear constraint keeps the distance.
 """
 
 from __future__ import annotations
@@ -18,21 +19,48 @@ descends, so vehicles that meet at one height would all choose the same; and dow
 
 
 @compiled
-def separation(entity: Any, position: Any, ahead: float, normal: Any) -> float:
-    """Distance from an entity ``ahead`` s from now, negative inside an obstacle.
+def expected_motion(entity: Any, ahead: float, place: Any, course: Any) -> None:
+    """Position and velocity of an entity ``ahead`` s from now.
+
+    A plan is interpolated linearly; behind its end the vehicle keeps the velocity of its last step.
 
     Args:
         entity: () ENTITY.
-        position: (3,) m NED.
         ahead: s from now.
+        place: (3,) filled, m NED.
+        course: (3,) filled, m/s NED.
+    """
+    if entity.kind != VEHICLE:
+        for i in range(3):
+            place[i], course[i] = entity.position[i], 0.0
+        return
+    time = entity.age + ahead
+    if entity.points < 2:
+        for i in range(3):
+            place[i], course[i] = entity.position[i] + entity.velocity[i] * time, entity.velocity[i]
+        return
+    k = min(int(time / entity.step), entity.points - 2)
+    rest = time - k * entity.step
+    for i in range(3):
+        course[i] = (entity.plan[k + 1, i] - entity.plan[k, i]) / entity.step
+        place[i] = entity.plan[k, i] + rest * course[i]
+
+
+@compiled
+def separation(entity: Any, place: Any, position: Any, normal: Any) -> float:
+    """Distance from an entity at a place, negative inside an obstacle.
+
+    Args:
+        entity: () ENTITY.
+        place: (3,) m NED, where the entity is then.
+        position: (3,) m NED.
         normal: (3,) filled: unit vector away from the entity, the gradient of the distance.
 
     Returns:
         m from the centre of a vehicle, from the surface of an obstacle.
     """
-    time = entity.age + ahead if entity.kind == VEHICLE else 0.0
     for i in range(3):
-        normal[i] = position[i] - entity.position[i] - entity.velocity[i] * time
+        normal[i] = position[i] - place[i]
     depth = 0.0
     if entity.kind == CYLINDER:
         across = math.hypot(normal[0], normal[1])
@@ -80,7 +108,14 @@ def separation(entity: Any, position: Any, ahead: float, normal: Any) -> float:
 
 @compiled
 def aside(
-    entity: Any, velocity: Any, distance: float, normal: Any, minimum: float, lead: float, direction: Any
+    entity: Any,
+    course: Any,
+    velocity: Any,
+    distance: float,
+    normal: Any,
+    minimum: float,
+    lead: float,
+    direction: Any,
 ) -> float:
     """Direction in which to give way, and how far apart the two are along it.
 
@@ -93,6 +128,7 @@ def aside(
 
     Args:
         entity: () ENTITY.
+        course: (3,) m/s NED of the entity.
         velocity: (3,) m/s NED of the plan.
         distance, normal: from ``separation``.
         minimum: m to be kept.
@@ -108,7 +144,7 @@ def aside(
         return distance
     core = 0.0 if entity.kind == VEHICLE else entity.size[0]
     away = distance + core
-    right_x, right_y = -(velocity[1] - entity.velocity[1]), velocity[0] - entity.velocity[0]
+    right_x, right_y = -(velocity[1] - course[1]), velocity[0] - course[0]
     speed = math.hypot(right_x, right_y)
     if speed < 0.1:
         return distance
