@@ -13,9 +13,13 @@ import pytest
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.height_map_file import load_heights
+from sitl_bridge.files.mesh_file import load_mesh
+from sitl_bridge.files.octree_file import load_octree
 from sitl_bridge.files.offsets_file import load_offsets
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.scenario import load_avoidance, load_formation
+from sitl_bridge.files.texture_file import load_texture
 from sitl_bridge.files.trajectory_file import read_csv
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.files.yaml_file import read
@@ -45,6 +49,11 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "script": ("x.py", lambda path: check_mission(path, (), Origin())),
     "wind": ("x.csv", _recorded_wind),
     "path": ("x.csv", read_csv),
+    "mesh": ("x.obj", lambda path: load_mesh(path, None, (1.0, 1.0, 1.0))),
+    "heights": ("x.png", lambda path: load_heights(path, 1.0, 1.0, (0.0, 0.0, 0.0))),
+    "octree": ("x.bt", lambda path: load_octree(path, "ned")),
+    "texture": ("x.png", load_texture),
+    "sdf": ("x.sdf", load_world),
     "offsets": ("x.csv", lambda path: load_offsets(path, 3)),
     "class": ("x.py", lambda path: load_class(path, "Mine", CustomSensor, "custom sensor")),
 }

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scene_files import BOX_SIZE, CORNERS, FACES, one_cell, write_collada, write_obj, write_octree, write_stl
 
 from sitl_bridge.errors import ConfigurationError, UserError
@@ -16,6 +18,7 @@ from sitl_bridge.files.mesh_file import load_mesh
 from sitl_bridge.files.octree_file import load_octree
 from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.files.world_file import load_world
+from sitl_bridge.world.records import PLANE
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import MeshObject
 from sitl_bridge.world.world import WorldSpecification
@@ -321,3 +324,117 @@ def test_broken_octree_maps_are_refused_with_the_reason(
     monkeypatch.setattr(octree_file, "MAX_CELLS", 7)
     with pytest.raises(UserError, match=r"spans 32768 x 32768 x 32768 cells of 0.5 m"):
         load_octree(write_octree(tmp_path / "large.bt", b"\x02\0"), "z_up")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (
+            "points: [[0, 0, 0], [0, 0, 0]], speed: 1",
+            "points 1 and 2 are at the same place; leave one of them",
+        ),
+        (
+            "points: [[0, 0, 0], [1, 0, 0], [0, 0, 0]], speed: 1, end: loop",
+            "points the last and the first, of a loop, are at the same place",
+        ),
+        ("points: [[0, 0, 0], [2e5, 0, 0]], speed: 1", "points lie more than 100 km from the world's origin"),
+        ("points: [[0, 0, 0], [1, 0, 0]], speed: 0", "Input should be greater than 0"),
+        ("points: [[0, 0, 0]], speed: 1", "Tuple should have at least 2 items"),
+    ],
+)
+def test_a_path_that_leads_nowhere_or_out_of_the_world_is_refused(
+    tmp_path: Path, path: str, said: str
+) -> None:
+    fault = _fault(tmp_path, f"kind: sphere, radius: 1, path: {{{path}}}")
+    assert fault.startswith("/world.yaml: line 3: scene.objects[0].path")
+    assert said in fault
+    assert "\n" not in fault
+
+
+SCENE = """
+scene:
+  ground: false
+  ground_texture: {pattern: noise, size: 2}
+  objects:
+    - {kind: box, position: [1, 2, 3], rotation: [10, 20, 30], size: [1, 2, 3], color: [0.1, 0.2, 0.3]}
+    - {kind: sphere, radius: 0.5, path: {points: [[0, 0, 0], [1, 1, 1]], speed: 2, end: loop}}
+    - {kind: mesh, file: box.obj, scale: [1, 2, 3], axes: y_up}
+    - {kind: height_map, file: h.npz, spacing: 2, position: [0, 0, 0]}
+    - {kind: octree, file: cell.bt}
+    - {kind: plane, texture: {pattern: checker, size: 0.5, color: [1, 0, 0]}}
+"""
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    at=st.integers(0, len(SCENE) - 1),
+    length=st.integers(0, 12),
+    put=st.sampled_from(
+        ["", "0", "-1", "1e9", "nan", "null", "[", "}", ": ", "box", "1e-320", "../", "\x00", "é"]
+    ),
+)
+def test_a_damaged_scene_is_read_or_refused_with_its_place(
+    tmp_path: Path, at: int, length: int, put: str
+) -> None:
+    write_obj(tmp_path / "box.obj")
+    write_octree(tmp_path / "cell.bt", one_cell(7))
+    np.savez(tmp_path / "h.npz", height=np.eye(3))
+    file = tmp_path / "world.yaml"
+    file.write_text(SCENE[:at] + put + SCENE[at + length :], encoding="utf-8")
+    try:
+        world = Scene(load_world(file).scene)
+    except UserError as error:
+        refused = str(error)
+    else:
+        refused = str(file)
+        bounded = world.shapes[world.shapes["kind"] != PLANE]
+        assert np.isfinite(bounded["low"]).all()
+        assert np.isfinite(bounded["high"]).all()
+    assert refused.startswith(str(file))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(
+        ["box.stl", "box.obj", "box.ply", "box.glb", "map.bt", "map.ot", "hills.png", "h.npz"]
+    ),
+    at=st.floats(0.0, 1.0),
+    put=st.binary(max_size=8),
+    keep=st.floats(0.3, 1.0),
+)
+def test_a_damaged_file_is_read_or_refused_with_its_name(
+    tmp_path: Path, name: str, at: float, put: bytes, keep: float
+) -> None:
+    path = tmp_path / name
+    if name == "box.stl":
+        write_stl(path)
+    elif name == "box.obj":
+        write_obj(path)
+    elif name.startswith("box"):
+        trimesh.Trimesh(CORNERS * BOX_SIZE, FACES, process=False).export(path)
+    elif name == "map.bt":
+        write_octree(path, one_cell(7))
+    elif name == "map.ot":
+        path.write_bytes(
+            b"# Octomap OcTree file\nid OcTree\nsize 3\nres 0.5\ndata\n" + b"\0\0\0\0\x81" + bytes(10)
+        )
+    elif name == "hills.png":
+        Image.fromarray(np.eye(9, dtype=np.uint8)).save(path)
+    else:
+        np.savez(path, height=np.eye(3))
+    whole = path.read_bytes()
+    start = int(at * len(whole))
+    damaged = (whole[:start] + put + whole[start + len(put) :])[: int(keep * len(whole)) + 1]
+    path.write_bytes(damaged)
+    try:
+        if name.startswith("box"):
+            load_mesh(path, None, (1.0, 1.0, 1.0))
+        elif name.startswith("map"):
+            load_octree(path, "z_up")
+        else:
+            load_heights(path, 1.0, 5.0 if name == "hills.png" else None, ORIGIN)
+    except UserError as error:
+        refused = str(error)
+    else:
+        refused = str(path)
+    assert refused.startswith(str(path))

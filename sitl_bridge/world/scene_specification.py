@@ -17,6 +17,10 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Color = tuple[Share, Share, Share]
 
 
+FARTHEST = 1e5
+"""m from the world's origin, of a path's points."""
+
+
 class PathSpecification(BaseModel):
     """Where an object moves: straight from point to point at constant speed."""
 
@@ -28,6 +32,22 @@ class PathSpecification(BaseModel):
     end: Literal["stop", "return", "loop"] = Field(
         "return", description="after the last point: stop, go back point by point, or on to the first"
     )
+
+    @model_validator(mode="after")
+    def _moves(self) -> Self:
+        """Refuse a path that stands still between two points, or leaves the world."""
+        points = [*self.points, *self.points[: self.end == "loop"]]
+        for i, (before, after) in enumerate(pairwise(points)):
+            if np.allclose(before, after, rtol=0.0, atol=1e-6):
+                same = (
+                    f"{i + 1} and {i + 2}"
+                    if i + 1 < len(self.points)
+                    else "the last and the first, of a loop,"
+                )
+                raise ValueError(f"points {same} are at the same place; leave one of them out")
+        if np.abs(points).max() > FARTHEST:
+            raise ValueError(f"points lie more than {FARTHEST / 1000:g} km from the world's origin")
+        return self
 
     def timetable(self) -> tuple[NDArray[np.float64], float]:
         """Times and places (k, 4), s and m NED, and the period in s; 0 where it stops."""
