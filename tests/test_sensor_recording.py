@@ -14,7 +14,7 @@ from test_perception import last, simulation
 
 from sitl_bridge.perception import recording as recording_module
 from sitl_bridge.perception.cloud_folder import POINT
-from sitl_bridge.perception.recording import Recording, recording_of
+from sitl_bridge.perception.recording import SampleRecording, recording_of
 from sitl_bridge.perception.sample_files import OPTICAL, quaternion
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.perception.camera import CameraSpecification
@@ -33,7 +33,7 @@ POSES = Poses(
 
 
 def record(sensor: SeeingSpecification, path: Path, *samples: tuple[int, Arrays]) -> Path:
-    recording = Recording(sensor, path / "x")
+    recording = SampleRecording(sensor, path / "x")
     for time, arrays in samples:
         recording.put(time, arrays, POSES)
     recording.close()
@@ -143,7 +143,7 @@ def test_a_full_disk_ends_one_recording_with_one_sentence(
 
     monkeypatch.setattr(recording_module, "folder_for", Full)
     lines: list[str] = []
-    recording = Recording(CameraSpecification(kind="camera"), tmp_path / "x", lines.append)
+    recording = SampleRecording(CameraSpecification(kind="camera"), tmp_path / "x", lines.append)
     for k in range(100):  # more than its queue holds
         recording.put(k, {}, POSES)
     recording.close()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.output_file import write_whole
-from sitl_bridge.perception.sample_files import OPTICAL, Table, Trajectory, write_png
+from sitl_bridge.perception.sample_files import OPTICAL, SampleTable, Trajectory, write_png
 from sitl_bridge.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.sensors.perception.lens import Fisheye
 from sitl_bridge.sensors.perception.stereo_camera import PairSpecification, VisualInertialSpecification
@@ -88,8 +88,8 @@ class EurocFolder:
     """
 
     def __init__(self, sensor: ImagingSpecification, path: Path) -> None:
-        self._cameras: list[tuple[str, Path, Table]] = []
-        self._imu: Table | None = None
+        self._cameras: list[tuple[str, Path, SampleTable]] = []
+        self._imu: SampleTable | None = None
         self._last: tuple[int, NDArray[np.float64]] | None = None
         base = path / "mav0"
         pairs = isinstance(sensor, PairSpecification)
@@ -98,15 +98,15 @@ class EurocFolder:
             folder = base / f"cam{k}"
             (folder / "data").mkdir(parents=True)
             write_whole(folder / "sensor.yaml", camera_sheet(sensor, shift))
-            table = Table(folder / "data.csv", "#timestamp [ns],filename")
+            table = SampleTable(folder / "data.csv", "#timestamp [ns],filename")
             self._cameras.append((("left", "right")[k] if pairs else "image", folder / "data", table))
         if isinstance(sensor, VisualInertialSpecification):
             (base / "imu0").mkdir()
             write_whole(base / "imu0" / "sensor.yaml", imu_sheet(sensor))
-            self._imu = Table(base / "imu0" / "data.csv", IMU)
+            self._imu = SampleTable(base / "imu0" / "data.csv", IMU)
         truth = base / "state_groundtruth_estimate0"
         truth.mkdir()
-        self._truth = Table(truth / "data.csv", TRUTH)
+        self._truth = SampleTable(truth / "data.csv", TRUTH)
         first = sensor.model_copy(
             update={"position": tuple(np.array(sensor.position) + sensor.mounting() @ np.array(shifts[0]))}
         )

@@ -75,7 +75,7 @@ def warn(line: str) -> None:
     warnings.warn(line, RuntimeWarning, stacklevel=2)
 
 
-class Recording:
+class SampleRecording:
     """Records one sensor of one vehicle.
 
     Args:
@@ -136,7 +136,7 @@ class Recording:
 
 def recording_of(
     sensor: SeeingSpecification, directory: Path | None, name: str, errors: ErrorLog | None = None
-) -> Recording | None:
+) -> SampleRecording | None:
     """Recording of a sensor whose airframe asks for it.
 
     Args:
@@ -149,5 +149,5 @@ def recording_of(
         return None
     path = directory / "sensors" / name
     if errors is None:
-        return Recording(sensor, path)
-    return Recording(sensor, path, lambda line: errors.add(f"recording of {name}", UserError(line)))
+        return SampleRecording(sensor, path)
+    return SampleRecording(sensor, path, lambda line: errors.add(f"recording of {name}", UserError(line)))

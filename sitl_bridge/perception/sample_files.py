@@ -16,7 +16,7 @@ OPTICAL = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """Axes of a camera's image (x right, y down, z ahead) to the sensor's (x ahead, y right, z down)."""
 
 
-class Table:
+class SampleTable:
     """A text table that is whole after every block of lines.
 
     Args:
@@ -85,7 +85,7 @@ class Trajectory:
     """
 
     def __init__(self, path: Path, sensor: SeeingSpecification, axes: NDArray[np.float64]) -> None:
-        self._table = Table(path, "# timestamp tx ty tz qx qy qz qw")
+        self._table = SampleTable(path, "# timestamp tx ty tz qx qy qz qw")
         self._position = np.array(sensor.position, float)
         self._turn = sensor.mounting() @ axes
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
-from sitl_bridge.perception.recording import Recording
+from sitl_bridge.perception.recording import SampleRecording
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
 from sitl_bridge.simulation import Simulation
@@ -65,7 +65,7 @@ class SensorRunner:
         name: str | None = None,
         start: int = START,
         deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
-        recording: Recording | None = None,
+        recording: SampleRecording | None = None,
     ) -> None:
         self.specification = specification
         self.vehicle = vehicle

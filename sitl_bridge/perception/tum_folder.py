@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.perception.sample_files import OPTICAL, Table, Trajectory, seconds, write_png
+from sitl_bridge.perception.sample_files import OPTICAL, SampleTable, Trajectory, seconds, write_png
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses
 
@@ -29,8 +29,10 @@ class TumFolder:
         self._path = path
         self._factor = FACTOR if sensor.maximum * FACTOR < 65535.0 else 1000.0
         (path / "depth").mkdir(parents=True)
-        self._depth = Table(path / "depth.txt", f"# timestamp filename, {self._factor:g} counts a metre")
-        self._color: Table | None = None
+        self._depth = SampleTable(
+            path / "depth.txt", f"# timestamp filename, {self._factor:g} counts a metre"
+        )
+        self._color: SampleTable | None = None
         self._way = Trajectory(path / "groundtruth.txt", sensor, OPTICAL)
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
@@ -43,7 +45,7 @@ class TumFolder:
         if "color" in arrays:
             if self._color is None:
                 (self._path / "rgb").mkdir()
-                self._color = Table(self._path / "rgb.txt", "# timestamp filename")
+                self._color = SampleTable(self._path / "rgb.txt", "# timestamp filename")
             write_png(self._path / "rgb" / f"{stamp}.png", arrays["color"])
             self._color.add([f"{stamp} rgb/{stamp}.png"])
         self._way.add(poses)
