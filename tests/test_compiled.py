@@ -186,7 +186,8 @@ def _small_package(root: Path, lift: float) -> None:
     source = Path(module.__file__).parent
     for name in ("compiled.py", "compiler.py"):
         shutil.copy(source / name, kernels)
-    shutil.copy(source.parent / "errors.py", package)
+    for name in ("errors.py", "error_log.py"):
+        shutil.copy(source.parent / name, package)
     for directory in (package, kernels):
         (directory / "__init__.py").touch()
     (package / "law.py").write_text(f"LIFT = {lift}\n")
@@ -222,6 +223,50 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
     motion = tmp_path / "sitl_bridge" / "motion.py"
     motion.write_text(MOTION.replace("speed: float\n    climb: float", "climb: float\n    speed: float"))
     assert _fly(tmp_path) == "-2.0 2.0 True\n"
+
+
+def _run_kernel(root: Path, limit: int) -> tuple[str, str]:
+    """Output and errors of a program with one kernel, while no file may have more than ``limit`` bytes."""
+    program = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}));"
+        "from sitl_bridge.flight import fly; print(fly(2.0), fly(3.0))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(root / "cache"), "PYTHONPATH": str(root)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, ran.stderr
+
+
+def test_code_that_cannot_be_kept_runs_and_is_reported_once(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    told = "compiled code cannot be kept: File too large; it is compiled at every start\n"
+    for _ in range(2):
+        said, error = _run_kernel(tmp_path, 50)
+        assert said == "4.0 6.0\n"
+        assert error.endswith(told)
+        assert error.count("\n") == 1
+    assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
+    _small_package(tmp_path, 2.0)
+    assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
+    for damage in (lambda raw: raw[:-20], lambda raw: raw[:0], lambda raw: bytes(len(raw))):
+        (file,) = tmp_path.rglob(f"*.{kind}")
+        file.write_bytes(damage(file.read_bytes()))
+        said, error = _run_kernel(tmp_path, 1 << 30)
+        assert said == "4.0 6.0\n"
+        assert "compiled code cannot be read: " in error
+        assert error.count("\n") == 1
+        assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
 
 
 def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:

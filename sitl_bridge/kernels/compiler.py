@@ -10,13 +10,15 @@ That halves the first compilation.  It builds on numba's internals; compiled.py 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import types
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import CPUDispatcher
 
+from sitl_bridge.error_log import cause, print_error
 from sitl_bridge.kernels.compiled import cached_here
 
 OPTIONS = {
@@ -112,6 +114,37 @@ class _Part(CPUDispatcher):  # type: ignore[misc]
         self.overloads[tuple(cres.signature.args)] = cres._replace(entry_point=key)
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Code on disk, without which a kernel runs as well: it is compiled once more at the next start."""
+
+    _reported: ClassVar[set[str]] = set()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Code for a signature; None where there is none, or where its file is damaged."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001  (unpickling raises whatever it meets)
+            self._report(f"compiled code cannot be read: {cause(error)}; it is compiled again")
+            self._reporting(self.flush)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep code where the disk has room for it."""
+        self._reporting(lambda: super(_Cache, self).save_overload(sig, data))
+
+    def _reporting(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._report(f"compiled code cannot be kept: {error.strerror}; it is compiled at every start")
+
+    def _report(self, line: str) -> None:
+        """Print a line for the user, the first time in a process."""
+        if line not in self._reported:
+            self._reported.add(line)
+            print_error(f"{self.cache_path}: {line}")
+
+
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A kernel as Python calls it, cached on disk.
 
@@ -129,7 +162,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def enable_caching(self) -> None:
         """Cache in this version's directory."""
         with cached_here():
-            super().enable_caching()
+            self._cache = _Cache(self.py_func)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel."""
