@@ -235,4 +235,7 @@ class Recording(TruthTable):
 
 def _read(file: Path) -> NDArray[np.void]:
     """A table as (k,) ROW."""
-    return read_truth(file).view(ROW)
+    table = read_truth(file)
+    if table.dtype != flat(ROW):
+        raise UserError(f"{file}: has other columns than this version records; `sitl-bridge export` reads it")
+    return table.view(ROW)

@@ -104,11 +104,12 @@ def read_truth(path: Path) -> NDArray[np.void]:
         UserError: if the file is missing or is not a truth log.
     """
     try:
-        table: NDArray[np.void] = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            table: NDArray[np.void] = npy.read_array(file, allow_pickle=False)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # numpy raises whatever its parsers meet
         raise UserError(f"{path}: cannot be read as a truth log") from error
-    if table.dtype.names is None or "position_north" not in table.dtype.names:
+    if table.ndim != 1 or "position_north" not in (table.dtype.names or ()):
         raise UserError(f"{path}: not a truth log (it has no column position_north)")
     return table

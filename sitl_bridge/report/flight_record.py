@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pyulog import ULog
 
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.errors import UserError
+from sitl_bridge.report.ulog_file import read_ulog
 from sitl_bridge.world.geography import Projection
 
 Array: TypeAlias = NDArray[np.float64]
@@ -119,6 +118,7 @@ class FlightRecord:
         estimators: check results of all instances.
         failsafes: texts of the causes of failsafes in flight.
         vibration: largest accel_vibration_metric in m/s^2.
+        damaged: whether parts of the ULog cannot be read; the figures are of the others.
         messages: (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
         time, estimate: (k,), (k, 3) estimated positions.
         true_time, truth: (j,), (j, 3) true positions in the same frame; empty without ground truth.
@@ -140,6 +140,7 @@ class FlightRecord:
     estimators: list[Estimator] = field(default_factory=list)
     failsafes: list[str] = field(default_factory=list)
     vibration: float = math.nan
+    damaged: bool = False
     messages: list[tuple[float, int, str]] = field(default_factory=list)
     time: Array = field(default_factory=lambda: np.zeros(0))
     estimate: Array = field(default_factory=lambda: np.zeros((0, 3)))
@@ -154,11 +155,7 @@ class FlightLog:
     """A ULog's topics as float arrays."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            with path.open("rb") as file:
-                self.log = ULog(file, TOPICS)
-        except Exception as error:  # pyulog passes on any exception of its parser
-            raise UserError(f"{path}: cannot be read as a ULog: {error!r}") from error
+        self.log = read_ulog(path, TOPICS)
 
     def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
         """Return the columns of one instance of a topic by field name; None if it was not logged."""

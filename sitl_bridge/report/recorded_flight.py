@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from pyulog import ULog
-from pyulog.exceptions import ULogException
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.report.ulog_file import read_ulog
 from sitl_bridge.swarm.avoidance.full_dynamics import euler
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 
@@ -55,13 +55,18 @@ def read_flight(path: Path) -> Recorded:
     every 50 ms by default, so the time of a change is uncertain by that interval.
 
     Raises:
-        UserError: if the file is not a ULog, has no attitude commands, or the flight is too short.
+        UserError: if the file is not a ULog, is damaged, has no attitude commands, or the flight is too short.
     """
+    log = read_ulog(path, _TOPICS)
+    if log.file_corruption:
+        raise UserError(f"{path}: is damaged; identify from another flight")
     try:
-        with path.open("rb") as file:
-            log = ULog(file, list(_TOPICS))
-    except (OSError, ULogException, ValueError, IndexError, KeyError) as error:
-        raise UserError(f"{path}: cannot be read as a ULog: {error}") from error
+        return _recorded(path, log)
+    except KeyError as error:
+        raise UserError(f"{path}: has no field {error}, which identification needs") from error
+
+
+def _recorded(path: Path, log: ULog) -> Recorded:
     tables = {d.name: d.data for d in log.data_list if d.multi_id == 0 and len(d.data["timestamp"]) > 1}
     for topic in _TOPICS:
         if topic not in tables:

@@ -106,6 +106,8 @@ def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
     if record is None:
         problems.append(f"{outcome.flown_by} wrote no log (PX4 logs from arming on)")
     else:
+        if record.damaged:
+            problems.append(f"{record.path}: is damaged; the figures are of the part that can be read")
         problems += [f"failsafe: {cause}" for cause in record.failsafes]
         for estimator in record.estimators:
             problems += [f"estimator {estimator.instance}: {failure}" for failure in estimator.failures]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.errors import UserError
 from sitl_bridge.report.estimator_health import check_estimator, vibration
 from sitl_bridge.report.flight_record import (
     HOLD,
@@ -46,10 +47,17 @@ def read_flight(path: Path) -> FlightRecord:
     """Return the results of the flight in a ULog.
 
     Raises:
-        UserError: if the file is not a ULog.
+        UserError: if the file is not a ULog, or lacks a field of one of its topics.
     """
     log = FlightLog(path)
-    record = FlightRecord(path=path)
+    try:
+        return _figures(path, log)
+    except KeyError as error:
+        raise UserError(f"{path}: has no field {error}") from error
+
+
+def _figures(path: Path, log: FlightLog) -> FlightRecord:
+    record = FlightRecord(path=path, damaged=log.log.file_corruption)
     record.messages = [
         (m.timestamp * 1e-6, int(m.log_level) - ord("0"), m.message.strip()) for m in log.log.logged_messages
     ]

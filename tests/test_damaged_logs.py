@@ -1,0 +1,146 @@
+"""Files that are no logs, end early or are damaged: one message each, and what can be read is read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.cli.export import export
+from sitl_bridge.cli.identify import identify
+from sitl_bridge.errors import UserError
+from sitl_bridge.record.records import ROW
+from sitl_bridge.record.truth_log import TruthLog, read_truth
+from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.report.recorded_flight import read_flight as read_for_identification
+from sitl_bridge.report.summary import Outcome, problems_of
+from sitl_bridge.report.ulog_analysis import read_flight
+
+FORMATS = {
+    "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],
+    "vehicle_local_position": [
+        "uint64_t timestamp",
+        *(f"float {name}" for name in ("x", "y", "z", "vx", "vy", "vz")),
+    ],
+    "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+    "vehicle_attitude_setpoint": ["uint64_t timestamp", "float roll"],
+}
+"""With fewer fields than either flight stack logs."""
+
+
+@pytest.fixture
+def ulog(tmp_path: Path) -> Path:
+    path = tmp_path / "flight.ulg"
+    with UlogWriter(path, 0, FORMATS, list(FORMATS)) as log:
+        for k in range(0, 20_000_000, 100_000):
+            log.write("vehicle_attitude", k, 1.0, 0.0, 0.0, 0.0)
+            log.write("vehicle_local_position", k, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0)
+            log.write("vehicle_land_detected", k, 0)
+            log.write("vehicle_attitude_setpoint", k, 0.0)
+    return path
+
+
+@pytest.fixture
+def truth(tmp_path: Path) -> Path:
+    with TruthLog(tmp_path / "truth.npy") as log:
+        log.write(np.zeros(100, ROW))
+    return tmp_path / "truth.npy"
+
+
+def archive(path: Path) -> None:
+    np.savez(path.with_suffix(".npz"), a=np.zeros(3))
+    path.with_suffix(".npz").rename(path)
+
+
+def table(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.zeros((3, 3)))
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("t,north,east,down\n" * 20),
+    "picture": lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100)),
+    "archive": archive,
+    "table": table,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:10]),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_is_no_ulog_is_refused_in_one_message(
+    kind: str, ulog: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FOREIGN[kind](ulog)
+    for read in (read_flight, read_for_identification, lambda path: identify(path, airframe="iris")):
+        with pytest.raises(UserError, match=r"flight\.ulg: cannot be read as a ULog: [A-Z]"):
+            read(ulog)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_is_no_truth_log_is_refused_in_one_message(kind: str, truth: Path) -> None:
+    FOREIGN[kind](truth)
+    for read in (read_truth, lambda path: export(path, every=1)):
+        with pytest.raises(UserError, match=r"truth\.npy: (cannot be read as|not) a truth log"):
+            read(truth)
+
+
+def test_a_truth_log_of_other_columns_is_refused_where_all_are_needed(truth: Path) -> None:
+    np.save(truth, read_truth(truth)[["time", "position_north"]])
+    with pytest.raises(UserError, match=r"truth\.npy: has other columns than this version records"):
+        TruthTable.load(truth)
+
+
+def test_a_ulog_that_ends_early_is_read_up_to_there(ulog: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ulog.write_bytes(ulog.read_bytes()[:-1000])
+    record = read_flight(ulog)
+    assert 15.0 < record.time[-1] < 20.0
+    assert not record.damaged
+    assert capsys.readouterr().out == ""
+
+
+def test_a_damaged_ulog_is_reported_and_nothing_is_identified_from_it(
+    ulog: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = bytearray(ulog.read_bytes())
+    raw[-5000:-4900] = bytes(100)
+    ulog.write_bytes(raw)
+    record = read_flight(ulog)
+    assert record.damaged
+    told = f"{ulog}: is damaged; the figures are of the part that can be read"
+    assert told in problems_of(Outcome("square.plan", "iris", succeeded=True), record)
+    with pytest.raises(UserError, match=r"flight\.ulg: is damaged"):
+        identify(ulog, airframe="iris")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_missing_field_is_named(ulog: Path) -> None:
+    with pytest.raises(UserError, match=r"flight\.ulg: has no field .*, which identification needs"):
+        read_for_identification(ulog)
+
+
+def test_no_damage_raises_anything_but_a_message(ulog: Path, truth: Path) -> None:
+    chance = random.Random(1)
+    for path, read in ((ulog, read_flight), (ulog, read_for_identification), (truth, read_truth)):
+        whole = path.read_bytes()
+        for k in range(60):
+            raw = bytearray(whole)
+            if k % 3 == 0:
+                del raw[chance.randrange(len(raw)) :]
+            elif k % 3 == 1:
+                for _ in range(chance.randrange(1, 100)):
+                    raw[chance.randrange(min(len(raw), 3000))] = chance.randrange(256)
+            else:
+                at = chance.randrange(len(raw))
+                del raw[at : at + chance.randrange(1, 300)]
+            path.write_bytes(raw)
+            try:
+                read(path)
+            except UserError as error:
+                assert str(path) in str(error)  # noqa: PT017 (either is right)
+        path.write_bytes(whole)
