@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -54,6 +55,11 @@ class ErrorLog:
                 text if self._counts[task] == 1 else f"{text} ({self._counts[task]} times)"
                 for task, text in self._first.items()
             ]
+
+
+def print_error(line: str) -> None:
+    """Print a line to standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def cause(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,33 @@ def write_whole(path: Path, content: bytes | str) -> Path:
         UserError: when it cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with whole_file(path) as place:
+        place.write_bytes(data)
+    return path
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Gives the place to write a file to, from which it is moved to its name when the block ends.
+
+    A device or a pipe is written to directly.
+
+    Raises:
+        UserError: when it cannot be written; what was there before stays.
+    """
+    # The ending stays: some writers compress by it.
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        if path.exists() and not path.is_file():
+            yield path
+        else:
+            yield temporary
+            temporary.replace(path)
     except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-    return path
 
 
 def write_figure(path: Path, figure: Any) -> Path:
@@ -80,12 +98,15 @@ class LineLog:
         path: of the file; overwritten.
 
     Raises:
-        OSError: when it cannot be made.
+        UserError: when it cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("wb", buffering=0)
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
         self._ended = False
 
     def write(self, line: str) -> None:

@@ -19,6 +19,7 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames, stacks_of
 from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
@@ -179,6 +180,7 @@ class StackFleet:
     Attributes:
         hosts: of sensors that are sampled between steps: users' own, and those that see the scene.
         timeline: actions between steps; the fleet runs those that are due.
+        errors: of tables that could no longer be written; each is printed to standard error once.
 
     Raises:
         UserError: for an airframe that a simulation or its stack cannot take, and for a sensor or controller
@@ -220,6 +222,7 @@ class StackFleet:
             )
             for i, m in enumerate(members)
         )
+        self.errors = ErrorLog(print_error)
         self.hosts = tuple(self._sensor_hosts(members, seed))
         self.timeline = Timeline(s.time)
         self._steps = max(1, round(TICK / step))
@@ -247,7 +250,13 @@ class StackFleet:
             for sensor in m.airframe.custom_sensors():
                 table = None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv"
                 yield CustomSensorHost(
-                    sensor, vehicle=i, name=m.name, seed=seed, start=self.simulation.start, table=table
+                    sensor,
+                    vehicle=i,
+                    name=m.name,
+                    seed=seed,
+                    start=self.simulation.start,
+                    table=table,
+                    errors=self.errors,
                 )
             for seeing in m.airframe.seeing_sensors():
                 recording = recording_of(seeing, m.tables, f"{m.name}-{seeing.name}")

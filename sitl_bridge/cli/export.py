@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.output_file import whole_file
 from sitl_bridge.record.truth_log import read_truth
 
 
@@ -23,8 +23,6 @@ def export(
     target = output or source.with_suffix(".csv")
     names = table.dtype.names or ()
     formats = ["%d" if np.issubdtype(table.dtype[name], np.integer) else "%.9g" for name in names]
-    try:
-        np.savetxt(target, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror}") from error
+    with whole_file(target) as place:
+        np.savetxt(place, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
     typer.echo(f"{target}: {len(table)} rows of {len(names)} columns")

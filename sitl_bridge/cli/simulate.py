@@ -16,6 +16,7 @@ from rich.console import Console
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.output_file import write_whole
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -113,21 +114,21 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
                 names=[vehicle.name for vehicle in scenario.vehicles],
                 say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
             )
-            result = flown.result
+            result, errors = flown.result, flown.errors
             console.print(
                 f"in truth with a steady centre at most {flown.worst_steady_error:.2f} m off a slot, "
                 f"never closer than {flown.separation:.2f} m, {flown.contacts} contacts"
             )
         else:
-            result = fly_quick(plan)
+            result, errors = fly_quick(plan), ()
+        for name, value in result.summary().items():
+            console.print(f"{name}: {value}")
         write_result(result, directory.path)
         draw(result, directory.path / "formation.png", f"{file}, {on}")
     finally:
         directory.close()
-    for name, value in result.summary().items():
-        console.print(f"{name}: {value}")
     console.print(f"run directory {directory.path}")
-    return result.succeeded
+    return result.succeeded and not errors
 
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
@@ -183,7 +184,7 @@ def _avoidance(
                     good = good and all(succeeded(flight) for flight in flights)
                 save_figures(flights[0], directory.path / name)
         text = table(rows)
-        (directory.path / "table.txt").write_text(text + "\n", encoding="utf-8")
+        write_whole(directory.path / "table.txt", text + "\n")
         directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()

@@ -9,6 +9,7 @@ import numpy as np
 
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.csv_table import read_rows
+from sitl_bridge.output_file import write_whole
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
 COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
@@ -63,7 +64,11 @@ def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
 
 
 def write_csv(path: Path, trajectory: Trajectory) -> None:
-    """Write a path; read again it is the same to the last bit but for yaw's change of units."""
+    """Write a path; read again it is the same to the last bit but for yaw's change of units.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
     table = np.column_stack(
         [
             trajectory.time,
@@ -73,7 +78,5 @@ def write_csv(path: Path, trajectory: Trajectory) -> None:
             np.degrees(trajectory.yaw),
         ]
     )
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        stream.write(",".join(COLUMNS) + "\n")
-        for row in table.tolist():
-            stream.write(",".join(map(repr, row)) + "\n")
+    lines = [",".join(COLUMNS), *(",".join(map(repr, row)) for row in table.tolist())]
+    write_whole(path, "\n".join(lines) + "\n")

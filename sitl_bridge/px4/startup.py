@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FURTHER_OFFBOARD_PORT
+from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.versions import renamed
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
@@ -138,10 +139,9 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
-        file.write_text("\n".join(lines) + "\n", encoding="ascii")
-        file.chmod(0o644)
+        write_whole(file, "\n".join(lines) + "\n").chmod(0o644)
     except OSError as error:
-        raise UserError(f"{file} cannot be written: {error.strerror}") from error
+        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
     return file
 
 
@@ -173,7 +173,7 @@ def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[
         streams += [(rate, name, "udp_onboard_payload_port_local") for name, rate in FOR_MONITOR.items()]
         lines = [f"mavlink stream -r {rate} -s {name} -u ${link}" for rate, name, link in streams]
         text = "\n".join([text.rstrip("\n"), *lines]) + "\n"
-    (directory / script.name).write_text(text, encoding="utf-8")
+    write_whole(directory / script.name, text)
     return missing
 
 
@@ -200,9 +200,9 @@ def write_log_topics(directory: Path, etc: Path) -> None:
     if (etc / LOGGING).is_file():
         (own / LOGGING).unlink()
         text = (etc / LOGGING).read_text(encoding="utf-8")
-        (own / LOGGING).write_text(f'set LOGGER_ARGS "-r {LOG_RATE}"\n{text}', encoding="utf-8")
+        write_whole(own / LOGGING, f'set LOGGER_ARGS "-r {LOG_RATE}"\n{text}')
     lines = [f"{topic} {interval}" for topic, interval in LOGGED.items()]
-    (own / "logging" / "logger_topics.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    write_whole(own / "logging" / "logger_topics.txt", "\n".join(lines) + "\n")
 
 
 def parameter_line(name: str, value: float) -> str:

@@ -41,9 +41,9 @@ class RunDirectory:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             self.path = self._make(parent, f"{stamp}-{name}")
-            self._console = LineLog(self.path / "console.log")
         except OSError as error:
             raise UserError(f"{parent}: runs cannot be kept there: {error.strerror}") from error
+        self._console = LineLog(self.path / "console.log")
         self._link_latest(parent)
 
     @staticmethod

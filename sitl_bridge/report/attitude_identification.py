@@ -21,6 +21,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import find_airframe
 from sitl_bridge.files.yaml_file import read, validate
 from sitl_bridge.input_file import is_file
+from sitl_bridge.output_file import write_whole
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 
@@ -235,9 +236,9 @@ def save(identified: Identified, path: Path) -> None:
     data = models.model_dump(mode="json", exclude_none=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, yaml.safe_dump(data, sort_keys=False))
 
 
 def load(path: Path) -> IdentifiedFile:

@@ -152,7 +152,12 @@ class ServeSession:
         ]
         server.hosts = (
             *(
-                CustomSensorHost(sensor, seed=settings.seed, table=self.directory.path / f"{sensor.name}.csv")
+                CustomSensorHost(
+                    sensor,
+                    seed=settings.seed,
+                    table=self.directory.path / f"{sensor.name}.csv",
+                    errors=server.errors,
+                )
                 for sensor in settings.airframe.custom_sensors()
             ),
             *self._seeing,

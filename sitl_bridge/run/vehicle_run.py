@@ -154,9 +154,10 @@ def sensor_hosts(
         for sensor in vehicle.airframe.custom_sensors():
             name = sensor.name if len(vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
             table = directory / f"{name}.csv"
-            hosts.append(
-                CustomSensorHost(sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table)
+            host = CustomSensorHost(
+                sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table, errors=errors
             )
+            hosts.append(host)
         for seeing in vehicle.airframe.seeing_sensors():
             name = seeing.name if len(vehicles) == 1 else f"{vehicle.name}-{seeing.name}"
             recording = recording_of(seeing, directory, name, errors)

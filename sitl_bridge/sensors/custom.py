@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
+from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.output_file import LineLog
@@ -167,9 +168,11 @@ class CustomSensorHost:
         seed: of the run.
         start: us of simulated time at the start.
         table: CSV file for the samples; None keeps none.
+        errors: takes the error of a table that can no longer be written; sampling goes on.  Without, it is
+                printed to standard error.
 
     Raises:
-        UserError: when the sensor cannot be loaded.
+        UserError: when the sensor cannot be loaded or the table cannot be made.
     """
 
     def __init__(
@@ -181,6 +184,7 @@ class CustomSensorHost:
         seed: int = 0,
         start: int = START,
         table: Path | None = None,
+        errors: ErrorLog | None = None,
     ) -> None:
         self.specification = specification
         self.vehicle = vehicle
@@ -196,6 +200,8 @@ class CustomSensorHost:
         """The last sample; None before the first."""
         self._columns: tuple[str, ...] = ()
         self._table = LineLog(table) if table is not None else None
+        self._errors = ErrorLog(print_error) if errors is None else errors
+        self._recording = f"recording of {specification.name} of vehicle {name}"
 
     @property
     def name(self) -> str:
@@ -211,8 +217,7 @@ class CustomSensorHost:
         """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack, unchecked.
 
         Raises:
-            UserError: when the sensor fails or changes the names of its figures, and once when its table can
-                no longer be written.
+            UserError: when the sensor fails or changes the names of its figures.
         """
         while self._due <= time:
             self._due += self.period
@@ -236,21 +241,21 @@ class CustomSensorHost:
             messages = _several(self.sensor.messages(sample, time))
         except Exception as error:
             raise UserError(f"{self.label} failed: {error!r}") from error
+        if self._columns and tuple(sample) != self._columns:
+            raise UserError(f"{self.label} changed its figures' names")
         self.latest = sample
-        self._write(sample, time)
+        with self._errors.guard(self._recording):
+            self._write(sample, time)
+        self._columns = tuple(sample)
         return messages
 
     def _write(self, sample: Sample, time: int) -> None:
+        """Append a row to the table, after a header line before the first one."""
+        if self._table is None:
+            return
         if not self._columns:
-            self._columns = tuple(sample)
-            self._write_line(("time", *self._columns))
-        if tuple(sample) != self._columns:
-            raise UserError(f"{self.label} changed its figures' names")
-        self._write_line((str(time), *(repr(value) for value in sample.values())))
-
-    def _write_line(self, cells: Sequence[str]) -> None:
-        if self._table is not None:
-            self._table.write(",".join(cells))
+            self._table.write(",".join(("time", *sample)))
+        self._table.write(",".join((str(time), *(repr(value) for value in sample.values()))))
 
     def close(self) -> None:
         """Close the table."""

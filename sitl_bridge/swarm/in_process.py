@@ -161,12 +161,14 @@ class Flown:
         true_error: (k, n) m, true distances from the slots at the result's rows.
         separation: m, smallest true distance of any two vehicles.
         contacts: between vehicles.
+        errors: of tables that could no longer be written.
     """
 
     result: FormationResult
     true_error: Array
     separation: float
     contacts: int
+    errors: tuple[str, ...] = ()
 
     @property
     def worst_steady_error(self) -> float:
@@ -233,4 +235,5 @@ def fly_built_in(
             true_slot_errors(result.tracks(), np.stack(true)),
             min(separation),
             int(fleet.simulation.proximity[0]["count"]),
+            tuple(fleet.errors.lines),
         )

@@ -61,10 +61,7 @@ class ChildProcess:
         if threading.current_thread() is threading.main_thread():
             # The kernel ties a process to the thread that starts it, so only where that thread lives on.
             command = launch.command("exec", [*command])
-        try:
-            self._log = LineLog(directory / "console.log")
-        except OSError as error:
-            raise UserError(f"{directory / 'console.log'}: cannot be written: {error.strerror}") from error
+        self._log = LineLog(directory / "console.log")
         try:
             self._process = subprocess.Popen(
                 command,
