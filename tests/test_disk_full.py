@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from pymavlink.dialects.v20 import common as mavlink
 from pyulog import ULog
 
-from sitl_bridge.autopilot.stack_fleet import Member, StackFleet
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.export import export
 from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.error_log import ErrorLog
@@ -191,7 +191,7 @@ def test_a_fleet_flies_on_without_the_table_of_a_sensor_and_keeps_the_error(
     iris = load_airframe("iris")
     sensor = CustomSpecification.of(Height, rate=50.0)
     airframe = iris.model_copy(update={"sensors": (*iris.sensors, sensor)})
-    with StackFleet(World(), [Member(airframe, "a", tables=tmp_path)]) as fleet:
+    with StackFleet(World(), [StackVehicle(airframe, "a", tables=tmp_path)]) as fleet:
         fleet.advance_steps(5)  # compiles what is not cached, and begins the table
         with room((tmp_path / "a-Height_0.csv").stat().st_size + 50):
             fleet.advance_steps(50)
