@@ -8,8 +8,7 @@ import argparse
 import math
 import sys
 
-from mavsdk.plugins.action import OrbitYawBehavior
-
+from sitl_bridge.offboard.mavlink_request import orbit as begin_orbit
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 
@@ -23,14 +22,7 @@ async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.take_off(options.height)
 
     vehicle.say(f"orbit of {options.radius:g} m radius at {options.speed:g} m/s")
-    await vehicle.action.do_orbit(
-        options.radius,
-        options.speed,
-        OrbitYawBehavior.HOLD_FRONT_TO_CIRCLE_CENTER,
-        latitude,
-        longitude,
-        altitude + options.height,
-    )
+    await begin_orbit(vehicle, options.radius, options.speed, latitude, longitude, altitude + options.height)
 
     def offset() -> tuple[float, float]:
         return vehicle.position[0] - centre_north, vehicle.position[1] - centre_east

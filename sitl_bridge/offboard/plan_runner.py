@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from contextlib import aclosing
 from typing import Any
 
 from mavsdk.asyncio import MavsdkError
-from mavsdk.plugins.mavlink_direct import MavlinkMessage
 from mavsdk.plugins.mission_raw import MissionItem
 from mavsdk.plugins.telemetry import FlightMode
 
@@ -41,20 +39,15 @@ from sitl_bridge.files.plan import (
     fence_breach,
 )
 from sitl_bridge.files.plan_file import MAX_LEG, load_plan
-from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, MissionFailedError, Vehicle, reason
+from sitl_bridge.offboard.mavlink_request import request
+from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
 from sitl_bridge.offboard.mission_script import FAILED, command_line, run
 
 MISSION, FENCE, RALLY = 0, 1, 2
 """MAV_MISSION_TYPE."""
 
-AUTOPILOT = 1
-"""MAV_COMP_ID_AUTOPILOT1."""
-
 ACCEPTED = 0
 """MAV_MISSION_ACCEPTED."""
-
-CLEAR_ATTEMPTS = 5
-"""As many as QGroundControl and MAVSDK make for a mission transfer."""
 
 SLOWEST = 1.0
 """m/s with which the time for a mission is reckoned where the plan sets no speed: a fifth of PX4's default
@@ -177,35 +170,16 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
 
 async def _clear(vehicle: Vehicle, kind: int) -> None:
     """Clear one kind of items on the vehicle.  MAVSDK has no call for the rally points alone."""
-    fields = {"target_system": vehicle.system_id, "target_component": AUTOPILOT, "mission_type": kind}
-    message = MavlinkMessage("MISSION_CLEAR_ALL", 0, 0, vehicle.system_id, AUTOPILOT, json.dumps(fields))
-    answers = vehicle.mavlink.subscribe_message("MISSION_ACK")
-    async with aclosing(answers):
-        answer = asyncio.ensure_future(_acknowledged(answers, kind))
-        for _ in range(CLEAR_ATTEMPTS):
-            await vehicle.mavlink.send_message(message)
-            await asyncio.wait([answer], timeout=1.0)
-            if answer.done():
-                break
-        else:
-            answer.cancel()
-            await asyncio.wait([answer])
-            vehicle.fail(
-                f"the autopilot did not answer {CLEAR_ATTEMPTS} requests to clear items of type {kind}"
-            )
-    if answer.result() != ACCEPTED:
-        vehicle.fail(
-            f"the autopilot did not clear items of type {kind}: MAV_MISSION_RESULT {answer.result()}"
-        )
-
-
-async def _acknowledged(answers: AsyncGenerator[Any, None], kind: int) -> int:
-    """MAV_MISSION_RESULT of the next acknowledgement for ``kind``."""
-    async for answer in answers:
-        fields = json.loads(answer.fields_json)
-        if fields.get("mission_type", MISSION) == kind:
-            return int(fields["type"])
-    raise MissionFailedError("the stream of acknowledgements ended")
+    answer = await request(
+        vehicle,
+        "MISSION_CLEAR_ALL",
+        {"mission_type": kind},
+        "MISSION_ACK",
+        lambda ack: ack.get("mission_type", MISSION) == kind,
+        f"to clear items of type {kind}",
+    )
+    if answer["type"] != ACCEPTED:
+        vehicle.fail(f"the autopilot did not clear items of type {kind}: MAV_MISSION_RESULT {answer['type']}")
 
 
 async def fly(vehicle: Vehicle, plan: Plan) -> None:

@@ -1,0 +1,119 @@
+"""Requests to an autopilot that MAVSDK has no call for: a message, sent again until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from mavsdk.plugins.mavlink_direct import MavlinkMessage
+
+from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
+
+AUTOPILOT = 1
+"""MAV_COMP_ID_AUTOPILOT1."""
+ATTEMPTS = 5
+"""As many as QGroundControl and MAVSDK make for a mission transfer."""
+INTERVAL = 1.0
+"""s of wall time between them."""
+GLOBAL_INT = 5
+"""MAV_FRAME_GLOBAL_INT: height above mean sea level."""
+DO_ORBIT = 34
+RESULTS = {
+    1: "temporarily rejected",
+    2: "denied",
+    3: "unsupported",
+    4: "failed",
+    6: "cancelled",
+    7: "to be sent as COMMAND_LONG",
+    8: "to be sent as COMMAND_INT",
+    9: "in a frame that it does not support",
+}
+"""MAV_RESULT; 0 is accepted, 5 in progress."""
+
+Fields = Mapping[str, Any]
+
+
+async def request(
+    vehicle: Vehicle, name: str, fields: Fields, answer: str, fits: Callable[[Fields], bool], what: str
+) -> Fields:
+    """Send a message until the autopilot answers.
+
+    Args:
+        vehicle: who is asked.
+        name: of the message.
+        fields: of it; the target is added.
+        answer: name of the message that answers.
+        fits: whether such a message answers this one.
+        what: is requested, for the error.
+
+    Returns:
+        the answer's fields.
+
+    Raises:
+        MissionFailedError: when no answer comes.
+    """
+    target = {"target_system": vehicle.system_id, "target_component": AUTOPILOT}
+    message = MavlinkMessage(name, 0, 0, vehicle.system_id, AUTOPILOT, json.dumps(target | dict(fields)))
+    answers = vehicle.mavlink.subscribe_message(answer)
+    async with vehicle.gate.request(), aclosing(answers):
+        waiting = asyncio.ensure_future(_first(answers, fits))
+        for _ in range(ATTEMPTS):
+            await vehicle.mavlink.send_message(message)
+            await asyncio.wait([waiting], timeout=INTERVAL)
+            if waiting.done():
+                break
+        else:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            vehicle.fail(f"the autopilot did not answer {ATTEMPTS} requests {what}")
+    return waiting.result()
+
+
+async def _first(answers: AsyncGenerator[Any, None], fits: Callable[[Fields], bool]) -> Fields:
+    async for answer in answers:
+        fields: Fields = json.loads(answer.fields_json)
+        if fits(fields):
+            return fields
+    raise MissionFailedError("the stream of answers ended")
+
+
+async def orbit(
+    vehicle: Vehicle, radius: float, speed: float, latitude: float, longitude: float, altitude: float
+) -> None:
+    """Have the vehicle circle around a point, its front to the centre.
+
+    MAVSDK sends this command in MAV_FRAME_GLOBAL, which PX4 of February and March 2026 refuses (PX4 pull
+    requests 26408 and 26577); every version takes MAV_FRAME_GLOBAL_INT.
+
+    Args:
+        vehicle: in the air.
+        radius: m, clockwise where positive.
+        speed: m/s along the circle.
+        latitude, longitude: deg of the centre.
+        altitude: m above mean sea level.
+
+    Raises:
+        MissionFailedError: when the autopilot refuses.
+    """
+    fields = {
+        "frame": GLOBAL_INT,
+        "command": DO_ORBIT,
+        "current": 0,
+        "autocontinue": 0,
+        "param1": radius,
+        "param2": speed,
+        "param3": 0.0,
+        "param4": 0.0,
+        "x": round(latitude * 1e7),
+        "y": round(longitude * 1e7),
+        "z": altitude,
+    }
+    answer = await request(
+        vehicle, "COMMAND_INT", fields, "COMMAND_ACK", lambda ack: ack["command"] == DO_ORBIT, "to orbit"
+    )
+    if answer["result"] != 0:
+        why = RESULTS.get(answer["result"], f"MAV_RESULT {answer['result']}")
+        vehicle.fail(f"the autopilot refuses to orbit: {why}")
