@@ -55,7 +55,7 @@ def read_flight(path: Path) -> Recorded:
     every 50 ms by default, so the time of a change is uncertain by that interval.
 
     Raises:
-        UserError: if the file is not a ULog, is damaged, has no attitude commands, or the flight is too short.
+        UserError: if the file is no ULog, is damaged, has no attitude commands, or the flight is too short.
     """
     log = read_ulog(path, _TOPICS)
     if log.file_corruption:
