@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.cli.main import build
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.world.ray_casting import SCRATCH, cast_ray
 from sitl_bridge.world.records import START
 from sitl_bridge.world.scene import Scene, place_moving_shapes
+from sitl_bridge.world.world import World
 
 ROOT = Path(__file__).parent.parent
 WORLDS = ROOT / "missions" / "worlds"
@@ -80,3 +83,13 @@ def test_check_draws_a_scene_from_above(tmp_path: Path) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
     refused = CliRunner().invoke(build(["check"]), ["check", "iris", "--picture", str(tmp_path / "x.png")])
     assert "--picture: iris has no world; give a world or a scenario" in str(refused.exception)
+
+
+def test_the_built_in_stack_gets_the_place_of_a_world_without_its_scene() -> None:
+    world = load_world(WORLDS / "hills.yaml")
+    configuration = Configuration(airframe=load_airframe("iris"), world=world)
+    handed = Configuration.model_validate_json(
+        configuration.model_dump_json(by_alias=True, exclude_unset=True)
+    ).world
+    assert handed.origin == world.origin
+    assert not World(handed).scene

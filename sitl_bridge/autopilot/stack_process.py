@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.scene_specification import SceneSpecification
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
@@ -47,8 +48,9 @@ class Configuration(BaseModel):
 
     @field_validator("world")
     @classmethod
-    def _without_wind(cls, world: WorldSpecification) -> WorldSpecification:
-        return world.model_copy(update={"wind": WindSpecification()})
+    def _place_alone(cls, world: WorldSpecification) -> WorldSpecification:
+        """The world without wind and scene, which the stack does not know."""
+        return world.model_copy(update={"wind": WindSpecification(), "scene": SceneSpecification()})
 
 
 class StackProcess(ChildProcess):
