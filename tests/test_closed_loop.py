@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from sitl_bridge.perception.flight_stack_messages import companion_messages, lin
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.perception_parameters import collision_prevention_mode, reach
+from sitl_bridge.px4.startup import write_startup_files
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.perception.obstacle_map import UNKNOWN, ObstacleMap, RangingSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses, View
@@ -192,3 +195,50 @@ def test_external_vision_is_on_where_there_is_visual_odometry() -> None:
     found = parameters_for(load_airframe("iris_vio"))
     assert (found["EKF2_EV_CTRL"], found["EKF2_EV_DELAY"], found["EKF2_EV_POS_X"]) == (7, 50.0, 0.1)
     assert "EKF2_EV_DELAY" not in parameters_for(load_airframe("iris"))
+
+
+DETECTOR = MarkerDetectorSpecification(kind="marker_detector", marker=(-10.0, 0.0, 0.0), noise=0.0)
+ROOF = BoxObject(kind="box", size=(0.2, 0.2, 0.1), position=(-9.8, 0.1, -1.0))
+
+
+def detected(
+    position: tuple[float, float, float], yaw: float = 0.0, *objects: BoxObject
+) -> tuple[NDArray[np.float64], float]:
+    poses = Poses(np.array([0]), np.array([position]), quaternion(yaw=yaw)[None])
+    caster = SceneCaster(Scene(SceneSpecification(objects=objects)), 0, np.zeros((0, 4)))
+    found = DETECTOR.measure(View(caster, poses, 0, np.random.default_rng(0)))
+    return np.asarray(found["angles"], float), float(found["distance"])
+
+
+def test_a_marker_is_seen_ahead_and_to_the_right() -> None:
+    angles, distance = detected((-11.0, -0.5, -5.0))
+    assert angles == pytest.approx([math.atan2(1.0, 5.0), math.atan2(0.5, 5.0)])
+    assert distance == pytest.approx(math.sqrt(26.25))
+    turned, _ = detected((-11.0, -0.5, -5.0), 90.0)  # heading east: the marker is ahead and to the left
+    assert turned == pytest.approx([math.atan2(0.5, 5.0), -math.atan2(1.0, 5.0)])
+
+
+def test_a_marker_out_of_sight_is_not_reported() -> None:
+    assert math.isnan(detected((-14.0, 0.0, -5.0))[1])  # beyond the field of view
+    assert math.isnan(detected((-10.0, 0.0, -16.0))[1])  # too far
+    assert math.isnan(detected((-10.0, 0.0, -5.0), 0.0, ROOF)[1])  # a corner is covered
+    arrays: Arrays = {"angles": np.full(2, np.nan), "distance": np.array(np.nan)}
+    assert link_messages(DETECTOR, 0, arrays) == []
+
+
+def test_a_marker_becomes_a_message_of_the_simulator_link() -> None:
+    arrays: Arrays = {"angles": np.array([0.1, -0.2]), "distance": np.array(5.0)}
+    (message,) = link_messages(DETECTOR, 1_000_000, arrays)
+    read = mavlink.MAVLink(None).decode(bytearray(message.pack(mavlink.MAVLink(None))))
+    assert read.get_type() == "LANDING_TARGET"
+    assert (read.angle_x, read.angle_y, read.distance) == pytest.approx((0.1, -0.2, 5.0))
+    assert (read.position_valid, read.frame) == (0, mavlink.MAV_FRAME_BODY_FRD)
+
+
+def test_px4_starts_its_estimator_of_the_marker(tmp_path: Path) -> None:
+    parameters = parameters_for(load_airframe("iris_marker"))
+    assert (parameters["LTEST_MODE"], parameters["LTEST_SENS_ROT"]) == (1, 0)
+    script = write_startup_files(tmp_path / "marker", parameters).read_text()
+    assert script.rstrip().endswith("landing_target_estimator start")
+    plain = write_startup_files(tmp_path / "plain", parameters_for(load_airframe("iris"))).read_text()
+    assert "landing_target" not in plain

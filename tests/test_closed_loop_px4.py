@@ -66,3 +66,11 @@ def test_it_hovers_and_flies_a_square_on_visual_odometry(tmp_path: Path) -> None
     square = places(truth[seconds > JAMMED + 65.0])
     for corner in [(10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0)]:
         assert np.linalg.norm(square[:, :2] - hover[0, :2] - corner, axis=1).min() < 1.0
+
+
+def test_it_lands_on_a_marker_beside_the_plans_place(tmp_path: Path) -> None:
+    outcome, _, session = fly(MISSIONS / "land_on_marker.plan", tmp_path, "iris_marker", seed=2)
+    assert outcome.succeeded, outcome.reason
+    landed = places(read_truth(session.directory.truth))[-1, :2]
+    print(f"{math.dist(landed, (10.0, 5.0)):.2f} m off the marker")
+    assert math.dist(landed, (10.0, 5.0)) < 0.3

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
 from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification
 from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
@@ -22,6 +23,8 @@ def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays)
     """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
     if isinstance(specification, VisualOdometrySpecification):
         return [_odometry(specification, time, arrays)]
+    if isinstance(specification, MarkerDetectorSpecification) and math.isfinite(float(arrays["distance"])):
+        return [_landing_target(specification, time, arrays)]
     return []
 
 
@@ -72,4 +75,18 @@ def _odometry(specification: VisualOdometrySpecification, time: int, arrays: Arr
         reset_counter=int(arrays["reset_counter"]),
         estimator_type=mavlink.MAV_ESTIMATOR_TYPE_VIO,
         quality=100,
+    )
+
+
+def _landing_target(specification: MarkerDetectorSpecification, time: int, arrays: Arrays) -> Any:
+    distance = float(arrays["distance"])
+    size = 2.0 * math.atan2(0.5 * specification.size, distance)
+    return mavlink.MAVLink_landing_target_message(
+        time,
+        specification.instance,
+        mavlink.MAV_FRAME_BODY_FRD,
+        *arrays["angles"].tolist(),
+        distance,
+        size,
+        size,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sitl_bridge.dynamics.proximity import hull
+from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.control_effectiveness import Parameters
@@ -18,20 +19,25 @@ TRACKING_DELAY = 0.4
 """s, CP_DELAY's default: of the position controller."""
 LONGEST_DELAY = 1.0
 """s, greatest CP_DELAY."""
+STATIONARY, UNTURNED = 1, 0
+"""LTEST_MODE and LTEST_SENS_ROT: the marker stands, and the picture's top is ahead."""
 DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
 """MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
 
 
 def perception_parameters(airframe: Airframe) -> Parameters:
-    """CP_*, where a sensor reports obstacles."""
+    """CP_*, where a sensor reports obstacles, and LTEST_*, where one reports a landing marker."""
+    found: Parameters = {}
     sensors = [s for s in airframe.seeing_sensors() if isinstance(s, RangingSpecification)]
     late = [s.latency + 0.5 * s.exposure for s in sensors if reports_obstacles(s)]
-    if not late:
-        return {}
-    return {
-        "CP_DIST": round(reach(airframe) + STOPPING_MARGIN, 2),
-        "CP_DELAY": round(min(TRACKING_DELAY + max(late), LONGEST_DELAY), 2),
-    }
+    if late:
+        found["CP_DIST"] = round(reach(airframe) + STOPPING_MARGIN, 2)
+        found["CP_DELAY"] = round(min(TRACKING_DELAY + max(late), LONGEST_DELAY), 2)
+    for sensor in airframe.seeing_sensors():
+        if isinstance(sensor, MarkerDetectorSpecification):
+            found |= {"LTEST_MODE": STATIONARY, "LTEST_SENS_ROT": UNTURNED}
+            found |= {f"LTEST_SENS_POS_{axis}": v for axis, v in zip("XYZ", sensor.position, strict=True)}
+    return found
 
 
 def reach(airframe: Airframe) -> float:

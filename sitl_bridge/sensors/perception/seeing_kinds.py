@@ -5,6 +5,7 @@ from __future__ import annotations
 from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
@@ -20,4 +21,5 @@ SeeingUnion = (
     | StereoCameraSpecification
     | VisualInertialSpecification
     | VisualOdometrySpecification
+    | MarkerDetectorSpecification
 )
