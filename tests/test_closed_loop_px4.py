@@ -25,7 +25,7 @@ WALL = 30.0
 SPEEDS = tuple(0.25 * k for k in range(1, 21))
 """m/s"""
 JAMMED = 40.0
-"""s, missions/without_gps.yaml."""
+"""s, missions/without_gps*.yaml."""
 
 
 def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> None:
@@ -50,8 +50,9 @@ def places(truth: NDArray[np.void]) -> NDArray[np.float64]:
     return np.stack([truth[f"position_{axis}"] for axis in ("north", "east", "down")], axis=1)
 
 
-def test_it_hovers_and_flies_a_square_on_visual_odometry(tmp_path: Path) -> None:
-    file = MISSIONS / "without_gps.yaml"
+@pytest.mark.parametrize("scenario", ["without_gps.yaml", "without_gps_flow.yaml"])
+def test_it_hovers_and_flies_a_square_while_gps_is_jammed(scenario: str, tmp_path: Path) -> None:
+    file = MISSIONS / scenario
     choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
     with FleetSession(scenario_settings(file, choices)) as session:
         session.fly_fleet()
