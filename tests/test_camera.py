@@ -12,16 +12,17 @@ from pydantic import ValidationError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.camera import CameraSpecification
-from sitl_bridge.sensors.perception.shading import GROUND_COLOR, shade
+from sitl_bridge.sensors.perception.shading import paint, shade
 from sitl_bridge.sensors.perception.view import Poses, View
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.world.records import SHAPE
+from sitl_bridge.world.records import CHECKER, IMAGE, SCENE, SHAPE, STRIPES, TEXTURE
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
 
 XTDRONE: dict[str, Any] = {"model": "brown_conrady", "k1": -0.2, "k2": 0.08, "p1": 5e-5, "p2": -1e-4}
 """Of XTDrone's stereo camera (sitl_config/models/stereo_camera)."""
 FISHEYE: dict[str, Any] = {"model": "fisheye", "k1": -0.01, "k2": 0.02, "k3": -0.01, "k4": 0.002}
+GROUND_COLOR = (0.4, 0.45, 0.3)
 PLATE = BoxObject(kind="box", size=(0.2, 2.0, 2.0), position=(5.1, 0.0, -50.0), color=(0.0, 0.0, 0.0))
 """Black, 2 m wide, its face 5 m ahead of a camera at (0, 0, -50)."""
 
@@ -132,12 +133,13 @@ def shaded(
     """Light from one point with an upward normal, the sun 60 deg above the north."""
     way = np.subtract(point, origin)
     distance = float(np.linalg.norm(way))
-    shapes = np.zeros(1, SHAPE)
+    shapes, scene = np.zeros(1, SHAPE), np.zeros(1, SCENE)
+    scene["ground_color"] = GROUND_COLOR
     shapes["color"], shapes["rotation"] = (1.0, 0.5, 0.2), np.eye(3)
     light = np.array([0.5, 0.0, -np.sqrt(0.75), 0.2])
     out = np.empty((1, 3), np.float32)
     hits = (np.array([distance]), np.array([[0.0, 0.0, -1.0]]), np.array([shape]))
-    shade(np.array([origin], float), way[None] / distance, hits, shapes, light, pixel, out)
+    shade(np.array([origin], float), way[None] / distance, hits, shapes, scene, light, pixel, out)
     first: NDArray[np.float32] = out[0]
     return first
 
@@ -161,6 +163,42 @@ def test_the_pattern_of_the_ground_is_fixed_to_the_world() -> None:
     far = np.array([shaded((3, 1, -4), p, GROUND, 1e-6) for p in points])
     assert near == pytest.approx(far, rel=1e-5)
     assert near[:, 0].std() > 0.05
+
+
+def painted(
+    texture: NDArray[np.void], point: tuple[float, float, float], normal: tuple[float, float, float]
+) -> list[float]:
+    color = np.array([0.9, 0.9, 0.9])
+    paint(texture, np.array(point), np.array(normal, float), color)
+    return [round(float(value), 3) for value in color]
+
+
+def test_patterns_lie_along_the_axes_of_the_object() -> None:
+    texture = np.zeros(1, TEXTURE)[0]
+    texture["size"], texture["color"], texture["kind"] = 0.5, (0.1, 0.2, 0.3), CHECKER
+    own, other, up, north = [0.9] * 3, [0.1, 0.2, 0.3], (0, 0, -1), (1, 0, 0)
+    assert painted(texture, (-0.2, 0.2, 0.0), up) == own
+    assert painted(texture, (-0.2, 0.7, 0.0), up) == other
+    assert painted(texture, (-0.7, 0.7, 0.0), up) == own
+    assert painted(texture, (0.0, 0.2, 0.7), north) == other
+    texture["kind"] = STRIPES
+    assert painted(texture, (-0.7, 0.2, 0.0), up) == own
+    assert painted(texture, (0.0, 0.7, 0.7), north) == other
+
+
+def test_a_marker_faces_up_with_its_upper_edge_to_the_north() -> None:
+    texture = np.zeros(1, TEXTURE)[0]
+    red, green, blue, white = [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [1.0, 1.0, 1.0]
+    image = (np.array([[red, green], [blue, white]]) * 255).astype(np.uint8)
+    texture["kind"], texture["cells"], texture["size"], texture["face"] = IMAGE, image.ctypes.data, 0.4, 1
+    texture["rows"] = texture["columns"] = 2
+    up = (0, 0, -1)
+    places = [(0.1, -0.1), (0.1, 0.1), (-0.1, -0.1), (-0.1, 0.1)]  # north, east
+    assert [painted(texture, (n, e, 0.0), up) for n, e in places] == [red, green, blue, white]
+    assert painted(texture, (0.3, 0.1, 0.0), up) == [0.9] * 3  # beside it
+    assert painted(texture, (0.1, 0.1, 0.0), (0, 0, 1)) == [0.9] * 3  # its lower side
+    texture["face"] = 0
+    assert painted(texture, (0.5, 0.3, 0.0), up) == red  # it repeats
 
 
 def test_vignetting_follows_the_cosine_to_the_fourth() -> None:

@@ -147,7 +147,7 @@ class ImagingSpecification(SeeingSpecification):
             [level * math.cos(azimuth), level * math.sin(azimuth), -math.sin(elevation), self.ambient]
         )
         pixel = 1.0 / self.intrinsics[0] / self.supersampling
-        shade(origins, turned, hits, view.caster.shapes, light, pixel, radiance)
+        shade(origins, turned, hits, view.caster.shapes, view.caster.record, light, pixel, radiance)
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
         gauss = view.random.standard_normal(pixels.size, np.float32)

@@ -1,8 +1,9 @@
 """Compiled rendering: the light that comes along rays, and the pixels that an image sensor makes of it.
 
 Surfaces scatter by Lambert's law, under one sun and an even light from all around; there are no shadows.
-All surfaces carry a pattern of squares of random brightness, several sizes on top of one another, so that an
-image has corners at every distance.  It is fixed to the world on the ground, to the object elsewhere.
+Surfaces without a texture carry a pattern of squares of random brightness, several sizes on top of one
+another, so that an image has corners at every distance.  It is fixed to the world on the ground, to the
+object elsewhere.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
+from sitl_bridge.world.records import CHECKER, IMAGE, NOISE, STRIPES
 
 SQUARES = (8.0, 2.0, 0.5, 0.125, 0.03125)
 """m, sides of the squares."""
@@ -19,7 +24,6 @@ OFF_GRID = 0.00217
 """m by which the squares are shifted: faces at round figures do not lie on a border."""
 GROUND_CONTRAST, OBJECT_CONTRAST = 0.9, 0.5
 """Range of the brightness relative to its mean."""
-GROUND_COLOR = (0.42, 0.42, 0.34)
 HORIZON, ZENITH = (0.78, 0.84, 0.90), (0.36, 0.56, 0.86)
 """Colours of the sky."""
 
@@ -59,8 +63,58 @@ def pattern(x: float, y: float, z: float, footprint: float) -> float:
 
 
 @compiled
+def _image_color(texture: Any, across: float, down: float, color: Any) -> None:
+    """Colour of a TEXTURE's image at a place on a face (m); where it does not reach, ``color`` stays."""
+    rows, columns = texture.rows, texture.columns
+    x, y = across / texture.size + 0.5, down / (texture.size * rows / columns) + 0.5
+    if texture.face == 1 and not (0.0 <= x < 1.0 and 0.0 <= y < 1.0):
+        return
+    column = min(int((x - math.floor(x)) * columns), columns - 1)
+    row = min(int((y - math.floor(y)) * rows), rows - 1)
+    cells = array_at(texture.cells, rows * columns * 3, np.uint8)
+    for c in range(3):
+        color[c] = cells[(row * columns + column) * 3 + c] / 255.0
+
+
+@compiled
+def paint(texture: Any, point: Any, normal: Any, color: Any) -> None:
+    """Lay a texture on a surface.
+
+    Args:
+        texture: TEXTURE.
+        point: (3,) m, in the shape's axes.
+        normal: (3,) in the shape's axes.
+        color: (3,) the surface's own, changed.
+    """
+    x, y, z = abs(normal[0]), abs(normal[1]), abs(normal[2])
+    across, down, face = point[1], point[2], 0
+    if z >= x and z >= y:
+        down, face = -point[0], 2
+        if texture.face == 1 and normal[2] > 0.0:
+            return
+    elif texture.face == 1:
+        return
+    elif y > x:
+        across, face = point[0], 1
+    if texture.kind == IMAGE:
+        _image_color(texture, across, down, color)
+        return
+    column = math.floor((across + OFF_GRID * 1e-3) / texture.size)
+    row = math.floor((down + OFF_GRID * 1e-3) / texture.size)
+    share = 0.0
+    if texture.kind == CHECKER:
+        share = float((column + row) % 2)
+    elif texture.kind == STRIPES:
+        share = float(column % 2)
+    elif texture.kind == NOISE:
+        share = _scattered(column, row, face, len(SQUARES))
+    for c in range(3):
+        color[c] += share * (texture.color[c] - color[c])
+
+
+@compiled
 def shade(
-    origins: Any, directions: Any, hits: Any, shapes: Any, light: Any, pixel: float, radiance: Any
+    origins: Any, directions: Any, hits: Any, shapes: Any, scene: Any, light: Any, pixel: float, radiance: Any
 ) -> None:
     """Red, green and blue that come along rays.
 
@@ -69,12 +123,14 @@ def shade(
         directions: (n, 3) unit vectors NED.
         hits: tuple of distance (n,), normal (n, 3) and shape (n,).
         shapes: (k,) SHAPE.
+        scene: (1,) SCENE, for the ground.
         light: (4,) unit vector NED to the sun, and the share of light from all around.
         pixel: rad that a pixel sees.
         radiance: (n, 3) float32, written; 1 is a white surface that faces the sun.
     """
     distance, normal, shape = hits
     one = origins.shape[0] == 1
+    point, facing_out, color = np.empty(3), np.empty(3), np.empty(3)
     for i in range(directions.shape[0]):
         k = shape[i]
         if k == NOTHING:
@@ -93,20 +149,26 @@ def shade(
         footprint = pixel * distance[i] / max(facing, 0.02)
         lit = light[3] + (1.0 - light[3]) * max(towards, 0.0)
         if k == GROUND:
-            lit *= 1.0 + GROUND_CONTRAST * 2.0 * pattern(x, y, 0.0, footprint)
+            point[0], point[1], point[2] = x, y, 0.0
             for c in range(3):
-                radiance[i, c] = lit * GROUND_COLOR[c]
-            continue
-        r, p = shapes[k].rotation, shapes[k].position
-        x, y, z = x - p[0], y - p[1], z - p[2]
-        lit *= 1.0 + OBJECT_CONTRAST * 2.0 * pattern(
-            r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
-            r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
-            r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
-            footprint,
-        )
+                color[c], facing_out[c] = scene[0].ground_color[c], normal[i, c]
+            if scene[0].ground_texture.kind == 0:
+                lit *= 1.0 + GROUND_CONTRAST * 2.0 * pattern(x, y, 0.0, footprint)
+            else:
+                paint(scene[0].ground_texture, point, facing_out, color)
+        else:
+            r, p = shapes[k].rotation, shapes[k].position
+            x, y, z = x - p[0], y - p[1], z - p[2]
+            for c in range(3):
+                color[c] = shapes[k].color[c]
+                point[c] = r[0, c] * x + r[1, c] * y + r[2, c] * z
+                facing_out[c] = r[0, c] * normal[i, 0] + r[1, c] * normal[i, 1] + r[2, c] * normal[i, 2]
+            if shapes[k].texture.kind == 0:
+                lit *= 1.0 + OBJECT_CONTRAST * 2.0 * pattern(point[0], point[1], point[2], footprint)
+            else:
+                paint(shapes[k].texture, point, facing_out, color)
         for c in range(3):
-            radiance[i, c] = lit * shapes[k].color[c]
+            radiance[i, c] = lit * color[c]
 
 
 @compiled

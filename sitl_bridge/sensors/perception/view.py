@@ -42,6 +42,11 @@ class Caster(Protocol):
         """(k,) SHAPE that ``Hits.shape`` counts."""
         ...
 
+    @property
+    def record(self) -> NDArray[np.void]:
+        """(1,) SCENE."""
+        ...
+
     def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
         """The nearest surface along each ray.
 
