@@ -34,6 +34,7 @@ ROOMS = (
     ("record",),
     ("mavlink",),
     ("perception",),
+    ("mapping",),
     ("hil",),
     ("px4",),
     ("autopilot",),

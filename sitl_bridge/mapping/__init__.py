@@ -1,0 +1,1 @@
+"""Occupancy maps from ranges, clearance from obstacles, and paths through both."""
