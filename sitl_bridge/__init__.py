@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sitl_bridge.api.fleet_commands import Message
     from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
+    from sitl_bridge.api.path_planning import PlannedPath, plan_path
     from sitl_bridge.api.physics import Simulation
     from sitl_bridge.api.scene_objects import (
         Box,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sitl_bridge.dynamics.custom_rotor import RotorLaw
     from sitl_bridge.dynamics.proximity import Proximity
     from sitl_bridge.errors import ConfigurationError, UserError
+    from sitl_bridge.mapping.occupancy_map import OccupancyMap
     from sitl_bridge.sensors.custom import CustomSensor, Truth
     from sitl_bridge.world.custom_wind import WindField
     from sitl_bridge.world.scene_specification import SceneSpecification
@@ -47,7 +49,9 @@ __all__ = [
     "Marker",
     "Mesh",
     "Message",
+    "OccupancyMap",
     "Path3D",
+    "PlannedPath",
     "Proximity",
     "Recording",
     "RotorLaw",
@@ -64,6 +68,7 @@ __all__ = [
     "World",
     "Wrench",
     "fly",
+    "plan_path",
     "serve",
 ]
 
@@ -82,7 +87,9 @@ _HOMES = {
     "Marker": "api.scene_objects",
     "Mesh": "api.scene_objects",
     "Message": "api.fleet_commands",
+    "OccupancyMap": "mapping.occupancy_map",
     "Path3D": "api.scene_objects",
+    "PlannedPath": "api.path_planning",
     "Proximity": "dynamics.proximity",
     "Recording": "api.truth_table",
     "RotorLaw": "dynamics.custom_rotor",
@@ -99,6 +106,7 @@ _HOMES = {
     "World": "api.world_choice",
     "Wrench": "autopilot.control.user_controller",
     "fly": "api.flights",
+    "plan_path": "api.path_planning",
     "serve": "api.link_server",
 }
 """Module of each public name."""

@@ -23,13 +23,13 @@ BALL = SphereObject(kind="sphere", radius=2.0, position=(-6.0, 3.0, -5.0))
 def from_box(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Signed distance of points from the box."""
     away = np.abs(points - np.array(BOX.position)) - 0.5 * np.array(BOX.size)
-    return np.linalg.norm(np.maximum(away, 0.0), axis=1) + np.minimum(away.max(axis=1), 0.0)
+    return np.asarray(np.linalg.norm(np.maximum(away, 0.0), axis=1) + np.minimum(away.max(axis=1), 0.0))
 
 
 def from_scene(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Signed distance of points from box, ball and ground."""
     ball = np.linalg.norm(points - np.array(BALL.position), axis=1) - BALL.radius
-    return np.minimum(np.minimum(from_box(points), ball), -points[:, 2])
+    return np.asarray(np.minimum(np.minimum(from_box(points), ball), -points[:, 2]))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +51,7 @@ class OccupancyMap:
         self.cell = cell
         self._first = np.zeros(3, np.int64)
         self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
-        self._marks = np.zeros((0, 0, 0), np.uint8)
+        self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
         self._model = np.array(
             [
                 _log_odds(p)
@@ -61,7 +62,7 @@ class OccupancyMap:
     @property
     def corner(self) -> NDArray[np.float64]:
         """(3,) m NED, least corner of the grid."""
-        return self._first * self.cell
+        return np.asarray(self._first * self.cell, np.float64)
 
     @property
     def occupied(self) -> NDArray[np.bool_]:
@@ -80,7 +81,7 @@ class OccupancyMap:
 
     def centers(self, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the (n, 3) m NED centres of chosen cells, given as a (x, y, z) mask."""
-        return (np.argwhere(cells) + self._first + 0.5) * self.cell
+        return np.asarray((np.argwhere(cells) + self._first + 0.5) * self.cell, np.float64)
 
     def insert(self, origin: ArrayLike, ends: ArrayLike, maximum: float = math.inf) -> None:
         """Insert the rays of a scan.
@@ -192,12 +193,16 @@ class OccupancyMap:
         if not self.log_odds.size:
             raise UserError(f"{file}: the map is empty; insert a scan before it is saved")
         if file.suffix == ".npz":
-            arrays = {"log_odds": self.log_odds, "first": self._first, "cell": np.array(self.cell)}
+            arrays: dict[str, NDArray[Any]] = {
+                "log_odds": self.log_odds,
+                "first": self._first,
+                "cell": np.array(self.cell),
+            }
             return write_arrays(file, arrays)
         if file.suffix == ".bt":
             from sitl_bridge.mapping.octree_export import write_octree
 
-            return write_octree(file, self)
+            return write_octree(file, self.cell, self.centers(self.free), self.centers(self.occupied))
         raise UserError(f"{file}: a map is saved as .npz or .bt")
 
     @classmethod

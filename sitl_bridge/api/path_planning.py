@@ -1,0 +1,155 @@
+"""Paths around the obstacles of a world or a map, as trajectories within a vehicle's limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
+from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.dynamics.scene_contact import vehicle_reach
+from sitl_bridge.errors import UserError
+from sitl_bridge.mapping.clearance import MapObstacles, Obstacles, SceneObstacles
+from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.mapping.path_planner import PathPlanner
+from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
+
+Floats = NDArray[np.float64]
+_CHECK_PERIOD = 0.05
+"""s between checked points of a trajectory."""
+_DIVISIONS = 4
+"""Times that legs with too little clearance are halved before the vehicle stops at every waypoint."""
+
+
+@dataclass(frozen=True)
+class PlannedPath:
+    """A path and the trajectory along it.
+
+    Attributes:
+        waypoints: (k, 3) m NED, from start to goal; straight lines between them keep the clearance.
+        trajectory: through the waypoints, at rest at both ends.
+        clearance: m, least distance of the trajectory from an obstacle; no more than four times the clearance
+            that was asked for.
+    """
+
+    waypoints: Floats
+    trajectory: Trajectory
+    clearance: float
+
+    @property
+    def duration(self) -> float:
+        """Time of the flight, s."""
+        return self.trajectory.duration
+
+    @property
+    def length(self) -> float:
+        """Length of the straight lines between waypoints, m."""
+        return float(np.linalg.norm(np.diff(self.waypoints, axis=0), axis=1).sum())
+
+    def at(self, seconds: ArrayLike) -> Moment:
+        """Position, velocity, acceleration and yaw at times in s from the start of the path."""
+        return self.trajectory.at(np.asarray(seconds, float))
+
+
+def plan_path(
+    start: ArrayLike,
+    goal: ArrayLike,
+    *,
+    world: WorldChoice = None,
+    map: OccupancyMap | None = None,
+    airframe: AirframeChoice = "iris",
+    margin: float = 0.5,
+    speed: float = 3.0,
+    acceleration: float = 2.0,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    cell: float | None = None,
+    unknown_is_free: bool = False,
+    method: Literal["a_star", "rrt_star", "bit_star"] = "a_star",
+    seed: int = 0,
+) -> PlannedPath:
+    """Plan a path around obstacles, and a trajectory along it.
+
+    Straight lines between the waypoints keep the vehicle's radius and the margin from every obstacle; the
+    trajectory, which rounds the corners, keeps the radius and at least half of the margin.
+
+    Args:
+        start: (3,) m NED, in the air.
+        goal: likewise.
+        world: whose scene is kept away from; moving objects stand where they begin.
+        map: kept away from instead of a scene.
+        airframe: gives the radius: the sphere that holds contact points and rotors.
+        margin: m beyond the radius.
+        speed: m/s, largest.
+        acceleration: m/s^2, largest.
+        bounds: least and greatest corner, m NED, of the box that the path stays in; None for the box of all
+            obstacles, start and goal, and 10 m around.
+        cell: m, edge of a cell of A*; None for one that suits the size of the box.
+        unknown_is_free: whether the path may cross unknown cells of a map.
+        method: ``a_star`` on a grid, or OMPL's ``rrt_star`` or ``bit_star`` (extra ``planning``).
+        seed: of OMPL's random numbers.
+
+    Raises:
+        UserError: where start or goal is outside of the bounds or too near to an obstacle, where there is no
+            path, and where OMPL is missing.
+    """
+    if not 0.0 <= margin < 1e4:
+        raise UserError(f"plan_path: a margin of {margin:g} m; give 0 or more")
+    radius = float(vehicle_reach(airframe_of(airframe).record))
+    obstacles = _obstacles(world, map, unknown_is_free)
+    planner = PathPlanner(obstacles, radius + margin, bounds=bounds, cell=cell)
+    if method == "a_star":
+        waypoints = planner.plan(start, goal)
+    elif method in ("rrt_star", "bit_star"):
+        from sitl_bridge.mapping.ompl_planner import plan_by_ompl  # an extra
+
+        waypoints = plan_by_ompl(planner, start, goal, method, seed)
+    else:
+        raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")
+    least = radius + 0.5 * margin
+    trajectory, clearance = _trajectory(planner, waypoints, least, speed=speed, acceleration=acceleration)
+    return PlannedPath(waypoints, trajectory, clearance)
+
+
+def _obstacles(world: WorldChoice, map: OccupancyMap | None, unknown_is_free: bool) -> Obstacles:
+    if map is None:
+        return SceneObstacles(world_of(world).build().scene)
+    if world is not None:
+        raise UserError("plan_path: give a world or a map, not both")
+    return MapObstacles(map, unknown_is_free=unknown_is_free)
+
+
+def _trajectory(
+    planner: PathPlanner, waypoints: Floats, least: float, **limits: Any
+) -> tuple[Trajectory, float]:
+    """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
+
+    A curve leaves the straight lines.  Legs beside which it comes too close are halved, which draws the curve
+    to them; where that does not suffice, the vehicle stops at every waypoint and flies straight lines.
+    """
+    points = waypoints
+    for _ in range(_DIVISIONS + 1):
+        path = path_through(points, **limits)
+        time, clearance = _clearances(planner, path)
+        if clearance.min() >= least:
+            return path, float(clearance.min())
+        points = _halved(points, path.at(time[clearance < least]).position)
+    path = path_through(waypoints, holds=[0.0, *[0.1] * (len(waypoints) - 2), 0.0], **limits)
+    return path, float(_clearances(planner, path)[1].min())
+
+
+def _clearances(planner: PathPlanner, path: Trajectory) -> tuple[Floats, Floats]:
+    time = np.linspace(0.0, path.duration, max(2, int(path.duration / _CHECK_PERIOD)))
+    return time, planner.obstacles.clearance(path.at(time).position, 4.0 * planner.needed)
+
+
+def _halved(points: Floats, places: Floats) -> Floats:
+    """Return the polyline with the middle of every leg that is the nearest to one of some places."""
+    first, way = points[:-1], np.diff(points, axis=0)
+    length = np.maximum(np.sum(way**2, axis=1), 1e-12)
+    along = np.clip(np.einsum("pij,ij->pi", places[:, None] - first, way) / length, 0.0, 1.0)
+    away = np.linalg.norm(first + along[..., None] * way - places[:, None], axis=2)
+    legs = np.unique(away.argmin(axis=1))
+    return np.insert(points, legs + 1, 0.5 * (points[legs] + points[legs + 1]), axis=0)
