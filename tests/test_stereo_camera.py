@@ -139,3 +139,21 @@ def test_a_simulated_vehicle_gives_the_imu_what_it_feels() -> None:
     assert isinstance(sensor, VisualInertialSpecification)
     force, _ = sensor._inertial(View(None, way, core.time, np.random.default_rng(1)), np.array([core.time]))  # type: ignore[arg-type]
     assert force[0, 2] == pytest.approx(-9.8, abs=0.3)
+
+
+def test_the_imus_biases_begin_at_random_and_walk_on_from_sample_to_sample() -> None:
+    sensor = VisualInertialSpecification(
+        kind="vi_sensor", width=2, height=2, rate=10.0, imu_samples=10, accelerometer_walk=0.5
+    )
+    random = np.random.default_rng(5)
+    view = View(None, poses(), 0, random)  # type: ignore[arg-type]
+    still: Arrays = {"specific_force": np.zeros((10, 3)), "angular_velocity": np.zeros((10, 3))}
+    starts, steps = [], []
+    for _ in range(200):
+        process = sensor.processor()
+        ways = np.concatenate([process(view, still)["specific_force"] for _ in range(3)])
+        starts.append(ways[0])
+        steps.append(np.diff(ways, axis=0))
+    assert np.std(starts) == pytest.approx(np.hypot(0.196, 0.05), rel=0.1)
+    assert np.std(steps) == pytest.approx(0.05, rel=0.03)  # 0.5 / sqrt(100 Hz), across samples too
+    assert not still["specific_force"].any()

@@ -73,9 +73,9 @@ def imu_sheet(sensor: VisualInertialSpecification) -> str:
         f"{_extrinsics(mounting, place)}"
         f"rate_hz: {sensor.imu_rate:g}\n"
         f"gyroscope_noise_density: {sensor.gyroscope_noise:g}\n"
-        "gyroscope_random_walk: 0.0\n"
+        f"gyroscope_random_walk: {sensor.gyroscope_walk:g}\n"
         f"accelerometer_noise_density: {sensor.accelerometer_noise:g}\n"
-        "accelerometer_random_walk: 0.0\n"
+        f"accelerometer_random_walk: {sensor.accelerometer_walk:g}\n"
     )
 
 

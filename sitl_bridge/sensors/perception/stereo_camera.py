@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.quantities import NonNegative, Positive, Vector
 from sitl_bridge.sensors.perception.camera import ImagingSpecification
-from sitl_bridge.sensors.perception.view import Arrays, View
+from sitl_bridge.sensors.perception.view import Arrays, Processor, View
 
 
 class PairSpecification(ImagingSpecification):
@@ -56,7 +56,7 @@ class VisualInertialSpecification(PairSpecification):
     """A stereo pair and an IMU on one clock; an IMU sample coincides with every pair.
 
     The defaults are RotorS's VI-sensor: a pair of 752 x 480 over 80 deg, baseline 0.11 m, and the ADIS16448's
-    noise.  The IMU has white noise alone, no bias; its axes are the sensor's.
+    noise: white, with a bias that begins at a random value and walks.  The IMU's axes are the sensor's.
     """
 
     kind: Literal["vi_sensor"]
@@ -66,7 +66,11 @@ class VisualInertialSpecification(PairSpecification):
         (0.0, 0.0, 0.0), description="m, of the IMU from the middle of the cameras, in the sensor's axes"
     )
     gyroscope_noise: NonNegative = Field(3.394e-4, description="rad/s/sqrt(Hz), white, two-sided")
+    gyroscope_walk: NonNegative = Field(3.8785e-5, description="rad/s^2/sqrt(Hz), random walk of the bias")
+    gyroscope_turn_on: NonNegative = Field(0.0087, description="rad/s, deviation of the bias at the start")
     accelerometer_noise: NonNegative = Field(0.004, description="m/s^2/sqrt(Hz), white, two-sided")
+    accelerometer_walk: NonNegative = Field(0.006, description="m/s^3/sqrt(Hz), random walk of the bias")
+    accelerometer_turn_on: NonNegative = Field(0.196, description="m/s^2, deviation of the bias at the start")
 
     @model_validator(mode="after")
     def _not_too_fast(self) -> VisualInertialSpecification:
@@ -98,6 +102,10 @@ class VisualInertialSpecification(PairSpecification):
         rate += self.gyroscope_noise * scale * view.random.standard_normal(rate.shape)
         return {**self.pair(view), "imu_time": -age, "specific_force": force, "angular_velocity": rate}
 
+    def processor(self) -> Processor:
+        """Adds the IMU's biases, which go on from sample to sample."""
+        return InertialBias(self)
+
     def _inertial(
         self, view: View, time: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -111,3 +119,34 @@ class VisualInertialSpecification(PairSpecification):
         arm = np.array(self.position) + mounting @ np.array(self.imu_position)
         force = force + np.cross(acceleration, arm) + np.cross(rate, np.cross(rate, arm))
         return force @ mounting, rate @ mounting
+
+
+class InertialBias:
+    """Biases of one VI-sensor's IMU: db/dt is white noise (RotorS; Kalibr's IMU noise model).
+
+    Args:
+        sensor: the airframe's line.
+    """
+
+    def __init__(self, sensor: VisualInertialSpecification) -> None:
+        self._step = np.sqrt(1.0 / sensor.imu_rate)
+        self._walks = {"specific_force": sensor.accelerometer_walk, "angular_velocity": sensor.gyroscope_walk}
+        self._starts = {
+            "specific_force": sensor.accelerometer_turn_on,
+            "angular_velocity": sensor.gyroscope_turn_on,
+        }
+        self._biases: dict[str, NDArray[np.float64]] = {}
+
+    def __call__(self, view: View, arrays: Arrays) -> Arrays:
+        """The sample with biases."""
+        changed = dict(arrays)
+        for name, walk in self._walks.items():
+            values = arrays[name].astype(float)
+            before = self._biases.get(name)
+            if before is None:
+                before = self._starts[name] * view.random.standard_normal(3)
+            steps = walk * self._step * view.random.standard_normal(values.shape)
+            biases = before + np.cumsum(steps, axis=0)
+            self._biases[name] = biases[-1]
+            changed[name] = values + biases
+        return changed
