@@ -18,24 +18,26 @@ from sitl_bridge.dynamics.contact_log import CONTACT, note_contacts
 from sitl_bridge.dynamics.custom_rotor import check_law_address
 from sitl_bridge.dynamics.proximity import (
     COLLISION,
+    HULL,
+    PROXIMITY,
     REPORTS,
     Proximity,
     ProximityArrays,
     hull,
     interact,
 )
-from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE
+from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE, VEHICLE
 from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.dynamics.step import advance_vehicle
 from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.array_at import array_at
+from sitl_bridge.kernels.array_at import array_1d, array_2d, array_at, handles_of
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.records import START, WIND_STATE
+from sitl_bridge.world.records import ENVIRONMENT, START, WIND, WIND_STATE
 from sitl_bridge.world.scene import place_moving_shapes
 from sitl_bridge.world.wind import wind_velocity
 
@@ -52,9 +54,8 @@ DIVERGED_BEYOND = 1e9
 class FleetArrays(NamedTuple):
     """The memory of n vehicles and their world, as compiled functions take it.
 
-    Numba takes several microseconds to recognise a named tuple that Python passes to a compiled function, but
-    less than one for a plain tuple.  So Python passes ``plain()`` and the compiled function that it calls
-    restores the names with ``fleet_of``.
+    Python passes its ``Simulation.handles`` and the compiled function that it calls restores the names with
+    ``fleet_of``.
 
     Attributes:
         vehicles: (n,) VEHICLE.
@@ -82,15 +83,33 @@ class FleetArrays(NamedTuple):
     sensor_states: NDArray[np.void]
     neighbours: ProximityArrays
 
-    def plain(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as a plain tuple, for ``fleet_of``."""
-        return (*self[:-1], *self.neighbours)
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of the arrays, for ``fleet_of``."""
+        return handles_of((*self[:-1], *self.neighbours))
 
 
 @compiled
-def fleet_of(arrays: Any) -> Any:
-    """The ``FleetArrays`` of which ``arrays`` is the plain tuple."""
-    return FleetArrays(*arrays[:10], ProximityArrays(*arrays[10:]))  # type: ignore[call-arg]
+def fleet_of(handles: Any) -> Any:
+    """The ``FleetArrays`` that the handles stand for."""
+    return FleetArrays(
+        array_1d(handles, 0, VEHICLE),
+        array_1d(handles, 1, STATE),
+        array_2d(handles, 2, np.float64),
+        array_1d(handles, 3, np.int64),
+        array_1d(handles, 4, ENVIRONMENT),
+        array_1d(handles, 5, WIND),
+        array_1d(handles, 6, WIND_STATE),
+        array_2d(handles, 7, np.float64),
+        array_2d(handles, 8, SENSOR),
+        array_2d(handles, 9, SENSOR_STATE),
+        ProximityArrays(
+            array_1d(handles, 10, PROXIMITY),
+            array_1d(handles, 11, HULL),
+            array_2d(handles, 12, np.uint8),
+            array_1d(handles, 13, COLLISION),
+            array_1d(handles, 14, CONTACT),
+        ),
+    )
 
 
 @compiled
@@ -171,9 +190,9 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
 
 
 @compiled
-def _advance_steps(arrays: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
+def _advance_steps(handles: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
     """Take ``count`` steps; returns how many were taken, and -1 or the vehicle that then diverged."""
-    fleet = fleet_of(arrays)
+    fleet = fleet_of(handles)
     for k in range(count):
         diverged = advance_fleet(fleet, time + k * step, step, substeps)
         if diverged >= 0:
@@ -257,6 +276,8 @@ class Simulation:
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         self._setups = tuple(vehicles)
+        self._handles: NDArray[np.int64] | None = None
+        self._handled_series = world.wind_series
         self._histories: dict[int, NDArray[np.void]] = {}
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
@@ -404,6 +425,14 @@ class Simulation:
         )
 
     @property
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of ``arrays``, for compiled functions; take them anew for each call."""
+        if self._handles is None or self._handled_series is not self.world.wind_series:
+            self._handled_series = self.world.wind_series
+            self._handles = self.arrays.handles()
+        return self._handles
+
+    @property
     def collisions(self) -> NDArray[np.void]:
         """(k,) COLLISION, the first REPORTS; ``proximity["count"]`` counts all."""
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
@@ -433,7 +462,7 @@ class Simulation:
         Raises:
             UserError: if a vehicle's motion diverges; ``time`` is then the start of that step.
         """
-        taken, diverged = _advance_steps(self.arrays.plain(), self.time, self.step, self.substeps, steps)
+        taken, diverged = _advance_steps(self.handles, self.time, self.step, self.substeps, steps)
         self.time += taken * self.step
         if diverged >= 0:
             raise self.divergence(diverged, self.time)

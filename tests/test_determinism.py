@@ -27,11 +27,11 @@ RECORDED = np.load(Path(__file__).parent / "data" / "px4_square_controls.npz")
 
 @compiled
 def _replay(
-    arrays: Any, links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
+    handles: Any, links: Any, slots: Any, payloads: Any, raw: Any, out: Any,
     stream: Any, arming: Any, time: int, step: int, which: int,
 ) -> int:  # fmt: skip
     """Feed the recorded commands to every vehicle; returns the length of the frames of vehicle ``which``."""
-    fleet = fleet_of(arrays)
+    fleet = fleet_of(handles)
     states, environment, memories = fleet.states, fleet.environment, fleet.sensor_states
     length = 0
     for k in range(stream.shape[0]):
@@ -63,7 +63,7 @@ def frames(*names: str, which: int = 0, seed: int = 0) -> tuple[str, np.void]:
     links["truth_interval"] = 5000
     out = np.zeros(len(RECORDED["control"]) * 300 + MAX_STEP_BYTES, np.uint8)
     length = _replay(
-        s.arrays.plain(), links, sensor_slots(s.sensors[which]), payloads,
+        s.handles, links, sensor_slots(s.sensors[which]), payloads,
         payloads.view(np.uint8).reshape(-1), out, RECORDED["control"], RECORDED["armed"], s.time, s.step,
         which,
     )  # fmt: skip

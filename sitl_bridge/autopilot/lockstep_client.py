@@ -143,18 +143,18 @@ def _answer(peer: Any, time: int, client: Any) -> bool:
 
 
 @compiled
-def serve(stack_arrays: Any, client_arrays: Any, patience: int) -> int:
+def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
     """Answer steps until the commander is due, or ``patience`` ns have passed and no frame waits.
 
     Args:
-        stack_arrays: plain ``StackArrays`` of one vehicle.
+        stack_handles: of one vehicle's ``StackArrays``.
         client_arrays: plain ``ClientArrays``.
         patience: ns.
 
     Returns:
         TICKED, IDLE, LOST or STEPPED.
     """
-    stacks, client = stacks_of(stack_arrays), ClientArrays(*client_arrays)
+    stacks, client = stacks_of(stack_handles), ClientArrays(*client_arrays)
     peer, buffer, controls = client.peer[0], client.buffer, client.controls
     poll, clock = client.poll, client.clock
     until = monotonic(clock) + patience

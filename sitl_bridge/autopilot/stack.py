@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
+from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
 from sitl_bridge.autopilot.estimation.measurement import (
     READER,
@@ -25,7 +26,9 @@ from sitl_bridge.autopilot.estimation.measurement import (
     frame_size,
     read_frame,
 )
-from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.autopilot.estimation.records import ESTIMATOR
+from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.kernels.array_at import array_1d, array_2d, handles_of
 from sitl_bridge.kernels.compiled import compiled
 
 if TYPE_CHECKING:
@@ -72,9 +75,9 @@ class StackArrays(NamedTuple):
     allocations: NDArray[np.void]
     wrenches: NDArray[np.void]
 
-    def plain(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as a plain tuple, for ``stacks_of``; ``FleetArrays`` says why."""
-        return tuple(self)
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of the arrays, for ``stacks_of``."""
+        return handles_of(self)
 
     @staticmethod
     def of(
@@ -113,9 +116,18 @@ class StackArrays(NamedTuple):
 
 
 @compiled
-def stacks_of(arrays: Any) -> Any:
-    """The ``StackArrays`` of which ``arrays`` is the plain tuple."""
-    return StackArrays(*arrays)
+def stacks_of(handles: Any) -> Any:
+    """The ``StackArrays`` that the handles stand for."""
+    return StackArrays(
+        array_1d(handles, 0, READER),
+        array_2d(handles, 1, np.uint8),
+        array_1d(handles, 2, ESTIMATOR),
+        array_1d(handles, 3, ESTIMATE),
+        array_1d(handles, 4, SETPOINT),
+        array_1d(handles, 5, CONTROLLER),
+        array_1d(handles, 6, ALLOCATION),
+        array_1d(handles, 7, WRENCH),
+    )
 
 
 @compiled

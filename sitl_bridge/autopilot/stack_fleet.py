@@ -23,6 +23,7 @@ from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
+from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d, handles_of
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.perception.recording import recording_of
@@ -73,6 +74,18 @@ class FrameArrays(NamedTuple):
 
 
 @compiled
+def frames_of(handles: Any) -> Any:
+    """The ``FrameArrays`` that the handles stand for."""
+    return FrameArrays(
+        array_1d(handles, 0, LINK),
+        array_3d(handles, 1, np.int64),
+        array_2d(handles, 2, PAYLOADS),
+        array_2d(handles, 3, np.uint8),
+        array_1d(handles, 4, np.uint8),
+    )
+
+
+@compiled
 def _write_frames(fleet: Any, frames: Any, i: int, time: int) -> int:
     """Write the frames of vehicle ``i`` at ``time`` into ``frames.out``; returns their length."""
     return write_step(
@@ -91,9 +104,9 @@ def _write_frames(fleet: Any, frames: Any, i: int, time: int) -> int:
 
 @compiled
 def advance(
-    fleet_arrays: Any,
-    stack_arrays: Any,
-    frame_arrays: Any,
+    fleet_handles: Any,
+    stack_handles: Any,
+    frame_handles: Any,
     log: Any,
     time: int,
     step: int,
@@ -103,9 +116,9 @@ def advance(
     """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
 
     Args:
-        fleet_arrays: plain ``FleetArrays``.
-        stack_arrays: plain ``StackArrays``.
-        frame_arrays: plain ``FrameArrays``.
+        fleet_handles: of ``FleetArrays``.
+        stack_handles: of ``StackArrays``.
+        frame_handles: of ``FrameArrays``.
         log: (rows,) ROW for the truth of every step, count * n rows; or none.
         time: us at the start.
         step: us.
@@ -115,7 +128,7 @@ def advance(
     Returns:
         steps taken, and -1 or the vehicle whose motion diverged in the next one.
     """
-    fleet, stacks, frames = fleet_of(fleet_arrays), stacks_of(stack_arrays), FrameArrays(*frame_arrays)
+    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
     for k in range(count):
         now = time + (k + 1) * step
         diverged = advance_fleet(fleet, now - step, step, substeps)
@@ -133,9 +146,9 @@ def advance(
 
 
 @compiled
-def hand_over(frame: Any, stack_arrays: Any, i: int, controls: Any) -> None:
+def hand_over(frame: Any, stack_handles: Any, i: int, controls: Any) -> None:
     """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
-    read_frames(frame, 0, frame.shape[0], stacks_of(stack_arrays), i, controls)
+    read_frames(frame, 0, frame.shape[0], stacks_of(stack_handles), i, controls)
 
 
 @dataclass(frozen=True)
@@ -233,6 +246,8 @@ class StackFleet:
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
         self._frames = FrameArrays.of(s, truth_interval)
+        self._frame_handles = handles_of(self._frames)
+        self._stack_handles = self.stacks.handles()
         self._battery = [
             next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
         ]
@@ -332,14 +347,14 @@ class StackFleet:
 
     def _hand_over(self, i: int, frame: NDArray[np.uint8]) -> None:
         """Let a vehicle's stack read a frame."""
-        hand_over(frame.copy(), self.stacks.plain(), i, self.simulation.controls[i])
+        hand_over(frame.copy(), self._stack_handles, i, self.simulation.controls[i])
 
     def _advance_kernel(self, count: int) -> None:
         s = self.simulation
         taken, diverged = advance(
-            s.arrays.plain(),
-            self.stacks.plain(),
-            tuple(self._frames),
+            s.handles,
+            self._stack_handles,
+            self._frame_handles,
             self._log,
             s.time,
             s.step,

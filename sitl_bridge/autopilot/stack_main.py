@@ -61,6 +61,7 @@ class LinkedStack:
         airframe = configuration.airframe
         self._endpoint: Endpoint | None = None
         self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
+        self._stack_handles = self.stacks.handles()
         self.controls = np.zeros(16)
         self.pilot = Pilot(
             self.stacks,
@@ -150,7 +151,7 @@ class LinkedStack:
                 self._endpoint.receive(now, wall)
 
     def _serve(self, patience: int) -> int:
-        return lockstep_client.serve(self.stacks.plain(), tuple(self._client), patience)
+        return lockstep_client.serve(self._stack_handles, tuple(self._client), patience)
 
     def close(self) -> None:
         """Close ports and log."""

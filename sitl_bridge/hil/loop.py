@@ -368,19 +368,19 @@ def _while_flight_stacks_compute(loop: Any, fleet: Any, arrays: Any) -> None:
 
 
 @compiled
-def run(loop_array: Any, fleet_arrays: Any, link_arrays: Any, last: int) -> int:
+def run(loop_array: Any, fleet_handles: Any, link_arrays: Any, last: int) -> int:
     """Take lockstep steps until simulated time ``last`` (us) is answered, or the server has something to do.
 
     Args:
         loop_array: (1,) LOOP.
-        fleet_arrays: plain ``FleetArrays``.
+        fleet_handles: of ``FleetArrays``.
         link_arrays: plain ``LinkArrays``.
         last: us.
 
     Returns:
         BUDGET, LOG_FULL, CLOSED, OVERDUE, REQUEST or DIVERGED.
     """
-    loop, fleet, arrays = loop_array[0], fleet_of(fleet_arrays), _links_of(link_arrays)
+    loop, fleet, arrays = loop_array[0], fleet_of(fleet_handles), _links_of(link_arrays)
     until = monotonic(arrays.clock) + CALL_TIME
     while True:
         if loop.waiting == 1:

@@ -336,7 +336,7 @@ class LockstepServer:
         return now if self._loop["waiting"] else None
 
     def _run(self, last: int) -> int:
-        return kernel.run(self._loop_array, self.simulation.arrays.plain(), self._arrays.plain(), last)
+        return kernel.run(self._loop_array, self.simulation.handles, self._arrays.plain(), last)
 
     def _run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""
