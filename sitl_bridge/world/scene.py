@@ -141,7 +141,8 @@ class Scene:
         record["node_count"], record["groundless"] = len(nodes), not self.specification.ground
         record["ground_color"] = self.specification.ground_color
         self._paint(record["ground_texture"], self.specification.ground_texture)
-        place_moving_shapes(record, 0.0)
+        if moving:
+            place_moving_shapes(record, 0.0)
 
     def __bool__(self) -> bool:
         """Whether there is anything but level ground."""
