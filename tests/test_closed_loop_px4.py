@@ -50,8 +50,16 @@ def places(truth: NDArray[np.void]) -> NDArray[np.float64]:
     return np.stack([truth[f"position_{axis}"] for axis in ("north", "east", "down")], axis=1)
 
 
-@pytest.mark.parametrize("scenario", ["without_gps.yaml", "without_gps_flow.yaml"])
-def test_it_hovers_and_flies_a_square_while_gps_is_jammed(scenario: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "limit"),
+    [
+        ("without_gps.yaml", 0.5),
+        ("without_gps_flow.yaml", 1.5),  # flow measures velocity alone
+    ],
+)
+def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
+    scenario: str, limit: float, tmp_path: Path
+) -> None:
     file = MISSIONS / scenario
     choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
     with FleetSession(scenario_settings(file, choices)) as session:
@@ -63,7 +71,7 @@ def test_it_hovers_and_flies_a_square_while_gps_is_jammed(scenario: str, tmp_pat
     hover = places(truth[(seconds > JAMMED + 5.0) & (seconds < JAMMED + 65.0)])
     off = float(np.linalg.norm(hover - hover[0], axis=1).max())
     print(f"{off:.2f} m off in a minute")
-    assert off < 0.5
+    assert off < limit
     square = places(truth[seconds > JAMMED + 65.0])
     for corner in [(10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0)]:
         assert np.linalg.norm(square[:, :2] - hover[0, :2] - corner, axis=1).min() < 1.0
