@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.special import ndtr
 
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses, View
@@ -93,3 +94,8 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     sensor = camera(width=80, height=60)
     first, again, other = (sample(sensor, WALL, PLATE, seed=k)["depth"].tobytes() for k in (1, 1, 2))
     assert first == again != other
+
+
+def test_an_example_airframe_carries_a_depth_camera_with_a_place() -> None:
+    sensor = load_airframe("iris_depth").seeing_sensors()[1]
+    assert (sensor.name, sensor.rate, sensor.position) == ("depth_camera_0", 15.0, (0.1, 0.0, 0.0))

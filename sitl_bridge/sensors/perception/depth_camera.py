@@ -92,7 +92,11 @@ class DepthCameraSpecification(RangingSpecification):
     @classmethod
     def _take_defaults(cls, data: Any) -> Any:
         preset = PRESETS.get(data.get("model", "kinect")) if isinstance(data, dict) else None
-        return data if preset is None else {**preset, **data}
+        if preset is None:
+            return data
+        # A file's lists count as tuples only until a validator has seen them.
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        return {**preset, **given}
 
     @model_validator(mode="after")
     def _ordered(self) -> DepthCameraSpecification:
