@@ -259,7 +259,7 @@ def test_far_scene_changes_no_byte_of_a_flight_over_level_ground() -> None:
     assert results[0] == results[1]
 
 
-def test_range_finder_and_ground_effect_see_the_roof_below() -> None:
+def test_the_ground_effect_sees_the_roof_below() -> None:
     roof = box((3, 3, 2), (0, 0, -1))
     values = {}
     for name, where, down in (
