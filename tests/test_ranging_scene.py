@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-
 from scenes import mesh_object
+
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.sensors.records import KIND_NAMES
 from sitl_bridge.simulation import Simulation, VehicleSetup
