@@ -52,11 +52,11 @@ class MarkerDetectorSpecification(SeeingSpecification):
         ahead, right, back = (offsets @ turn).T
         limit = math.tan(math.radians(0.5 * self.field_of_view)) * ahead
         seen = (ahead > 0.0) & (np.abs(right) <= limit) & (np.abs(back) <= limit)
-        if not seen.all() or distances[0] > self.maximum or place[2] >= self.marker[2]:
-            return {"angles": np.full(2, np.nan), "distance": np.array(np.nan)}
+        in_view = seen.all() and distances[0] <= self.maximum and place[2] < self.marker[2]
+        # Cast in every sample: what there is to compile is compiled before the flight, not at first sight.
         directions = offsets / distances[:, None]
         clear = view.caster.cast(place[None], directions, float(distances.max())).distance
-        if np.any(clear < distances - SURFACE):
+        if not in_view or np.any(clear < distances - SURFACE):
             return {"angles": np.full(2, np.nan), "distance": np.array(np.nan)}
         angles = np.array([math.atan2(-back[0], ahead[0]), math.atan2(right[0], ahead[0])])
         return {"angles": angles + noise, "distance": np.array(distances[0])}
