@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -70,12 +71,13 @@ def test_a_closed_room_has_no_path() -> None:
 
 def test_a_trajectory_keeps_its_limits_and_a_part_of_the_margin() -> None:
     world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
-    path = sb.plan_path((0, 2, -5), (20, 2, -5), world=world, margin=0.8, speed=4.0, acceleration=2.0)
+    path = sb.plan_path((0, 2, -5), (20, 2, -8), world=world, margin=0.8, speed=4.0, acceleration=2.0)
     moments = path.at(np.linspace(0.0, path.duration, 2000))
     assert np.linalg.norm(moments.velocity, axis=1).max() <= 4.0 * 1.001
     assert np.linalg.norm(moments.acceleration, axis=1).max() <= 2.0 * 1.01
+    assert np.abs(moments.velocity[:, 2]).max() <= 1.2 * 1.001
     assert moments.position[0] == pytest.approx([0, 2, -5])
-    assert moments.position[-1] == pytest.approx([20, 2, -5])
+    assert moments.position[-1] == pytest.approx([20, 2, -8])
     assert path.clearance > 0.4
     away = np.abs(moments.position - [10.0, 0.0, 0.0]) - [1.0, 10.0, 30.0]
     assert np.linalg.norm(np.maximum(away, 0.0), axis=1).min() == pytest.approx(path.clearance, abs=0.02)
@@ -117,3 +119,11 @@ def test_a_missing_ompl_and_an_unknown_method_are_one_message(monkeypatch: pytes
         sb.plan_path((0, 0, -5), (9, 0, -5), method="rrt_star")
     with pytest.raises(sb.UserError, match="choose 'a_star', 'rrt_star' or 'bit_star'"):
         sb.plan_path((0, 0, -5), (9, 0, -5), method="dijkstra")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_the_power_plant_is_crossed_without_contact(seed: int) -> None:
+    mission = Path(__file__).resolve().parent.parent / "missions" / "api" / "power_plant_path.py"
+    cross = runpy.run_path(str(mission))["main"]
+    assert cross(seed) > 0.5

@@ -63,6 +63,7 @@ def plan_path(
     airframe: AirframeChoice = "iris",
     margin: float = 0.5,
     speed: float = 3.0,
+    vertical_speed: float = 1.2,
     acceleration: float = 2.0,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     cell: float | None = None,
@@ -81,8 +82,9 @@ def plan_path(
         world: whose scene is kept away from; moving objects stand where they begin.
         map: kept away from instead of a scene.
         airframe: gives the radius: the sphere that holds contact points and rotors.
-        margin: m beyond the radius.
+        margin: m beyond the radius; it must hold the error of the vehicle's position, about 2.5 m with GPS.
         speed: m/s, largest.
+        vertical_speed: m/s, largest, up and down; PX4 descends at 1.5 m/s at most by default.
         acceleration: m/s^2, largest.
         bounds: least and greatest corner, m NED, of the box that the path stays in; None for the box of all
             obstacles, start and goal, and 10 m around.
@@ -109,7 +111,11 @@ def plan_path(
     else:
         raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")
     least = radius + 0.5 * margin
-    trajectory, clearance = _trajectory(planner, waypoints, least, speed=speed, acceleration=acceleration)
+    if not 0.0 < vertical_speed < 1e4:
+        raise UserError(f"plan_path: a vertical speed of {vertical_speed:g} m/s; it must be above 0")
+    limits = {"speed": speed, "acceleration": acceleration}
+    stretch = np.array([1.0, 1.0, max(1.0, speed / vertical_speed)])
+    trajectory, clearance = _trajectory(planner, waypoints, least, stretch, **limits)
     return PlannedPath(waypoints, trajectory, clearance)
 
 
@@ -122,7 +128,7 @@ def _obstacles(world: WorldChoice, map: OccupancyMap | None, unknown_is_free: bo
 
 
 def _trajectory(
-    planner: PathPlanner, waypoints: Floats, least: float, **limits: Any
+    planner: PathPlanner, waypoints: Floats, least: float, stretch: Floats, **limits: Any
 ) -> tuple[Trajectory, float]:
     """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
 
@@ -131,13 +137,22 @@ def _trajectory(
     """
     points = waypoints
     for _ in range(_DIVISIONS + 1):
-        path = path_through(points, **limits)
+        path = _through(points, stretch, **limits)
         time, clearance = _clearances(planner, path)
         if clearance.min() >= least:
             return path, float(clearance.min())
         points = _halved(points, path.at(time[clearance < least]).position)
-    path = path_through(waypoints, holds=[0.0, *[0.1] * (len(waypoints) - 2), 0.0], **limits)
+    holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
+    path = _through(waypoints, stretch, holds=holds, **limits)
     return path, float(_clearances(planner, path)[1].min())
+
+
+def _through(points: Floats, stretch: Floats, **limits: Any) -> Trajectory:
+    """Return the trajectory through waypoints whose motion, times ``stretch`` (3,), keeps the limits."""
+    path = path_through(points * stretch, **limits)
+    return Trajectory(
+        path.time, path.position / stretch, path.velocity / stretch, path.acceleration / stretch, path.yaw
+    )
 
 
 def _clearances(planner: PathPlanner, path: Trajectory) -> tuple[Floats, Floats]:
