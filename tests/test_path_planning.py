@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
+from sitl_bridge.api.path_planning import _from_legs
 from sitl_bridge.mapping.clearance import MapObstacles, SceneObstacles
 from sitl_bridge.mapping.path_planner import PathPlanner
 from sitl_bridge.world.scene import Scene
@@ -81,6 +82,15 @@ def test_a_trajectory_keeps_its_limits_and_a_part_of_the_margin() -> None:
     assert path.clearance > 0.4
     away = np.abs(moments.position - [10.0, 0.0, 0.0]) - [1.0, 10.0, 30.0]
     assert np.linalg.norm(np.maximum(away, 0.0), axis=1).min() == pytest.approx(path.clearance, abs=0.02)
+
+
+def test_a_trajectory_stays_near_its_waypoints_and_within_its_bounds() -> None:
+    bounds = ((-5, -25, -21.6), (70, 30, 0))
+    path = sb.plan_path((0, -17.5, -5), (62, 5, -6), world=PLANT, margin=2.5, speed=4.0, bounds=bounds)
+    places = path.at(np.linspace(0.0, path.duration, 3000)).position
+    assert (places >= np.array(bounds[0]) - 0.01).all()
+    assert _from_legs(path.waypoints, places).min(axis=1).max() <= 2.05
+    assert path.clearance > 1.5
 
 
 def test_a_path_crosses_the_power_plant() -> None:

@@ -20,7 +20,9 @@ from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_thro
 Floats = NDArray[np.float64]
 _CHECK_PERIOD = 0.05
 """s between checked points of a trajectory."""
-_DIVISIONS = 4
+ROUNDING = 2.0
+"""m that a trajectory may be away from the straight lines between waypoints."""
+_DIVISIONS = 5
 """Times that legs with too little clearance are halved before the vehicle stops at every waypoint."""
 
 
@@ -132,16 +134,18 @@ def _trajectory(
 ) -> tuple[Trajectory, float]:
     """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
 
-    A curve leaves the straight lines.  Legs beside which it comes too close are halved, which draws the curve
-    to them; where that does not suffice, the vehicle stops at every waypoint and flies straight lines.
+    A curve leaves the straight lines.  Legs beside which it comes too close, or goes too far from the lines,
+    are halved, which draws the curve to them; where that does not suffice, the vehicle stops at every
+    waypoint and flies straight lines.
     """
     points = waypoints
     for _ in range(_DIVISIONS + 1):
         path = _through(points, stretch, **limits)
-        time, clearance = _clearances(planner, path)
-        if clearance.min() >= least:
+        places, clearance = _clearances(planner, path)
+        bad = (clearance < least) | (_from_legs(waypoints, places).min(axis=1) > ROUNDING)
+        if not bad.any():
             return path, float(clearance.min())
-        points = _halved(points, path.at(time[clearance < least]).position)
+        points = _halved(points, places[bad])
     holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
     path = _through(waypoints, stretch, holds=holds, **limits)
     return path, float(_clearances(planner, path)[1].min())
@@ -156,15 +160,23 @@ def _through(points: Floats, stretch: Floats, **limits: Any) -> Trajectory:
 
 
 def _clearances(planner: PathPlanner, path: Trajectory) -> tuple[Floats, Floats]:
+    """Return places (n, 3) along a trajectory, and their clearances (n,); 0 out of bounds."""
     time = np.linspace(0.0, path.duration, max(2, int(path.duration / _CHECK_PERIOD)))
-    return time, planner.obstacles.clearance(path.at(time).position, 4.0 * planner.needed)
+    places = path.at(time).position
+    clearance = planner.obstacles.clearance(places, 4.0 * planner.needed)
+    return places, np.where(planner.is_within_bounds(places), clearance, 0.0)
+
+
+def _from_legs(points: Floats, places: Floats) -> Floats:
+    """Return distances (n, k - 1) of places (n, 3) from the legs of a polyline (k, 3)."""
+    first, way = points[:-1], np.diff(points, axis=0)
+    length = np.maximum(np.sum(way**2, axis=1), 1e-12)
+    along = np.clip(np.einsum("pij,ij->pi", places[:, None] - first, way) / length, 0.0, 1.0)
+    away = first + along[..., None] * way - places[:, None]
+    return np.asarray(np.linalg.norm(away, axis=2))
 
 
 def _halved(points: Floats, places: Floats) -> Floats:
     """Return the polyline with the middle of every leg that is the nearest to one of some places."""
-    first, way = points[:-1], np.diff(points, axis=0)
-    length = np.maximum(np.sum(way**2, axis=1), 1e-12)
-    along = np.clip(np.einsum("pij,ij->pi", places[:, None] - first, way) / length, 0.0, 1.0)
-    away = np.linalg.norm(first + along[..., None] * way - places[:, None], axis=2)
-    legs = np.unique(away.argmin(axis=1))
+    legs = np.unique(_from_legs(points, places).argmin(axis=1))
     return np.insert(points, legs + 1, 0.5 * (points[legs] + points[legs + 1]), axis=0)

@@ -108,6 +108,13 @@ class PathPlanner:
             parts.append(a + (b - a) * (np.arange(1, count + 1) / count)[:, None])
         return self.obstacles.clearance(np.concatenate(parts), 4.0 * self.needed)
 
+    def is_within_bounds(self, points: Floats) -> NDArray[np.bool_]:
+        """Return (n,) whether points (n, 3) are within the bounds, where bounds were given."""
+        if self._bounds is None:
+            return np.ones(len(points), np.bool_)
+        low, high = self._bounds
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+
     def _place(self, name: str, given: ArrayLike) -> Floats:
         place = np.asarray(given, float)
         if place.shape != (3,) or not np.isfinite(place).all():
