@@ -7,7 +7,9 @@ import pytest
 from scenes import everything, mesh_object, scene_of
 
 from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.sensors.perception.view import Poses, View
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.world.scene import rotation_matrix
 
@@ -68,3 +70,24 @@ def test_the_ground_is_seen_to_the_limit_of_depth() -> None:
     assert (image.shape[slope > 0.1] == GROUND).all()
     assert (image.shape[slope < 0.1] == NOTHING).all()
     assert image.inverse[slope > 0.1, 3] == pytest.approx(slope[slope > 0.1] / 2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "samples"), [(1, 1), (2, 2)])
+def test_a_drawn_photograph_is_that_of_a_ray_for_every_sample(seed: int, samples: int) -> None:
+    scene = scene_of(*everything(seed), ground=True)
+    caster = SceneCaster(scene, 0, NOBODY)
+    camera = CameraSpecification(
+        kind="camera", width=160, height=120, color=True, full_well=0.0, read_noise=0.0, supersampling=samples
+    )
+    attitude = np.array([[0.9, 0.05, -0.2, 0.35]]) / np.linalg.norm([0.9, 0.05, -0.2, 0.35])
+    poses = Poses(np.array([0]), np.array([[2.0, 1.0, -12.0]]), attitude)
+    view = View(caster, poses, 0, np.random.default_rng(0))
+    origins, turned = camera.rays(view, camera.directions)
+    drawn, cast = camera._hits(view, origins, turned), caster.cast(origins, turned, camera.maximum)
+    same = drawn.shape == cast.shape
+    near = np.isfinite(cast.distance) & same
+    assert same.mean() > 0.9995
+    assert near.mean() > 0.4
+    assert drawn.distance[near] == pytest.approx(cast.distance[near], rel=1e-5)
+    edges = np.abs(drawn.normal[near] - cast.normal[near]).max(axis=1) > 1e-4
+    assert edges.mean() < 2e-3  # along the edges of boxes, cylinders and terrain

@@ -195,7 +195,9 @@ def test_a_fleet_flies_on_without_the_table_of_a_sensor_and_keeps_the_error(
         fleet.advance_steps(5)  # compiles what is not cached, and begins the table
         with room((tmp_path / "a-Height_0.csv").stat().st_size + 50):
             fleet.advance_steps(50)
-        latest = fleet.hosts[0].latest
+        (host,) = fleet.hosts
+        assert isinstance(host, CustomSensorHost)
+        latest = host.latest
         assert latest is not None
         assert latest["height"] == pytest.approx(0.0, abs=0.1)
         (line,) = fleet.errors.lines

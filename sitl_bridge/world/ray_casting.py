@@ -27,7 +27,7 @@ Meeting = tuple[float, float, float, float, int]
 
 
 @compiled
-def _triangle_normal(shape: Any, k: int, d: Any) -> tuple[float, float, float]:
+def triangle_normal(shape: Any, k: int, d: Any) -> tuple[float, float, float]:
     """Normal of a triangle in its mesh's axes: outward for a solid mesh, else towards the ray's origin."""
     t = array_at(shape.triangles, shape.triangle_count, TRIANGLE)[k]
     a, b = t.edge[0], t.edge[1]
@@ -64,7 +64,7 @@ def ray_shape(shape: Any, origin: Any, direction: Any, limit: float, local: Any,
             inverse[i] = 1.0 / d[i] if d[i] != 0.0 else math.copysign(1e300, d[i])
         distance, triangle = ray_mesh(shape, o, d, inverse, limit, stack)
         if triangle >= 0:
-            x, y, z = _triangle_normal(shape, triangle, d)
+            x, y, z = triangle_normal(shape, triangle, d)
     elif shape.kind == HEIGHT_MAP:
         distance, x, y, z = ray_height_map(shape, o, d, limit)
     elif shape.kind == VOXELS:

@@ -1,4 +1,4 @@
-"""Cameras: grey and colour images of the scene, rendered ray by ray, and what all of them have in common."""
+"""Cameras: grey and colour images of the scene, and what all of them have in common."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.quantities import NonNegative, Positive
+from sitl_bridge.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.sensors.perception.drawn_hits import hits_of
 from sitl_bridge.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
 from sitl_bridge.sensors.perception.shading import expose, shade
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.sensors.perception.view import Arrays, Hits, SeeingSpecification, View
 
 MOST_RAYS = 20_000_000
 """Rays of an image."""
@@ -133,13 +135,33 @@ class ImagingSpecification(SeeingSpecification):
         cosine = self.directions[:: self.supersampling**2, 0]
         return (1.0 - self.vignetting * (1.0 - np.clip(cosine, 0.0, 1.0) ** 4)).astype(np.float32)
 
+    @property
+    def _pinhole(self) -> Pinhole | None:
+        """The camera as the depth buffer draws it, a pixel a sample; None where it cannot."""
+        fx, fy, cx, cy = self.intrinsics
+        if self.distortion is not None or self.row_time > 0.0 or fx != fy:
+            return None
+        s = self.supersampling
+        middle = 0.5 * (s - 1)
+        return Pinhole(self.width * s, self.height * s, fx * s, cx * s + middle, cy * s + middle)
+
+    def _hits(self, view: View, origins: NDArray[np.float64], turned: NDArray[np.float64]) -> Hits:
+        """What the camera's rays meet: drawn for a pinhole and a global shutter, else ray by ray."""
+        camera = self._pinhole
+        if camera is None:
+            return view.caster.cast(origins, turned, self.maximum)
+        _, turn = self.pose(view)
+        drawn = view.caster.draw(origins[0], turn, self.maximum, camera)
+        shapes, s = view.caster.shapes, self.supersampling
+        return hits_of(drawn, s, shapes, origins[0], self.directions, turned, self.maximum)
+
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> NDArray[np.uint8]:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
         ages = None
         if self.row_time > 0.0:
             ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
         origins, turned = self.rays(view, self.directions, ages, shift)
-        hits = tuple(view.caster.cast(origins, turned, self.maximum))
+        hits = tuple(self._hits(view, origins, turned))
         radiance = np.empty(turned.shape, np.float32)
         azimuth, elevation = np.radians(self.sun)
         level = math.cos(elevation)
