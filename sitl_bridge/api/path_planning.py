@@ -101,24 +101,27 @@ def plan_path(
     """
     if not 0.0 <= margin < 1e4:
         raise UserError(f"plan_path: a margin of {margin:g} m; give 0 or more")
+    if not 0.0 < vertical_speed < 1e4:
+        raise UserError(f"plan_path: a vertical speed of {vertical_speed:g} m/s; it must be above 0")
     radius = float(vehicle_reach(airframe_of(airframe).record))
     obstacles = _obstacles(world, map, unknown_is_free)
     planner = PathPlanner(obstacles, radius + margin, bounds=bounds, cell=cell)
-    if method == "a_star":
-        waypoints = planner.plan(start, goal)
-    elif method in ("rrt_star", "bit_star"):
-        from sitl_bridge.mapping.ompl_planner import plan_by_ompl  # an extra
-
-        waypoints = plan_by_ompl(planner, start, goal, method, seed)
-    else:
-        raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")
-    least = radius + 0.5 * margin
-    if not 0.0 < vertical_speed < 1e4:
-        raise UserError(f"plan_path: a vertical speed of {vertical_speed:g} m/s; it must be above 0")
+    waypoints = _waypoints(planner, start, goal, method, seed)
     limits = {"speed": speed, "acceleration": acceleration}
     stretch = np.array([1.0, 1.0, max(1.0, speed / vertical_speed)])
+    least = radius + 0.5 * margin
     trajectory, clearance = _trajectory(planner, waypoints, least, stretch, **limits)
     return PlannedPath(waypoints, trajectory, clearance)
+
+
+def _waypoints(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: str, seed: int) -> Floats:
+    if method == "a_star":
+        return planner.plan(start, goal)
+    if method in ("rrt_star", "bit_star"):
+        from sitl_bridge.mapping.ompl_planner import plan_by_ompl  # an extra
+
+        return plan_by_ompl(planner, start, goal, method, seed)
+    raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")
 
 
 def _obstacles(world: WorldChoice, map: OccupancyMap | None, unknown_is_free: bool) -> Obstacles:

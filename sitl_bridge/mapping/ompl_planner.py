@@ -63,13 +63,7 @@ def plan_by_ompl(
     setup.setStateValidityChecker(is_valid)
     step = planner.needed / 8.0 / float(np.linalg.norm(high - low))
     information.setStateValidityCheckingResolution(step)
-    states = []
-    for place in (begin, end):
-        state = space.allocState()
-        for i in range(3):
-            state[i] = float(place[i])
-        states.append(state)
-    setup.setStartAndGoalStates(*states)
+    setup.setStartAndGoalStates(_state(space, begin), _state(space, end))
     setup.setPlanner(getattr(geometric, PLANNERS[method])(information))
     setup.solve(SECONDS)
     if not setup.haveExactSolutionPath():
@@ -79,3 +73,11 @@ def plan_by_ompl(
         )
     path = setup.getSolutionPath()
     return np.array([[state[i] for i in range(3)] for state in path.getStates()])
+
+
+def _state(space: Any, place: NDArray[np.float64]) -> Any:
+    """Return a place as a state of OMPL."""
+    state = space.allocState()
+    for i in range(3):
+        state[i] = float(place[i])
+    return state
