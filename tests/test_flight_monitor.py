@@ -265,7 +265,7 @@ def test_modes_have_px4s_names() -> None:
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "all_events.json.xz"
     path.write_bytes(b"nothing")
-    with pytest.raises(UserError, match="is not an event catalogue"):
+    with pytest.raises(UserError, match="not an event catalogue"):
         EventCatalogue(path)
 
 

@@ -371,7 +371,7 @@ def test_a_leader_that_leaves_is_followed_by_the_next() -> None:
 
 def test_nobody_leaves_before_it_was_seen() -> None:
     run = flight()
-    with pytest.raises(UserError, match="vehicle 2 has not been seen yet"):
+    with pytest.raises(UserError, match="vehicle 2 has not reported yet"):
         run.formation.abort(2)
     with pytest.raises(UserError, match="there is no vehicle 9"):
         run.formation.abort(9)

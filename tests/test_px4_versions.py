@@ -44,7 +44,7 @@ def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
         ("v1.13.3", "older than"),
         ("v1.18.0", "newer than"),
         ("v2.0.0-beta1", "newer than"),
-        ("unknown", "not give"),
+        ("unknown", "does not report its version"),
     ],
 )
 def test_version_nobody_has_flown_is_named_with_those_that_were(version: str, words: str) -> None:

@@ -160,7 +160,7 @@ def test_a_sample_arrives_exactly_its_latency_after_it_was_taken() -> None:
 
 
 def test_a_latency_that_would_pile_up_too_many_samples_is_refused() -> None:
-    with pytest.raises(ValidationError, match="under way"):
+    with pytest.raises(ValidationError, match="needs a queue of more than 15 samples"):
         imu(latency=0.1)
 
 

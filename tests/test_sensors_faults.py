@@ -143,7 +143,7 @@ def test_what_cannot_be_done_is_told(make_simulation: Make) -> None:
     with pytest.raises(UserError, match="one of none, off, stuck"):
         set_fault(sensors, memories, "gps", 0, "broken")  # type: ignore[arg-type]
     for level in (-0.1, 1.1, math.nan):
-        with pytest.raises(UserError, match="from 0 to 1"):
+        with pytest.raises(UserError, match="must be 0 to 1"):
             jam(sensors, memories, level)
     with pytest.raises(UserError, match="three numbers"):
         spoof(sensors, memories, (math.nan, 0.0, 0.0))

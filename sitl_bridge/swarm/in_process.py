@@ -209,12 +209,11 @@ def fly_built_in(
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
     with StackFleet(place, members, seed=seed, proximity=proximity or Proximity()) as fleet:
-        timed = actions(events, fleet.simulation, airframes, say, names=names or None)
-        fleet.timeline = Timeline(fleet.time, timed)
+        due = actions(events, fleet.simulation, airframes, say, names=names or None)
+        fleet.timeline = Timeline(fleet.time, due)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))
-        formation = plan.formation()
-        queue = EventQueue(plan.specification.events)
+        formation, queue = plan.formation(), EventQueue(plan.specification.events)
         recording = FormationRecording(formation)
         separation, true = [], []
 

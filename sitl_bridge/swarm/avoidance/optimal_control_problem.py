@@ -127,6 +127,22 @@ def collision(
 
 
 @compiled
+def _turn_with_yaw(hessian: Any, yaw: float) -> None:
+    """Turn the north and east of position and velocity in a Hessian (8, 8) by a yaw in rad."""
+    cosine, sine = math.cos(yaw), math.sin(yaw)
+    for first in (0, 3):  # rows, then columns
+        for j in range(8):
+            north, east = hessian[first, j], hessian[first + 1, j]
+            hessian[first, j] = cosine * north - sine * east
+            hessian[first + 1, j] = sine * north + cosine * east
+    for first in (0, 3):
+        for i in range(8):
+            north, east = hessian[i, first], hessian[i, first + 1]
+            hessian[i, first] = cosine * north - sine * east
+            hessian[i, first + 1] = sine * north + cosine * east
+
+
+@compiled
 def weigh(
     settings_array: Any,
     plan_x: Any,
@@ -169,7 +185,6 @@ def weigh(
     n = plan_u.shape[0]
     error, x_ref, u_ref = np.empty(8), np.empty(8), np.empty(3)
     normal, direction, place, course = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
-    cos_yaw, sin_yaw = math.cos(yaw[n]), math.sin(yaw[n])
     cost = 0.0
     for k in range(n + 1):
         level_inputs(settings, reference[k, 6:9], reference[k, 3:6], yaw[k], disturbance, x_ref, u_ref)
@@ -183,16 +198,7 @@ def weigh(
             if k < n:
                 hessian[k, i, i] = settings.state_weight[i]
         if k == n:
-            for first in (0, 3):  # rows, then columns, of north and east
-                for j in range(8):
-                    north, east = hessian[n, first, j], hessian[n, first + 1, j]
-                    hessian[n, first, j] = cos_yaw * north - sin_yaw * east
-                    hessian[n, first + 1, j] = sin_yaw * north + cos_yaw * east
-            for first in (0, 3):
-                for i in range(8):
-                    north, east = hessian[n, i, first], hessian[n, i, first + 1]
-                    hessian[n, i, first] = cos_yaw * north - sin_yaw * east
-                    hessian[n, i, first + 1] = sin_yaw * north + cos_yaw * east
+            _turn_with_yaw(hessian[n], yaw[n])
         for i in range(8):
             for j in range(8):
                 gradient[k, i] += hessian[k, i, j] * error[j]
