@@ -12,6 +12,7 @@ import asyncio
 import sys
 
 from mavsdk.asyncio.plugins.manual_control import ManualControlAsync
+from mavsdk.asyncio.plugins.param import ParamError
 
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
@@ -72,7 +73,10 @@ def stick_for(share: float) -> float:
 
 async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
-    await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
+    try:
+        await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
+    except ParamError:
+        vehicle.fail("this flight stack has no collision prevention; fly PX4 (--px4)")
     await vehicle.param.set_param_float("CP_GUIDE_ANG", 0.0)  # else PX4 goes along the wall and around it
     await vehicle.wait_until_armable()
     await vehicle.arm()
