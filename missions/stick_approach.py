@@ -75,9 +75,9 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     try:
         await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
+        await vehicle.param.set_param_float("CP_GUIDE_ANG", 0.0)  # else PX4 goes along the wall and around it
     except ParamError:
         vehicle.fail("this flight stack has no collision prevention; fly PX4 (--px4)")
-    await vehicle.param.set_param_float("CP_GUIDE_ANG", 0.0)  # else PX4 goes along the wall and around it
     await vehicle.wait_until_armable()
     await vehicle.arm()
     await vehicle.take_off(options.height)

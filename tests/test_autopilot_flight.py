@@ -61,6 +61,13 @@ def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Pa
     assert record.air_time > 15.0
     assert record.failsafes == []
     assert outcome.impact_speed < 1.5
+    assert record.estimate_error is not None
+    assert record.estimate_error.rms < 0.5
+    assert (session.directory.path / "flight.png").is_file()
+    here = str(tmp_path)
+    assert [
+        p.pid for p in psutil.process_iter(["cmdline"]) if here in " ".join(p.info["cmdline"] or [])
+    ] == []
 
 
 def test_a_mission_that_needs_px4_states_it(tmp_path: Path) -> None:
@@ -78,13 +85,6 @@ def test_a_mission_that_needs_px4_states_it(tmp_path: Path) -> None:
     outcome, _ = session.conclude()
     assert not outcome.succeeded
     assert "no collision prevention; fly PX4" in outcome.reason
-    assert record.estimate_error is not None
-    assert record.estimate_error.rms < 0.5
-    assert (session.directory.path / "flight.png").is_file()
-    here = str(tmp_path)
-    assert [
-        p.pid for p in psutil.process_iter(["cmdline"]) if here in " ".join(p.info["cmdline"] or [])
-    ] == []
 
 
 def command(pilot: Pilot, now: int, number: int, first: float = NAN) -> None:
