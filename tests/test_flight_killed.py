@@ -91,7 +91,8 @@ def within(directory: Path) -> list[psutil.Process]:
 def held_sockets() -> list[str]:
     """Sockets of the flight's instance that somebody has open."""
     ports = {FIRST_PORT + INSTANCE, offboard_port(INSTANCE)}
-    held = [str(c.laddr) for c in psutil.net_connections("inet") if c.laddr and c.laddr.port in ports]
+    open_now = [c for c in psutil.net_connections("inet") if c.status != psutil.CONN_TIME_WAIT]
+    held = [str(c.laddr) for c in open_now if c.laddr and c.laddr.port in ports]
     return held + [
         str(c.laddr) for c in psutil.net_connections("unix") if str(c.laddr) == f"/tmp/px4-sock-{INSTANCE}"
     ]
