@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import sitl_bridge as sb
 from sitl_bridge.files.airframe_file import load_airframe
@@ -99,3 +100,22 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
     assert samples(3) == samples(3)
     assert samples(3) != samples(4)
+
+
+@pytest.mark.parametrize(
+    "airframe", ["iris_depth", "iris_lidar", "iris_camera", "iris_vi_sensor", "iris_vio", "iris_marker"]
+)
+def test_nothing_is_compiled_once_time_runs(airframe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sb.Airframe.load(airframe)
+    with sb.Fleet(made, world=sb.World(scene=SceneSpecification(objects=(WALL,)))) as fleet:
+        fleet.run(0.05)  # the vehicle's own kernels
+        compiled: list[str] = []
+        compile_one = Dispatcher.compile
+
+        def noted(self: Dispatcher, signature: object) -> object:
+            compiled.append(self.py_func.__module__)
+            return compile_one(self, signature)
+
+        monkeypatch.setattr(Dispatcher, "compile", noted)
+        fleet.run(0.4)
+        assert [name for name in compiled if "perception" in name or "world" in name] == []

@@ -90,6 +90,16 @@ class SensorRunner:
         self._meshes = meshes_of(simulation.world.scene)
         kept = specification.exposure if recording is None else 1.0 / specification.rate
         simulation.remember_poses(vehicle, max(kept, specification.exposure))
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Take a sample that counts for nothing: what has to be compiled is, before simulated time runs."""
+        view = self._view(self._simulation.time)
+        self._count = 0
+        process = self.specification.processor()
+        arrays = self.specification.measure(view)
+        if process is not None:
+            process(view, arrays)
 
     @property
     def name(self) -> str:
