@@ -279,6 +279,16 @@ def test_the_ground_effect_sees_the_roof_below() -> None:
     assert values["roof"][0] == pytest.approx(values["ground"][0], rel=0.02)
 
 
+def test_what_comes_in_under_the_edge_of_terrain_is_pushed_back_not_up() -> None:
+    block = terrain(np.full((9, 9), 1.0, np.float32), 1.0, position=(0.0, -4.0, 0.0))
+    s = simulation(world(block), (-0.6, 0.0, 0.0))
+    s.states[0]["velocity"] = (3.0, 0.0, 0.0)
+    for _ in range(30):
+        s.advance(10)
+        assert s.states[0]["position"][2] > -0.6
+    assert s.states[0]["position"][0] < 0.1
+
+
 def fleet_of_crashes(seed: int, count: int) -> tuple[Simulation, Floats]:
     """Vehicles thrown at terrain and objects, each far enough from the others."""
     rng = np.random.default_rng(seed)

@@ -223,7 +223,8 @@ def distance_to_mesh(shape: Any, x: float, y: float, z: float, limit: float, sta
 def distance_to_height_map(shape: Any, x: float, y: float, z: float, limit: float) -> Distance:
     """Signed distance of a point from terrain: to the nearest triangle, negative under the surface.
 
-    The surface straight above or below bounds the search.  Beyond the map's edge there is nothing below it.
+    The surface straight above or below bounds the search.  Beyond the map's edge there is nothing below it;
+    under the surface, the edge counts as a wall: what comes in from the side is pushed back, not up.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     heights = array_at(shape.cells, rows * columns, np.float32)
@@ -263,6 +264,13 @@ def distance_to_height_map(shape: Any, x: float, y: float, z: float, limit: floa
     if pz == math.inf:
         return _FAR
     distance = sign * math.sqrt(best)
+    if sign < 0.0:
+        north, east = (rows - 1) * spacing - x, (columns - 1) * spacing - y
+        wall = min(x, north, y, east)
+        if wall < -distance:
+            nx = -1.0 if wall == x else (1.0 if wall == north else 0.0)
+            ny = 0.0 if nx != 0.0 else (-1.0 if wall == y else 1.0)
+            return -wall, nx, ny, 0.0
     if abs(distance) <= _ON_SURFACE:
         return distance, nx, ny, nz
     return distance, (x - px) / distance, (y - py) / distance, (z - pz) / distance
