@@ -41,19 +41,25 @@ ARM, TAKE_OFF, LAND = 400, 22, 21
 NAN = math.nan
 
 
-@pytest.mark.parametrize("mission", FLOWN)
-def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Path, tmp_path: Path) -> None:
+def flown(mission: Path, runs: Path, time_limit: float) -> FlightSession:
+    """The session of a mission that the built-in stack has flown with an iris."""
     settings = FlightSettings(
         mission,
         load_airframe("iris"),
         autopilot="builtin",
         speed=SPEED,
         instance=INSTANCE,
-        runs=tmp_path,
-        time_limit=900.0,
+        runs=runs,
+        time_limit=time_limit,
     )
     with FlightSession(settings) as session:
         session.fly()
+    return session
+
+
+@pytest.mark.parametrize("mission", FLOWN)
+def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Path, tmp_path: Path) -> None:
+    session = flown(mission, tmp_path, 900.0)
     outcome, record = session.conclude()
     assert outcome.succeeded, outcome.reason
     assert outcome.flown_by == "the built-in flight stack"
@@ -71,17 +77,7 @@ def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Pa
 
 
 def test_a_mission_that_needs_px4_states_it(tmp_path: Path) -> None:
-    settings = FlightSettings(
-        MISSIONS / "stick_approach.py",
-        load_airframe("iris"),
-        autopilot="builtin",
-        speed=SPEED,
-        instance=INSTANCE,
-        runs=tmp_path,
-        time_limit=100.0,
-    )
-    with FlightSession(settings) as session:
-        session.fly()
+    session = flown(MISSIONS / "stick_approach.py", tmp_path, 100.0)
     outcome, _ = session.conclude()
     assert not outcome.succeeded
     assert "no collision prevention; fly PX4" in outcome.reason
