@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
-from sitl_bridge.api.path_planning import _from_legs
+from sitl_bridge.api.path_planning import _from_legs, _trajectory, gps_error
 from sitl_bridge.mapping.clearance import MapObstacles, SceneObstacles
 from sitl_bridge.mapping.path_planner import PathPlanner
 from sitl_bridge.world.scene import Scene
@@ -115,10 +115,36 @@ def test_a_map_keeps_a_path_in_what_is_known_to_be_free() -> None:
         MapObstacles(sb.OccupancyMap(0.5))
 
 
+def test_the_default_margin_holds_the_error_of_the_satellite_receiver() -> None:
+    """Three deviations of the iris's GPS: 3 sqrt(2 (2 0.245^2 + 0.49^2)) m."""
+    world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
+    ends = (0, 2, -8), (20, 2, -8)
+    assert gps_error(sb.Airframe.load("iris")) == pytest.approx(2.55, abs=0.05)
+    assert gps_error(sb.Airframe.load("iris_rtk")) == pytest.approx(0.08, abs=0.01)
+    by_gps = sb.plan_path(*ends, world=world)
+    stated = sb.plan_path(*ends, world=world, position_error=2.55)
+    by_rtk = sb.plan_path(*ends, world=world, airframe="iris_rtk")
+    assert by_gps.waypoints == pytest.approx(stated.waypoints, abs=0.05)
+    assert by_gps.clearance > 1.8 > by_rtk.clearance
+    with pytest.raises(sb.UserError, match="give a margin or a position error, not both"):
+        sb.plan_path(*ends, world=world, margin=1.0, position_error=1.0)
+    with pytest.raises(sb.UserError, match="a position error of -1 m; give 0 or more"):
+        sb.plan_path(*ends, world=world, position_error=-1.0)
+
+
+def test_a_trajectory_that_keeps_no_clearance_is_refused() -> None:
+    plan = planner()
+    waypoints = np.array([[0.0, 2.0, -5.0], [20.0, 2.0, -5.0]])  # through the wall
+    with pytest.raises(sb.UserError, match=r"there is no trajectory through the 2 waypoints"):
+        _trajectory(plan, waypoints, 0.5, np.ones(3), speed=3.0, acceleration=2.0)
+
+
 def test_ompl_plans_behind_the_same_function() -> None:
     pytest.importorskip("ompl")
     world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
-    path = sb.plan_path((0, 2, -5), (20, 2, -5), world=world, bounds=BOUNDS, method="bit_star", seed=1)
+    path = sb.plan_path(
+        (0, 2, -5), (20, 2, -5), world=world, bounds=BOUNDS, margin=0.5, method="bit_star", seed=1
+    )
     assert path.clearance > 0.25
     assert path.length < 35.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,11 +16,15 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.mapping.clearance import MapObstacles, Obstacles, SceneObstacles
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.mapping.path_planner import PathPlanner
+from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
+from sitl_bridge.vehicle.airframe import Airframe
 
 Floats = NDArray[np.float64]
 _CHECK_PERIOD = 0.05
 """s between checked points of a trajectory."""
+LAG = 0.5
+"""m that a vehicle is behind a moving setpoint, or beside it in a curve; a part of the default margin."""
 ROUNDING = 2.0
 """m that a trajectory may be away from the straight lines between waypoints."""
 _DIVISIONS = 5
@@ -63,7 +68,8 @@ def plan_path(
     world: WorldChoice = None,
     map: OccupancyMap | None = None,
     airframe: AirframeChoice = "iris",
-    margin: float = 0.5,
+    margin: float | None = None,
+    position_error: float | None = None,
     speed: float = 3.0,
     vertical_speed: float = 1.2,
     acceleration: float = 2.0,
@@ -84,7 +90,8 @@ def plan_path(
         world: whose scene is kept away from; moving objects stand where they begin.
         map: kept away from instead of a scene.
         airframe: gives the radius: the sphere that holds contact points and rotors.
-        margin: m beyond the radius; it must hold the error of the vehicle's position, about 2.5 m with GPS.
+        margin: m beyond the radius; None for the position error and 0.5 m of lag.
+        position_error: m, greatest error of the vehicle's own position; None for ``gps_error``.
         speed: m/s, largest.
         vertical_speed: m/s, largest, up and down; PX4 descends at 1.5 m/s at most by default.
         acceleration: m/s^2, largest.
@@ -99,11 +106,11 @@ def plan_path(
         UserError: where start or goal is outside of the bounds or too near to an obstacle, where there is no
             path, and where OMPL is missing.
     """
-    if not 0.0 <= margin < 1e4:
-        raise UserError(f"plan_path: a margin of {margin:g} m; give 0 or more")
+    vehicle = airframe_of(airframe)
+    margin = _margin(vehicle, margin, position_error)
     if not 0.0 < vertical_speed < 1e4:
         raise UserError(f"plan_path: a vertical speed of {vertical_speed:g} m/s; it must be above 0")
-    radius = float(vehicle_reach(airframe_of(airframe).record))
+    radius = float(vehicle_reach(vehicle.record))
     obstacles = _obstacles(world, map, unknown_is_free)
     planner = PathPlanner(obstacles, radius + margin, bounds=bounds, cell=cell)
     waypoints = _waypoints(planner, start, goal, method, seed)
@@ -112,6 +119,32 @@ def plan_path(
     least = radius + 0.5 * margin
     trajectory, clearance = _trajectory(planner, waypoints, least, stretch, **limits)
     return PlannedPath(waypoints, trajectory, clearance)
+
+
+def gps_error(airframe: Airframe) -> float:
+    """Return the error in m of a position by satellite receiver; 0 without one.
+
+    It is three deviations of the difference between two readings: the local origin has the error of the
+    first, the position that of the last.
+    """
+    receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
+    errors = []
+    for receiver in receivers:
+        noise = receiver.pack()["noise"][3:6]
+        variance = float(np.sum(receiver.position_deviation() ** 2 + noise**2))
+        errors.append(3.0 * math.sqrt(2.0 * variance))
+    return min(errors, default=0.0)
+
+
+def _margin(airframe: Airframe, margin: float | None, position_error: float | None) -> float:
+    if margin is not None and position_error is not None:
+        raise UserError("plan_path: give a margin or a position error, not both")
+    name, value = ("margin", margin) if margin is not None else ("position error", position_error)
+    if value is not None and not 0.0 <= value < 1e4:
+        raise UserError(f"plan_path: a {name} of {value:g} m; give 0 or more")
+    if margin is not None:
+        return margin
+    return LAG + (gps_error(airframe) if position_error is None else position_error)
 
 
 def _waypoints(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: str, seed: int) -> Floats:
@@ -140,6 +173,9 @@ def _trajectory(
     A curve leaves the straight lines.  Legs beside which it comes too close, or goes too far from the lines,
     are halved, which draws the curve to them; where that does not suffice, the vehicle stops at every
     waypoint and flies straight lines.
+
+    Raises:
+        UserError: where neither keeps the clearance and the bounds.
     """
     points = waypoints
     for _ in range(_DIVISIONS + 1):
@@ -151,7 +187,13 @@ def _trajectory(
         points = _halved(points, places[bad])
     holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
     path = _through(waypoints, stretch, holds=holds, **limits)
-    return path, float(_clearances(planner, path)[1].min())
+    clearance = _clearances(planner, path)[1]
+    if clearance.min() < least:
+        raise UserError(
+            f"there is no trajectory through the {len(waypoints)} waypoints that keeps {least:.2f} m from"
+            f" obstacles and stays in the bounds, only {clearance.min():.2f} m; use a larger margin or bounds"
+        )
+    return path, float(clearance.min())
 
 
 def _through(points: Floats, stretch: Floats, **limits: Any) -> Trajectory:
