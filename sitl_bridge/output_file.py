@@ -73,7 +73,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Path:
     return write_whole(path, table.getvalue())
 
 
-def append_whole(file: io.FileIO, data: bytes) -> None:
+def append_whole(file: io.FileIO, data: bytes | memoryview) -> None:
     """Append to an unbuffered file everything or nothing.
 
     Raises:

@@ -33,6 +33,8 @@ from sitl_bridge.world.world import WorldSpecification
 Action = Callable[[], None]
 StackAction = Callable[[StackEvent, int], None]
 """Carries out an event of a vehicle's flight stack."""
+EventWitness = Callable[[ScheduledEvent, bool, Sequence[int]], None]
+"""Takes an event when it begins (True) or ends (False), and the numbers of the vehicles it concerns."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class _Stage:
         names: of the vehicles, by which events name them.
         say: takes a line for each event.
         on_stack: carries out events of flight stacks.
+        witness: takes each event as it begins and ends.
     """
 
     simulation: Simulation
@@ -52,6 +55,7 @@ class _Stage:
     names: Sequence[str]
     say: Callable[[str], None]
     on_stack: StackAction | None
+    witness: EventWitness
 
 
 def actions(
@@ -62,6 +66,7 @@ def actions(
     on_stack: StackAction | None = None,
     *,
     names: Sequence[str] | None = None,
+    witness: EventWitness = lambda _event, _begins, _vehicles: None,
 ) -> list[tuple[float, Action]]:
     """Actions of events: s since the start, and what to run between two steps.
 
@@ -74,8 +79,10 @@ def actions(
         say: takes a line for each.
         on_stack: carries out events of flight stacks; None where these have no processes of their own.
         names: of the vehicles, by which events name them; the simulation's without.
+        witness: takes each event as it begins and ends.
     """
-    stage = _Stage(simulation, airframes, simulation.names if names is None else names, say, on_stack)
+    called = simulation.names if names is None else names
+    stage = _Stage(simulation, airframes, called, say, on_stack, witness)
     made: list[tuple[float, Action]] = []
     for event in events:
         if isinstance(event, GustEvent):
@@ -165,25 +172,46 @@ def _(event: SpoofingEvent, simulation: Simulation, vehicle: int) -> None:
 
 
 def _beginning(event: ScheduledEvent, stage: _Stage) -> Action:
-    simulation = stage.simulation
     vehicles = concerned(event, stage.names)
 
     def happen() -> None:
         stage.say(f"at {event.at:g} s: {_words(event, stage.names)}")
-        if isinstance(event, WindEvent):
-            simulation.world.set_wind(event.wind, simulation.time)
-            return
-        for vehicle in vehicles:
-            if isinstance(event, StackEvent):
+        stage.witness(event, True, vehicles)
+        if isinstance(event, StackEvent):
+            for vehicle in vehicles:
                 if stage.on_stack is None:
                     raise TypeError(f"{event.kind}: flight stacks have no processes here")
                 stage.on_stack(event, vehicle)
-            elif isinstance(event, PayloadEvent):
-                _drop_payload(simulation, vehicle, stage.airframes[vehicle])
-            else:
-                begin(event, simulation, vehicle)
+        else:
+            change(event, True, stage.simulation, vehicles, stage.airframes)
 
     return happen
+
+
+def change(
+    event: ScheduledEvent,
+    begins: bool,
+    simulation: Simulation,
+    vehicles: Sequence[int],
+    airframes: Sequence[Airframe],
+) -> None:
+    """Change a simulation as an event does when it begins, or when it ends.
+
+    Args:
+        event: none of a flight stack.
+        begins: whether it begins.
+        simulation: between two steps.
+        vehicles: numbers of those that the event concerns.
+        airframes: of all vehicles.
+    """
+    if isinstance(event, WindEvent):
+        simulation.world.set_wind(event.wind, simulation.time)
+        return
+    for vehicle in vehicles:
+        if isinstance(event, PayloadEvent):
+            _drop_payload(simulation, vehicle, airframes[vehicle])
+        else:
+            (begin if begins else end)(event, simulation, vehicle)
 
 
 def _drop_payload(simulation: Simulation, vehicle: int, loaded: Airframe) -> None:
@@ -196,8 +224,9 @@ def _drop_payload(simulation: Simulation, vehicle: int, loaded: Airframe) -> Non
 def _ending(event: PassingEvent, stage: _Stage) -> Action:
     def pass_over() -> None:
         stage.say(f"over: {_words(event, stage.names)}")
-        for vehicle in concerned(event, stage.names):
-            end(event, stage.simulation, vehicle)
+        vehicles = concerned(event, stage.names)
+        stage.witness(event, False, vehicles)
+        change(event, False, stage.simulation, vehicles, stage.airframes)
 
     return pass_over
 

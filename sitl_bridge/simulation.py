@@ -290,6 +290,11 @@ class Simulation:
     def __len__(self) -> int:
         return len(self.vehicles)
 
+    @property
+    def places(self) -> tuple[tuple[str, tuple[float, float, float], float], ...]:
+        """Name, position in m NED and yaw in rad of each vehicle at the start."""
+        return tuple((setup.name, setup.position, setup.yaw) for setup in self._setups)
+
     def restart_vehicle(self, i: int, episode: int = 0) -> None:
         """Put a vehicle back to its place and state at the start; time does not change.
 

@@ -53,7 +53,7 @@ class Truth:
         self.time: list[float] = []
         self.position: list[Array] = []
 
-    def write(self, rows: NDArray[np.void]) -> None:
+    def write(self, rows: NDArray[np.void], _frames: NDArray[np.uint8], _steps: NDArray[np.void]) -> None:
         """Take a block of whole steps."""
         steps = rows.reshape(-1, self.count)
         due = steps["time"][:, 0] % 48_000 == 0

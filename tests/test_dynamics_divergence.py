@@ -12,10 +12,11 @@ from peer import Peer
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.check import airframe_facts, facts_of
+from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
@@ -72,7 +73,7 @@ def test_a_server_ends_without_serving_the_state_and_its_log_opens(
     def upset() -> None:
         simulation.states[0]["external_force"] = (math.nan, 0.0, 0.0)
 
-    with TruthLog(path) as log:
+    with RunRecorder(tmp_path, ErrorLog()) as log:
         server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=log)
         server.prepare()
         server.at(0.4, upset)

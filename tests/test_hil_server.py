@@ -49,7 +49,7 @@ class Rows:
     def __init__(self) -> None:
         self.blocks: list[NDArray[np.void]] = []
 
-    def write(self, rows: NDArray[np.void]) -> None:
+    def write(self, rows: NDArray[np.void], _frames: NDArray[np.uint8], _steps: NDArray[np.void]) -> None:
         self.blocks.append(rows.copy())
 
     def all(self) -> NDArray[np.void]:
@@ -689,10 +689,10 @@ def test_an_action_that_fails_costs_one_message_and_not_the_run(
 class FullDisk(Rows):
     """A recorder that fails from its second block on."""
 
-    def write(self, rows: NDArray[np.void]) -> None:
+    def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
         if self.blocks:
             raise OSError(errno.ENOSPC, "No space left on device")
-        super().write(rows)
+        super().write(rows, frames, steps)
 
 
 def test_a_recorder_that_fails_costs_one_message_and_not_the_run(
@@ -705,7 +705,7 @@ def test_a_recorder_that_fails_costs_one_message_and_not_the_run(
     server.close()
     assert server.failure is None
     assert [note for note in notes if "No space" in note] == [
-        "recording of the ground truth failed: No space left on device"
+        "recording of the flight failed: No space left on device"
     ]
 
 

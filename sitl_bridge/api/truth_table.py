@@ -193,8 +193,13 @@ class Recording(TruthTable):
         self._end = end
         self._stale = False
 
-    def write(self, rows: NDArray[np.void]) -> None:
-        """Take the rows of whole steps.
+    def write(
+        self,
+        rows: NDArray[np.void],
+        _frames: NDArray[np.uint8] | None = None,
+        _steps: NDArray[np.void] | None = None,
+    ) -> None:
+        """Take the rows of whole steps; frames and wall times are not kept.
 
         Raises:
             UserError: when the file can no longer be written; the rows before stay readable.

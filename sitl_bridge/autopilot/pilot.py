@@ -161,6 +161,7 @@ class Pilot:
         self._stepped = now
         self.own_controller.run(self.estimate, self.setpoint, seconds, self.wrench)
         allocate(self.allocation, self.wrench, int(self.setpoint["level"]), self.controls)
+        self.controls[:] = self.controls.astype(np.float32)  # as on the wire
 
     def _apply_failures(self) -> None:
         """Of sensors the first instance counts, as the stack reads no other; instance 0 means all."""

@@ -28,8 +28,8 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.record.records import ROW
-from sitl_bridge.record.truth_log import TruthRecorder
+from sitl_bridge.record.records import ROW, STEP
+from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -49,6 +49,7 @@ class FrameArrays(NamedTuple):
         payloads: (n, 1) PAYLOADS.
         payload_bytes: the same memory as (n, bytes) uint8.
         out: (MAX_STEP_BYTES,) uint8.
+        kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
     """
 
     links: NDArray[np.void]
@@ -56,6 +57,7 @@ class FrameArrays(NamedTuple):
     payloads: NDArray[np.void]
     payload_bytes: NDArray[np.uint8]
     out: NDArray[np.uint8]
+    kept: NDArray[np.uint8]
 
     @classmethod
     def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:
@@ -70,6 +72,7 @@ class FrameArrays(NamedTuple):
             payloads=payloads,
             payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
             out=np.zeros(MAX_STEP_BYTES, np.uint8),
+            kept=np.zeros(0, np.uint8),
         )
 
 
@@ -82,6 +85,7 @@ def frames_of(handles: Any) -> Any:
         array_2d(handles, 2, PAYLOADS),
         array_2d(handles, 3, np.uint8),
         array_1d(handles, 4, np.uint8),
+        array_1d(handles, 5, np.uint8),
     )
 
 
@@ -112,7 +116,7 @@ def advance(
     step: int,
     substeps: int,
     count: int,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
 
     Args:
@@ -126,23 +130,29 @@ def advance(
         count: steps to take.
 
     Returns:
-        steps taken, and -1 or the vehicle whose motion diverged in the next one.
+        steps taken, -1 or the vehicle whose motion diverged in the next one, and bytes of frames kept.
     """
+    kept: Any = np.int64(0)
     fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
     for k in range(count):
         now = time + (k + 1) * step
         diverged = advance_fleet(fleet, now - step, step, substeps)
         if diverged >= 0:
-            return k, diverged
+            return k, diverged, kept
+        n = fleet.vehicles.shape[0]
         if log.shape[0] > 0:
-            n = fleet.vehicles.shape[0]
             write_rows(log[k * n : (k + 1) * n], now, fleet.armed, fleet.states, fleet.controls)
-        for i in range(fleet.vehicles.shape[0]):
+        for i in range(n):
             end = _write_frames(fleet, frames, i, now)
+            if log.shape[0] > 0:
+                log[k * n + i].frame_bytes = end
+                for b in range(end):
+                    frames.kept[kept + b] = frames.out[b]
+                kept += end
             at: Any = np.int64(0)
             while at < end:
                 at, _ = read_frames(frames.out, at, end, stacks, i, fleet.controls[i])
-    return count, -1
+    return count, -1, kept
 
 
 @compiled
@@ -241,7 +251,7 @@ class StackFleet:
         self._steps = max(1, round(TICK / step))
         self._phase = 0
         """Steps since the last update of the commanders."""
-        self._recorder: TruthRecorder | None = None
+        self._recorder: StepRecorder | None = None
         self._log = np.zeros(0, ROW)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
@@ -283,10 +293,16 @@ class StackFleet:
         """Compile the steps, or load them from the cache; no time passes."""
         self._advance_kernel(0)
 
-    def record(self, recorder: TruthRecorder | None) -> None:
-        """Hand the truth of every step from now on to a recorder; None ends that."""
+    def record(self, recorder: StepRecorder | None) -> None:
+        """Hand the truth and the frames of every step from now on to a recorder; None ends that.
+
+        Messages of custom sensors and of those that see are not among them; those sensors keep their own.
+        """
         self._recorder = recorder
-        self._log = np.zeros(0 if recorder is None else self._steps * len(self), ROW)
+        rows = 0 if recorder is None else self._steps * len(self)
+        self._log = np.zeros(rows, ROW)
+        self._frames = self._frames._replace(kept=np.zeros(rows * MAX_STEP_BYTES, np.uint8))
+        self._frame_handles = handles_of(self._frames)
 
     @property
     def steps_to_update(self) -> int:
@@ -351,7 +367,7 @@ class StackFleet:
 
     def _advance_kernel(self, count: int) -> None:
         s = self.simulation
-        taken, diverged = advance(
+        taken, diverged, kept = advance(
             s.handles,
             self._stack_handles,
             self._frame_handles,
@@ -363,7 +379,8 @@ class StackFleet:
         )
         s.time += taken * s.step
         if self._recorder is not None and taken:
-            self._recorder.write(self._log[: taken * len(self)])
+            rows = self._log[: taken * len(self)]
+            self._recorder.write(rows, self._frames.kept[:kept], np.zeros(0, STEP))
         if diverged >= 0:
             raise s.divergence(diverged, s.time)
 

@@ -33,7 +33,7 @@ from sitl_bridge.bus.client_link import (
     UserNotice,
 )
 from sitl_bridge.bus.command_queue import Counts
-from sitl_bridge.bus.execution import Execution
+from sitl_bridge.bus.execution import CommandWitness, Execution
 from sitl_bridge.bus.messages import Event
 from sitl_bridge.bus.run_source import Source
 from sitl_bridge.bus.simulation_commands import OnFormation
@@ -64,6 +64,7 @@ class Bus:
         directory: for the logs of the client and the embedded broker.
         on_formation: executes formation commands, on the bus's thread; None refuses them.
         notify: prints messages for the user, from the bus's thread.
+        witness: takes each command that was carried out or refused.
         errors: collects errors of the bus that do not end the simulation.  By default they are only passed to
             ``notify``.
 
@@ -80,6 +81,7 @@ class Bus:
         directory: Path,
         on_formation: OnFormation | None = None,
         notify: Callable[[str], None] = lambda _line: None,
+        witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
         errors: ErrorLog | None = None,
     ) -> None:
         self._errors = ErrorLog(notify) if errors is None else errors
@@ -91,7 +93,7 @@ class Bus:
         name = address.run or re.sub(r"[^A-Za-z0-9_.-]", "_", run)[:64]
         self.topics = Topics(name, source.simulation.names)
         self.counts = Counts()
-        self._execution = Execution(source, on_formation)
+        self._execution = Execution(source, on_formation, witness=witness)
         self._client: ChildProcess | None = None
         self._link: Link | None = None
         self._thread: threading.Thread | None = None

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from sitl_bridge.bus.command_queue import Order, Result
 from sitl_bridge.bus.messages import FormationCommand
 from sitl_bridge.bus.run_source import Source
 from sitl_bridge.bus.simulation_commands import OnFormation, execute_for_run, execute_for_vehicle
 from sitl_bridge.errors import UserError
+
+CommandWitness: TypeAlias = Callable[[int, str, int | None, Mapping[str, Any], str | None], None]
+"""Takes each command that was carried out or refused: us of simulated time, the last level of its topic, the
+vehicle's number (None: the whole run), its message, and the reason of a refusal (None: carried out)."""
 
 EXECUTION_TIMEOUT = 5.0
 """Time in which the simulation must start a batch, s of wall time; then its commands are withdrawn and
@@ -28,6 +33,7 @@ class Batch:
     orders: list[Order]
     source: Source
     expires: float
+    witness: CommandWitness
     results: list[Result] = field(default_factory=list)
     done: bool = False
     _claim: threading.Lock = field(default_factory=threading.Lock)
@@ -43,7 +49,9 @@ class Batch:
         simulation = self.source.simulation
         seconds = (simulation.time - simulation.start) * 1e-6
         for order in self.orders:
-            self.results.append(Result(order, seconds, self._execute(order)))
+            time_us, refused = simulation.time, self._execute(order)
+            testify(self.witness, order, time_us, simulation.names, refused)
+            self.results.append(Result(order, seconds, refused))
         self.done = True
 
     def _execute(self, order: Order) -> str | None:
@@ -62,6 +70,16 @@ class Batch:
         return None
 
 
+def testify(
+    witness: CommandWitness, order: Order, time_us: int, names: Sequence[str], refused: str | None
+) -> None:
+    """Pass an order that was carried out or refused to a witness."""
+    address = order.address
+    vehicle = None if address.vehicle is None else names.index(address.vehicle)
+    data = order.command.model_dump(mode="json", exclude_unset=True)
+    witness(time_us, address.kind, vehicle, data, refused)
+
+
 class Execution:
     """Executes validated orders.
 
@@ -69,6 +87,7 @@ class Execution:
         source: the running simulation.
         on_formation: executes formation commands; None refuses them.
         now: wall time, s.
+        witness: takes each command that was carried out or refused.
     """
 
     def __init__(
@@ -76,8 +95,10 @@ class Execution:
         source: Source,
         on_formation: OnFormation | None = None,
         now: Callable[[], float] = time.monotonic,
+        witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
     ) -> None:
         self._source, self._on_formation, self._now = source, on_formation, now
+        self._witness = witness
         self._batches: list[Batch] = []
         self._asked: list[tuple[Order, Future[None], float]] = []
 
@@ -94,7 +115,7 @@ class Execution:
                 self._asked.append((order, answer, self._now() + FORMATION_TIMEOUT))
         rest = [order for order in orders if not isinstance(order.command, FormationCommand)]
         if rest:
-            batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT)
+            batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT, self._witness)
             self._batches.append(batch)
             self._source.call(batch.run)
 
@@ -104,7 +125,12 @@ class Execution:
         now, seconds = self._now(), self._source.status().time
         over = [asked for asked in self._asked if asked[1].done() or now > asked[2]]
         self._asked = [asked for asked in self._asked if asked not in over]
-        return results + [Result(order, seconds, _refusal_reason(answer)) for order, answer, _ in over]
+        for order, answer, _ in over:
+            refused = _refusal_reason(answer)
+            simulation = self._source.simulation
+            testify(self._witness, order, simulation.time, simulation.names, refused)
+            results.append(Result(order, seconds, refused))
+        return results
 
     def _collect(self, batch: Batch) -> list[Result]:
         if batch.done:

@@ -97,6 +97,8 @@ LINK = np.dtype(
         ("sequence", "i8"),  # of the next frame
         ("out_start", "i8"),  # of the send buffer, that the socket has taken
         ("out_end", "i8"),  # of the send buffer, to be sent
+        ("message_bytes", "i8"),  # in front of the frames of this step, at the start of the send buffer
+        ("frame_bytes", "i8"),  # of the frames of this step; 0: none were sent
         ("sent_bytes", "i8"),  # in all
         ("sent_frames", "i8"),  # steps in all
         ("sent_time", "i8"),  # us, time_usec of the last primary sensor frame

@@ -37,7 +37,7 @@ from sitl_bridge.hil.system_calls import (
     send,
 )
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.record.records import ROW
+from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_row import write_row
 from sitl_bridge.sensors.sample import draw_ahead
 from sitl_bridge.simulation import Simulation, advance_fleet, fleet_of
@@ -66,6 +66,10 @@ LOOP = np.dtype(
         ("patience", "i8"),  # ns to wait for an answer in lockstep before the server decides
         ("unanswered_wait", "i8"),  # ns to wait for an answer of a flight stack that does not answer
         ("rows", "i8"),  # in the log block
+        ("step_rows", "i8"),  # in the block of steps
+        ("recorded_bytes", "i8"),  # in the block of frames
+        ("sent", "i8"),  # ns, monotonic, when the frames of the last step had been sent
+        ("waited", "i8"),  # ns, for the answers to the frames before
         ("request", "i8"),  # raised by other threads to make the loop return
         ("diverged", "i8"),  # the vehicle, after DIVERGED
     ],
@@ -83,6 +87,8 @@ LOG_BLOCK = 1024
 RECEIVE_BUFFER = 8192
 SEND_BUFFER = 2 * MAX_STEP_BYTES
 """A step's frames and as much again for the messages of users' own sensors."""
+FRAME_BLOCK = 1 << 18
+"""Bytes of frames; more where the vehicles of four steps may need more."""
 
 
 class LinkArrays(NamedTuple):
@@ -98,6 +104,8 @@ class LinkArrays(NamedTuple):
         polls: (n,) POLL.
         clock: (2,) int64 scratch.
         log: (rows,) ROW.
+        steps: (rows / n,) STEP.
+        frames: uint8, the frames that ``log`` counts.
         parser: scratch.
     """
 
@@ -110,6 +118,8 @@ class LinkArrays(NamedTuple):
     polls: NDArray[np.void]
     clock: NDArray[np.int64]
     log: NDArray[np.void]
+    steps: NDArray[np.void]
+    frames: NDArray[np.uint8]
     parser: ParserScratch
 
     @classmethod
@@ -119,6 +129,7 @@ class LinkArrays(NamedTuple):
         links = np.zeros(n, LINK)
         links["fd"], links["answer"] = -1, Answer.NOT_AWAITED
         payloads = np.zeros((n, 1), PAYLOADS)
+        steps = max(LOG_BLOCK // n, 2)
         return cls(
             links=links,
             slots=np.array([sensor_slots(row) for row in simulation.sensors]),
@@ -128,7 +139,9 @@ class LinkArrays(NamedTuple):
             buffers=np.zeros((n, RECEIVE_BUFFER), np.uint8),
             polls=np.zeros(n, POLL),
             clock=np.zeros(2, np.int64),
-            log=np.zeros(max(LOG_BLOCK, 2 * n) // n * n, ROW),
+            log=np.zeros(steps * n, ROW),
+            steps=np.zeros(steps, STEP),
+            frames=np.zeros(max(FRAME_BLOCK, 4 * n * SEND_BUFFER), np.uint8),
             parser=ParserScratch.empty(),
         )
 
@@ -140,7 +153,7 @@ class LinkArrays(NamedTuple):
 @compiled
 def _links_of(arrays: Any) -> Any:
     """The ``LinkArrays`` of which ``arrays`` is the plain tuple."""
-    return LinkArrays(*arrays[:9], ParserScratch(*arrays[9:]))  # type: ignore[call-arg]
+    return LinkArrays(*arrays[:11], ParserScratch(*arrays[11:]))  # type: ignore[call-arg]
 
 
 @compiled
@@ -158,19 +171,30 @@ def _sleep(nanoseconds: int, clock: Any) -> None:
 
 
 @compiled
-def _log(loop: Any, fleet: Any, links: Any, log: Any) -> None:
-    """Append one row per vehicle: the state, and the commands that led to it."""
+def _log(loop: Any, fleet: Any, arrays: Any) -> None:
+    """Append one row per vehicle: the state, the commands that led to it, and the frames it was sent."""
     for i in range(fleet.states.shape[0]):
+        link = arrays.links[i]
         write_row(
-            log[loop.rows],
+            arrays.log[loop.rows],
             loop.time,
             i,
             fleet.armed[i],
             fleet.states[i],
             fleet.controls[i],
-            links[i].previous,
+            link.previous,
+            link.message_bytes,
+            link.frame_bytes,
         )
         loop.rows += 1
+        for k in range(link.message_bytes + link.frame_bytes):
+            arrays.frames[loop.recorded_bytes + k] = arrays.outs[i, k]
+        loop.recorded_bytes += link.message_bytes + link.frame_bytes
+    step = arrays.steps[loop.step_rows]
+    step.time = loop.time
+    step.sent = loop.sent
+    step.waited = loop.waited
+    loop.step_rows += 1
 
 
 @compiled
@@ -196,6 +220,8 @@ def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
     for i in range(arrays.links.shape[0]):
         link = arrays.links[i]
         link.previous = 1 if link.answer == Answer.RECEIVED else 0
+        link.message_bytes = 0
+        link.frame_bytes = 0
         if link.fd < 0:
             link.answer = Answer.NOT_AWAITED
             continue
@@ -205,7 +231,8 @@ def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
             _send_due_bytes(link, arrays.outs[i])
             if link.out_end > 0:
                 continue  # its socket is full: it never gets this frame
-        link.out_end += write_step(
+        link.message_bytes = link.out_end
+        link.frame_bytes = write_step(
             arrays.outs[i, link.out_end :],
             arrays.payloads[i],
             arrays.payload_bytes[i],
@@ -217,6 +244,7 @@ def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
             arrays.slots[i],
             loop.time,
         )
+        link.out_end += link.frame_bytes
         link.sent_frames += 1
         _send_due_bytes(link, arrays.outs[i])
 
@@ -352,17 +380,26 @@ def _take_step(loop: Any, fleet: Any, arrays: Any) -> bool:
     loop.time += loop.step
     loop.steps += 1
     _send_frames(loop, fleet, arrays)
-    now = monotonic(arrays.clock)
+    loop.sent = monotonic(arrays.clock)
     for i in range(arrays.links.shape[0]):
-        arrays.links[i].wait_start = now
+        arrays.links[i].wait_start = loop.sent
     loop.waiting = 1
     return True
 
 
 @compiled
+def _log_is_full(loop: Any, fleet: Any, arrays: Any) -> bool:
+    """Whether a block has no room for another step."""
+    n = fleet.states.shape[0]
+    if loop.recorded_bytes + n * SEND_BUFFER > arrays.frames.shape[0]:
+        return True
+    return loop.rows + n > arrays.log.shape[0]
+
+
+@compiled
 def _while_flight_stacks_compute(loop: Any, fleet: Any, arrays: Any) -> None:
     """Do what the next frame does not depend on: log, and draw random numbers ahead."""
-    _log(loop, fleet, arrays.links, arrays.log)
+    _log(loop, fleet, arrays)
     for i in range(fleet.states.shape[0]):
         draw_ahead(fleet.sensors[i], fleet.sensor_states[i])
 
@@ -388,12 +425,13 @@ def run(loop_array: Any, fleet_handles: Any, link_arrays: Any, last: int) -> int
             if reason != _ANSWERED:
                 return reason
             loop.waiting = 0
+            loop.waited = monotonic(arrays.clock) - loop.sent
             _take_commands(arrays.links, fleet)
         if loop.request != 0:
             return REQUEST
         if loop.time >= last:
             return BUDGET
-        if loop.rows + fleet.states.shape[0] > arrays.log.shape[0]:
+        if _log_is_full(loop, fleet, arrays):
             return LOG_FULL
         if not _step_is_due(loop, arrays.clock, until):
             if monotonic(arrays.clock) >= until:
@@ -402,5 +440,5 @@ def run(loop_array: Any, fleet_handles: Any, link_arrays: Any, last: int) -> int
         if not _take_step(loop, fleet, arrays):
             return DIVERGED
         _while_flight_stacks_compute(loop, fleet, arrays)
-        if 2 * loop.rows >= arrays.log.shape[0]:
+        if 2 * loop.rows >= arrays.log.shape[0] or 2 * loop.recorded_bytes >= arrays.frames.shape[0]:
             return LOG_FULL

@@ -24,7 +24,7 @@ from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.time_limits import TimeLimit, TimeLimits
 from sitl_bridge.hil.timed_actions import TimedActions
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
-from sitl_bridge.record.truth_log import TruthRecorder
+from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 
@@ -46,7 +46,7 @@ class LockstepServer:
         on_stall: what to do then.  ``continue``: go on at real time with the flight stack's last commands if
             it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: let the other
             vehicles fly on at their own speed, as long as there are any in lockstep.  ``abort``: end the run.
-        recorder: takes the truth log.
+        recorder: takes the truth, commands, frames and wall time of every step.
         hosts: of sensors that are sampled between steps: users' own, and those that see the scene.
         notify: takes messages for the user.
         errors: takes errors of the recorder, of custom sensors and of actions; the run goes on without what
@@ -65,7 +65,7 @@ class LockstepServer:
         speed: float = 1.0,
         patience: float = 1.0,
         on_stall: OnStall = "continue",
-        recorder: TruthRecorder | None = None,
+        recorder: StepRecorder | None = None,
         hosts: Sequence[SensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
         errors: ErrorLog | None = None,
@@ -365,8 +365,9 @@ class LockstepServer:
             self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
 
     def _flush_log(self) -> None:
-        rows = int(self._loop["rows"])
-        self._loop["rows"] = 0
+        arrays, loop = self._arrays, self._loop
+        rows, steps, size = int(loop["rows"]), int(loop["step_rows"]), int(loop["recorded_bytes"])
+        loop["rows"] = loop["step_rows"] = loop["recorded_bytes"] = 0
         if rows and self.recorder is not None:
-            with self.errors.guard("recording of the ground truth"):
-                self.recorder.write(self._arrays.log[:rows])
+            with self.errors.guard("recording of the flight"):
+                self.recorder.write(arrays.log[:rows], arrays.frames[:size], arrays.steps[:steps])

@@ -1,4 +1,4 @@
-"""One row of the truth log: ground truth and commands of one vehicle in one step."""
+"""Rows of the recording: one of each vehicle in each step, and one of each step."""
 
 from __future__ import annotations
 
@@ -24,8 +24,20 @@ ROW = np.dtype(
         ("impact_speed", "f4"),  # m/s, greatest so far
         ("in_contact", "i4"),  # contact points in the ground
         ("answered", "i4"),  # 1: the flight stack answered the previous frame
+        ("message_bytes", "i4"),  # in frames.bin: messages of custom sensors and of those that see
+        ("frame_bytes", "i4"),  # in frames.bin, behind them: the frames of this step as sent; 0: none were
     ]
 )
+"""Ground truth and commands of one vehicle in one step."""
+
+STEP = np.dtype(
+    [
+        ("time", "i8"),  # us of simulated time
+        ("sent", "i8"),  # ns of the machine's monotonic clock when the frames had been sent
+        ("waited", "i8"),  # ns from sending the frames of the step before until all answers had come
+    ]
+)
+"""Wall time of one step."""
 
 _AXES = {
     "position": ("north", "east", "down"),

@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from llvmlite.binding import get_host_cpu_name
+
 from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import LineLog, write_whole
 
@@ -25,8 +27,8 @@ def _without_password(word: str) -> str:
 class RunDirectory:
     """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it.
 
-    Contains run.json (configuration, seed, versions), console.log, truth.npy, autopilot/ (the flight stack's
-    working directory) and, after the flight, summary.json.
+    Contains run.json (configuration, seed, versions), console.log, the recording (run_recorder.py),
+    autopilot/ (the flight stack's working directory) and, after the flight, summary.json.
 
     Args:
         parent: directory of all runs.
@@ -92,7 +94,7 @@ class RunDirectory:
 
     def describe(self, **facts: Any) -> None:
         """Write run.json: the given facts, software versions and the command line."""
-        packages = ("sitl-bridge", "numpy", "numba", "pymavlink", "mavsdk")
+        packages = ("sitl-bridge", "numpy", "numba", "llvmlite", "scipy", "pymavlink", "mavsdk")
         self.write_json(
             "run.json",
             {
@@ -100,7 +102,11 @@ class RunDirectory:
                 "command": [Path(sys.argv[0]).name, *(_without_password(word) for word in sys.argv[1:])],
                 "versions": {name: version(name) for name in packages}
                 | {"python": platform.python_version()},
-                "machine": {"system": platform.system(), "architecture": platform.machine()},
+                "machine": {
+                    "system": platform.system(),
+                    "architecture": platform.machine(),
+                    "processor": get_host_cpu_name(),
+                },
                 **facts,
             },
         )

@@ -17,11 +17,17 @@ from sitl_bridge.output_file import append_whole
 from sitl_bridge.record.records import ROW, flat
 
 
-class TruthRecorder(Protocol):
-    """Takes the truth of a flight."""
+class StepRecorder(Protocol):
+    """Takes what happened in the steps of a flight."""
 
-    def write(self, rows: NDArray[np.void]) -> None:
-        """Take rows, (k,) ROW, one a vehicle and step in that order; they are overwritten after the call."""
+    def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
+        """Take the steps since the last call; all arrays are overwritten after it.
+
+        Args:
+            rows: (k,) ROW, one a step and vehicle in that order.
+            frames: the bytes that ``rows`` count, in their order; empty where none are kept.
+            steps: (j,) STEP; empty where there is no link.
+        """
         ...
 
 
@@ -72,7 +78,7 @@ class TruthLog:
         if self._ended:
             return
         try:
-            append_whole(self._file, rows.astype(self._dtype, copy=False).tobytes())
+            append_whole(self._file, np.ascontiguousarray(rows, self._dtype).view(np.uint8).data)
             os.pwrite(self._file.fileno(), self._header(self._count + len(rows)), 0)
         except OSError as error:
             self._ended = True

@@ -9,7 +9,15 @@ from sitl_bridge.kernels.compiled import compiled
 
 @compiled
 def write_row(
-    row: Any, time: int, vehicle: int, armed: int, state: Any, controls: Any, answered: int
+    row: Any,
+    time: int,
+    vehicle: int,
+    armed: int,
+    state: Any,
+    controls: Any,
+    answered: int,
+    message_bytes: int,
+    frame_bytes: int,
 ) -> None:
     """Fill in one row: the state of a vehicle, and the commands that led to it.
 
@@ -21,6 +29,8 @@ def write_row(
         state: STATE record.
         controls: (16,) commands held over the step that ends at ``time``.
         answered: 1 if the flight stack answered the frame before.
+        message_bytes: sent in front of the frames.
+        frame_bytes: of the frames.
     """
     row.time = time
     row.vehicle = vehicle
@@ -44,10 +54,12 @@ def write_row(
     row.impact_speed = state.impact_speed
     row.in_contact = state.in_contact
     row.answered = answered
+    row.message_bytes = message_bytes
+    row.frame_bytes = frame_bytes
 
 
 @compiled
 def write_rows(rows: Any, time: int, armed: Any, states: Any, controls: Any) -> None:
     """Fill in one row a vehicle; ``rows`` has one or more for each, ``controls`` is (n, 16)."""
     for i in range(states.shape[0]):
-        write_row(rows[i], time, i, armed[i], states[i], controls[i], 1)
+        write_row(rows[i], time, i, armed[i], states[i], controls[i], 1, 0, 0)

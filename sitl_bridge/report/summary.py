@@ -60,6 +60,7 @@ class Outcome:
         link_faults: faulty messages of the flight stack on the simulator link, counts by kind
             (hil/link_errors).
         contacts: contacts with objects of the scene.
+        partial: whether the recording ended before the flight did.
     """
 
     mission: str
@@ -76,6 +77,7 @@ class Outcome:
     errors: tuple[str, ...] = ()
     link_faults: dict[str, int] = field(default_factory=dict)
     contacts: tuple[ObjectContact, ...] = ()
+    partial: bool = False
 
 
 def warnings_of(
@@ -128,6 +130,7 @@ def summarise(
         "airframe": outcome.airframe,
         "flown_by": outcome.flown_by,
         "succeeded": outcome.succeeded,
+        "partial": outcome.partial,
         "problems": problems_of(outcome, record),
         "seed": outcome.seed,
         "simulated_seconds": outcome.simulated_seconds,

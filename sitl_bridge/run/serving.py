@@ -17,8 +17,9 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -162,12 +163,10 @@ class ServeSession:
             ),
             *self._seeing,
         )
-        self.directory.describe(
-            airframe=settings.airframe.model_dump(mode="json"),
-            world=settings.world.model_dump(mode="json"),
-            seed=settings.seed,
-        )
-        server.recorder = self._stack.enter_context(TruthLog(self.directory.truth))
+        facts = describe_simulation("serve", self.simulation, [settings.airframe], None)
+        self.directory.describe(speed=str(settings.speed), **facts)
+        self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, server.errors))
+        server.recorder = self.recorder
         # Whatever ends this, the server writes its last rows before the log is closed.
         self._stack.callback(server.close)
 
@@ -180,6 +179,7 @@ class ServeSession:
             run=self.directory.path.name,
             directory=self.directory.path / "bus",
             notify=self._notify,
+            witness=self.recorder.command,
             errors=self.server.errors,
         )
         self._stack.enter_context(bus)

@@ -11,7 +11,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,8 +23,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.report.object_contacts import object_contacts
 from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
@@ -36,7 +37,7 @@ from sitl_bridge.run.stack_signals import fail_stack
 from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun, require_free_udp, sensor_hosts
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.system.uninterrupted import uninterrupted
-from sitl_bridge.vehicle.event_specification import StackEvent, concerned
+from sitl_bridge.vehicle.event_specification import ScheduledEvent, StackEvent, concerned
 from sitl_bridge.world.world import World
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ class FleetSession:
             self._aircraft(number, vehicle, flown_by)
             for number, (vehicle, (flown_by, _)) in enumerate(zip(fleet.vehicles, self.crews, strict=True))
         )
-        self._describe()
         # The built-in stacks first, so that what there is to compile is compiled beside the simulation.
         for aircraft in self.aircraft:
             if aircraft.flown_by.px4 is None:
@@ -126,6 +126,7 @@ class FleetSession:
                 aircraft.start_builtin(fleet.world, STEP)
         with announced(self.say):
             self._build_simulation()
+        self._describe()
         self._open_monitors()
         missions = self.missions = self._fleet_missions()
         missions.prepare()
@@ -160,6 +161,7 @@ class FleetSession:
             directory=place / "bus",
             on_formation=None if self._orders is None else self._orders.ask,
             notify=self.say,
+            witness=self.recorder.command,
             errors=self.errors,
         )
         self._stack.callback(bus.close)
@@ -187,13 +189,13 @@ class FleetSession:
         self.simulation = Simulation(
             self.world, setups, seed=fleet.seed, step=STEP, proximity=fleet.proximity
         )
-        self.truth = self._stack.enter_context(TruthLog(self.directory.truth))
+        self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, self.errors))
         self.server = LockstepServer(
             self.simulation,
             ports=[FIRST_PORT + vehicle.instance for vehicle in fleet.vehicles],
             speed=fleet.speed,
             on_stall=fleet.on_stall,
-            recorder=self.truth,
+            recorder=self.recorder,
             hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path, self.errors),
             notify=self._link_says,
             errors=self.errors,
@@ -202,9 +204,12 @@ class FleetSession:
         self.server.prepare()
         airframes = [vehicle.airframe for vehicle in fleet.vehicles]
         for seconds, action in scheduled_events.actions(
-            fleet.events, self.simulation, airframes, self.say, self._fail_stack
+            fleet.events, self.simulation, airframes, self.say, self._fail_stack, witness=self._note_event
         ):
             self.server.at(seconds, action)
+
+    def _note_event(self, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
+        self.recorder.scheduled(self.simulation.time, event, begins, vehicles)
 
     def _fail_stack(self, event: StackEvent, vehicle: int) -> None:
         stack = self.aircraft[vehicle].flight_stack
@@ -260,13 +265,12 @@ class FleetSession:
 
     def _describe(self) -> None:
         fleet = self.fleet
-        self.directory.describe(
-            world=self.world.specification.model_dump(mode="json"),
-            seed=fleet.seed,
-            speed=str(fleet.speed),
-            events=[event.model_dump(mode="json") for event in fleet.events],
-            vehicles=[a.description(self.world, fleet.speed) for a in self.aircraft],
-        )
+        airframes = [vehicle.airframe for vehicle in fleet.vehicles]
+        facts = describe_simulation("fly", self.simulation, airframes, fleet.proximity)
+        for vehicle, aircraft in zip(facts["vehicles"], self.aircraft, strict=True):
+            vehicle |= aircraft.description(self.world, fleet.speed)
+        facts["events"] = [event.model_dump(mode="json") for event in fleet.events]
+        self.directory.describe(speed=str(fleet.speed), **facts)
 
     def stop(self) -> None:
         """Stop everything, missions first, PX4 while its clock still runs; safe to call twice."""
@@ -295,6 +299,7 @@ class FleetSession:
     def _link_says(self, line: str) -> None:
         if not self._stopped:  # that PX4 leaves when it is told to is no news
             self.say(line)
+            self.recorder.note(self.simulation.time, "link", text=line)
 
     def fleet_progress(self) -> FleetProgress:
         """How it stands; from any thread."""
@@ -432,6 +437,7 @@ class FleetSession:
         if self._final is None:
             return {"seed": self.fleet.seed}
         return {
+            "partial": not self.recorder.complete,
             "seed": self.fleet.seed,
             "simulated_seconds": self._final.server.time,
             "wall_seconds": self._wall,

@@ -6,7 +6,6 @@ The simulation all vehicles share, and the order in which things start and stop,
 from __future__ import annotations
 
 import json
-import math
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -333,7 +332,7 @@ class VehicleRun:
     # ---------------------------------------------------------------- afterwards
 
     def description(self, world: World, speed: float) -> dict[str, Any]:
-        """The vehicle, its mission and its flight stack as plain values, for the run's description.
+        """The vehicle's mission and its flight stack as plain values, for the run's description.
 
         Args:
             world: it flies in.
@@ -347,12 +346,8 @@ class VehicleRun:
         else:
             autopilot["controller"] = settings.controller or settings.airframe.controller.kind
         return {
-            "name": settings.name,
             "mission": None if settings.mission is None else str(settings.mission),
             "arguments": list(settings.arguments),
-            "airframe": settings.airframe.model_dump(mode="json"),
-            "position": settings.position,
-            "yaw": math.degrees(settings.yaw),
             "instance": settings.instance,
             "autopilot": autopilot,
         }

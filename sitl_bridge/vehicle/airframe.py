@@ -163,6 +163,12 @@ class Airframe(BaseModel):
         whole._empty = self.model_copy(update={"payload": None})
         return whole
 
+    def unloaded(self) -> Airframe:
+        """The vehicle as its file describes it, with its payload apart; ``loaded`` undoes this to the bit."""
+        if self._carried is None or self._empty is None:
+            return self
+        return self._empty.model_copy(update={"payload": self._carried})
+
     def without_payload(self) -> Airframe:
         """The vehicle once it has dropped what it carried; itself where it carried nothing."""
         return self._empty or self

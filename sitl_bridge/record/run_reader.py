@@ -1,0 +1,134 @@
+"""Reads the recording of a run, of one that goes on or was killed as well as of a finished one."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.record.records import ROW, STEP, flat
+from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
+
+
+class RecordedRun:
+    """The files of a run directory as arrays.
+
+    Args:
+        path: of the directory.
+
+    Raises:
+        UserError: if it is no run directory, or its truth.npy cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise UserError(f"{path}: no such run directory")
+        if not (path / TRUTH).is_file():
+            raise UserError(f"{path}: is no run directory of fly, serve or simulate: it has no {TRUTH}")
+        self.path = path.resolve()
+        self.rows = self._rows()
+        """(k,) ROW, one a step and vehicle in that order; whole steps."""
+
+    def _rows(self) -> NDArray[np.void]:
+        table = read_table(self.path / TRUTH)
+        if table.dtype != flat(ROW):
+            raise UserError(
+                f"{self.path / TRUTH}: was written by another version of sitl-bridge: it has other columns"
+            )
+        count = int(table["vehicle"][: len(table)].max(initial=0)) + 1
+        return table[: len(table) // count * count].view(ROW)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """What run.json holds.
+
+        Raises:
+            UserError: if it is missing or damaged.
+        """
+        file = self.path / "run.json"
+        try:
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise UserError(f"{file}: is damaged: {error}") from error
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the vehicles."""
+        return tuple(str(vehicle["name"]) for vehicle in self.description["vehicles"])
+
+    @property
+    def count(self) -> int:
+        """Number of vehicles."""
+        return int(self.rows["vehicle"].max(initial=0)) + 1
+
+    @property
+    def start(self) -> int:
+        """us of simulated time at which the run began."""
+        return int(self.description["start"])
+
+    @cached_property
+    def frames(self) -> NDArray[np.uint8]:
+        """The bytes of frames.bin that ``rows`` count; empty if the file is missing."""
+        file = self.path / FRAMES
+        size = int(self.rows["message_bytes"].sum() + self.rows["frame_bytes"].sum())
+        if size == 0 or not file.is_file():
+            return np.zeros(0, np.uint8)
+        if file.stat().st_size < size:
+            raise UserError(f"{file}: is truncated; the rows of {TRUTH} count {size} bytes")
+        return np.memmap(file, np.uint8, "r", shape=(size,))
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
+        sizes = self.rows["message_bytes"].astype(np.int64) + self.rows["frame_bytes"]
+        return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+
+    @cached_property
+    def steps(self) -> NDArray[np.void]:
+        """(j,) STEP, wall times; empty for a run without a link."""
+        file = self.path / STEPS
+        return read_table(file).view(STEP) if file.is_file() else np.zeros(0, STEP)
+
+    @cached_property
+    def events(self) -> tuple[dict[str, Any], ...]:
+        """The entries of events.jsonl in order; a last line that is not whole is left out."""
+        file = self.path / EVENTS
+        if not file.is_file():
+            return ()
+        found = []
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+        return tuple(found)
+
+
+def read_table(path: Path) -> NDArray[np.void]:
+    """Map a table of a recording into memory, as many rows as its header counts.
+
+    Raises:
+        UserError: if it cannot be read or is no such table.
+    """
+    try:
+        with path.open("rb") as file:
+            npy.read_magic(file)
+            (count, *_), _, dtype = npy.read_array_header_2_0(file)
+        # Nothing can be mapped of a table without rows.
+        table: NDArray[np.void] = npy.open_memmap(path, mode="r") if count else np.zeros(0, dtype)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # numpy raises whatever its parsers meet
+        raise UserError(f"{path}: cannot be read as a table of a recording") from error
+    if table.ndim != 1 or table.dtype.names is None:
+        raise UserError(f"{path}: is no table of a recording")
+    return table

@@ -1,0 +1,128 @@
+"""The recorder of a run: truth, commands, frames, wall times and events of every step, as they happen.
+
+Every file can be read at any moment: after a killed run, after a full disk, and while the flight goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.output_file import LineLog, append_whole
+from sitl_bridge.record.records import ROW, STEP
+from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.vehicle.event_specification import ScheduledEvent
+
+TRUTH, FRAMES, STEPS, EVENTS = "truth.npy", "frames.bin", "steps.npy", "events.jsonl"
+"""Names of the files in a run directory."""
+TASK = "recording of the flight"
+"""What has failed where a recording ends early, as an ``ErrorLog`` counts it."""
+
+
+class RunRecorder:
+    """Writes truth.npy, frames.bin, steps.npy and events.jsonl into a run directory.
+
+    The frames of a step are written before the rows that count them, so the rows in the header of truth.npy
+    never count bytes that are missing.  A disk that fills up ends all four files together.
+
+    Args:
+        directory: of the run.
+        errors: takes the end of a recording that cannot go on.
+
+    Raises:
+        UserError: if a file exists or cannot be written.
+    """
+
+    def __init__(self, directory: Path, errors: ErrorLog) -> None:
+        self.directory = directory
+        self._errors = errors
+        self.complete = True
+        """False once a file could not be written any more."""
+        self._lock = threading.Lock()
+        self._truth = TruthLog(directory / TRUTH, ROW)
+        self._steps = TruthLog(directory / STEPS, STEP)
+        try:
+            self._frames = (directory / FRAMES).open("xb", buffering=0)
+        except OSError as error:
+            raise UserError(f"{directory / FRAMES}: cannot be written: {error.strerror}") from error
+        self._events = LineLog(directory / EVENTS)
+
+    def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
+        """Append steps; does nothing once the recording has ended.
+
+        Raises:
+            UserError: for the first block that could not be written; what was written before stays readable.
+        """
+        if not self.complete:
+            return
+        try:
+            append_whole(self._frames, np.ascontiguousarray(frames).data)
+            self._truth.write(rows)
+            self._steps.write(steps)
+        except OSError as error:
+            self.complete = False
+            ended = f"the recording ends after {len(self._truth)} rows"
+            raise UserError(f"{self.directory / FRAMES}: {error.strerror}; {ended}") from error
+        except UserError:
+            self.complete = False
+            raise
+
+    def note(self, time: int, kind: str, **facts: Any) -> None:
+        """Append an event, from any thread; does nothing once the recording has ended.
+
+        Args:
+            time: us of simulated time; what it changes acts on the step that begins then.
+            kind: of entry: event, command or link.
+            facts: plain values.
+        """
+        with self._errors.guard(TASK), self._lock:
+            if not self.complete:
+                return
+            try:
+                self._events.write(json.dumps({"time": time, "kind": kind, **facts}))
+            except UserError:
+                self.complete = False
+                raise
+
+    def scheduled(self, time: int, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
+        """Note a scheduled event that begins or ends; arguments as of ``note`` and ``EventWitness``."""
+        facts = event.model_dump(mode="json")
+        self.note(time, "event", begins=begins, vehicles=list(vehicles), event=facts)
+
+    def command(
+        self, time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None
+    ) -> None:
+        """Note a command of the bus.
+
+        Args:
+            time: as of ``note``.
+            name: last level of the command's topic.
+            vehicle: its number; None for the whole run.
+            data: the message.
+            refused: why it was refused; None if it was executed.
+        """
+        self.note(time, "command", command=name, vehicle=vehicle, data=dict(data), refused=refused)
+
+    def close(self) -> None:
+        """Close the files; safe to call twice."""
+        self._truth.close()
+        self._steps.close()
+        self._frames.close()
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
