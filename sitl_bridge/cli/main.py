@@ -30,6 +30,7 @@ COMMANDS = {
     ),
     "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print what follows."),
     "doctor": ("sitl_bridge.cli.doctor", "Tell what is missing on this machine and what to type."),
+    "report": ("sitl_bridge.cli.report", "Evaluate runs; write a report, one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files of an airframe."),

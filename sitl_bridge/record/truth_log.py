@@ -119,3 +119,34 @@ def read_truth(path: Path) -> NDArray[np.void]:
     if table.ndim != 1 or "position_north" not in (table.dtype.names or ()):
         raise UserError(f"{path}: not a truth log (it has no column position_north)")
     return table
+
+
+def map_truth(path: Path) -> tuple[NDArray[np.void], bool]:
+    """Open a truth log without loading it, as far as the file goes.
+
+    Returns:
+        the rows, and whether the file has all rows that its header counts.
+
+    Raises:
+        UserError: if the file is missing or is not a truth log.
+    """
+    try:
+        with path.open("rb") as file:
+            version = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read(file)
+            start = file.tell()
+            size = file.seek(0, os.SEEK_END)
+        if len(shape) != 1 or "position_north" not in (dtype.names or ()):
+            raise UserError(f"{path}: not a truth log (it has no column position_north)")
+        count = min(shape[0], (size - start) // dtype.itemsize)
+        if count == 0:
+            return np.zeros(0, dtype), shape[0] == 0
+        table: NDArray[np.void] = np.memmap(path, dtype, "r", start, (count,))
+    except UserError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # numpy raises whatever its parsers meet
+        raise UserError(f"{path}: cannot be read as a truth log") from error
+    return table, count == shape[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -39,7 +40,7 @@ MODES = {
 }
 """VehicleStatus.msg, nav_state."""
 
-TOPICS = [
+TOPICS = (
     "estimator_status",
     "estimator_status_flags",
     "estimator_states",
@@ -52,7 +53,7 @@ TOPICS = [
     "vehicle_local_position",
     "vehicle_local_position_groundtruth",
     "vehicle_status",
-]
+)
 
 HOLD, OFFBOARD = 4, 14
 
@@ -154,8 +155,8 @@ class FlightRecord:
 class FlightLog:
     """A ULog's topics as float arrays."""
 
-    def __init__(self, path: Path) -> None:
-        self.log = read_ulog(path, TOPICS)
+    def __init__(self, path: Path, topics: Sequence[str] = TOPICS) -> None:
+        self.log = read_ulog(path, topics)
 
     def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
         """Return the columns of one instance of a topic by field name; None if it was not logged."""

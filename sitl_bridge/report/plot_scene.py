@@ -11,16 +11,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, QhullError
 
 from sitl_bridge.output_file import write_figure
-from sitl_bridge.world.records import BOX, CYLINDER, PLANE, SPHERE
+from sitl_bridge.report.scene_outline import outline_of, solid_points
+from sitl_bridge.world.records import PLANE
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import HeightMapObject, MeshObject, OctreeObject
 
 MARGIN = 0.06
 """Share of the extent around the objects."""
-AROUND = np.linspace(0.0, 2.0 * np.pi, 33)[:-1]
 
 
 def plot_scene(scene: Scene, path: Path, title: str = "") -> Path:
@@ -83,7 +82,7 @@ def _draw(axes: Axes, scene: Scene, shape: NDArray[np.void], rank: int) -> None:
             half = 0.5 * thing._voxels.size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
             _add(axes, list(places[:, None, [1, 0]] + half), np.array([thing.color]), "none", rank)
         case _:
-            outline = _outline(shape)
+            outline = outline_of(solid_points(shape))
             _add(axes, [outline[:, [1, 0]]], np.array([shape["color"]]), "#404040", rank)
 
 
@@ -105,23 +104,3 @@ def _draw_heights(
     image = axes.contourf(at_east, at_north, above, levels=24, cmap="terrain", zorder=rank)
     assert axes.figure is not None
     axes.figure.colorbar(image, ax=axes, label="height, m", shrink=0.8)
-
-
-def _outline(shape: NDArray[np.void]) -> NDArray[np.float64]:
-    """Corners (k, 2) north, east of a solid seen from above."""
-    half, turn, place = shape["half_size"], shape["rotation"], shape["position"]
-    kind = int(shape["kind"])
-    if kind == SPHERE:
-        return np.asarray(half[0] * np.column_stack([np.cos(AROUND), np.sin(AROUND)]) + place[:2])
-    if kind == BOX:
-        points = np.array(np.meshgrid(*((-h, h) for h in half))).reshape(3, -1).T
-    else:
-        assert kind == CYLINDER
-        ring = np.column_stack([half[0] * np.cos(AROUND), half[0] * np.sin(AROUND), np.zeros(len(AROUND))])
-        end = np.array([0.0, 0.0, half[2]])
-        points = np.concatenate([ring - end, ring + end])
-    seen = (points @ turn.T + place)[:, :2]
-    try:
-        return np.asarray(seen[ConvexHull(seen).vertices])
-    except QhullError:  # too thin for an area
-        return np.asarray(seen)

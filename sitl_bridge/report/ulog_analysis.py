@@ -49,7 +49,15 @@ def read_flight(path: Path) -> FlightRecord:
     Raises:
         UserError: if the file is not a ULog, or lacks a field of one of its topics.
     """
-    log = FlightLog(path)
+    return results_of(path, FlightLog(path))
+
+
+def results_of(path: Path, log: FlightLog) -> FlightRecord:
+    """Return the results of the flight in an open log.
+
+    Raises:
+        UserError: if the log lacks a field of one of its topics.
+    """
     try:
         return _figures(path, log)
     except KeyError as error:

@@ -1,0 +1,136 @@
+"""``sitl-bridge report``: evaluates runs and writes their report, one HTML file."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sitl_bridge.errors import UserError
+
+if TYPE_CHECKING:
+    from sitl_bridge.report.reported_run import Reported
+    from sitl_bridge.report.run_record import RunRecord
+
+PAGE = "report.html"
+"""Name of a report's file."""
+UNREADABLE = 2
+"""Exit code when a run could not be read."""
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="run directories, or flight logs (.ulg); several are compared")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="HTML file (default: report.html in the run directory, or here for several)"),
+    ] = None,
+    limits: Annotated[
+        Path | None, typer.Option(help="YAML file with a limit for each name of a measure; null for none")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of one measure, or NAME=none; may be repeated")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="directory for figures for papers: PNG, SVG and PDF of each")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the measures as JSON")] = False,
+) -> None:
+    """Evaluate runs and write a report: one HTML file that needs no network.
+
+    Any run can be reported: of fly and simulate, old ones, and those that were killed.  The exit code is 0
+    only if each run succeeded and each measure keeps its limit, 1 if not, 2 if a run cannot be read.
+    """
+    from sitl_bridge.report.report_page import as_json as plain
+    from sitl_bridge.report.report_page import write_report
+    from sitl_bridge.report.reported_run import report as reported
+
+    chosen = chosen_limits(limits, limit or ())
+    records = _read(runs)
+    found = reported(records, chosen)
+    place = out or (records[0].path / PAGE if len(records) == 1 and records[0].path.is_dir() else Path(PAGE))
+    write_report(found, place)
+    written = [place]
+    if figures is not None:
+        from sitl_bridge.report.paper_figures import write_figures
+
+        written += write_figures(found, figures)
+    console = Console(stderr=as_json)
+    for one in found:
+        show_measures(console, one)
+    for path in written:
+        console.print(Text(f"written: {path}"), soft_wrap=True)
+    if as_json:
+        print(json.dumps(plain(found), indent=2, ensure_ascii=False))
+    if len(records) < len(runs):
+        raise typer.Exit(UNREADABLE)
+    raise typer.Exit(0 if all(one.passed for one in found) else 1)
+
+
+def chosen_limits(file: Path | None, options: Iterable[str]) -> dict[str, float | None]:
+    """Limits of a file and of ``--limit``, which come on top.
+
+    Raises:
+        UserError: for a faulty file or option.
+    """
+    from sitl_bridge.report.measures import limit_of_option, limits_of_file
+
+    found = {} if file is None else limits_of_file(file)
+    return found | dict(limit_of_option(text) for text in options)
+
+
+def _read(runs: list[Path]) -> list[RunRecord]:
+    """Runs that can be read; of each other one the reason is printed.
+
+    Raises:
+        UserError: if none can be read.
+    """
+    from sitl_bridge.report.run_record import read_run
+
+    records, faults = [], []
+    for path in runs:
+        try:
+            records.append(read_run(path))
+        except UserError as error:
+            faults.append(str(error))
+    if not records:
+        raise UserError("\n".join(faults))
+    for fault in faults:
+        print(f"sitl-bridge: {fault}", file=sys.stderr)
+    return records
+
+
+def show_measures(console: Console, one: Reported) -> None:
+    """Print the verdict, the measures and what the reader has to know of a run."""
+    words = {
+        True: ("passed", "bold green"),
+        False: ("failed", "bold red"),
+        None: ("no verdict", "bold yellow"),
+    }
+    console.print(Text.assemble(f"{one.label}: ", words[one.passed]), soft_wrap=True)
+    for note in ([one.run.partial] if one.run.partial else []) + one.run.notes:
+        console.print(Text(f"  note: {note}", "yellow"), soft_wrap=True)
+    for problem in one.run.problems:
+        console.print(Text(f"  {problem}", "red"), soft_wrap=True)
+    table = Table.grid(padding=(0, 2))
+    for m in one.evaluation.measures:
+        # Of a fleet the measures of each vehicle are in the page and in --json.
+        if m.vehicle and m.passed is not False:
+            continue
+        value = f"{m.value:.3g} {m.kind.unit}" if math.isfinite(m.value) else "never"
+        bound = "" if m.limit is None else f"{'at least' if m.kind.at_least else 'at most'} {m.limit:g}"
+        mark = {True: Text("kept", "green"), False: Text("exceeded", "bold red"), None: Text("")}[m.passed]
+        title = f"{m.vehicle}: {m.kind.title}" if m.vehicle else m.kind.title
+        table.add_row(Text(f"  {title}"), Text(value), Text(bound), mark)
+    console.print(table)
+    for name in one.evaluation.unmeasured:
+        console.print(Text(f"  {name} has a limit, but this run has no value for it", "red"), soft_wrap=True)

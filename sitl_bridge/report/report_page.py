@@ -1,0 +1,208 @@
+"""The report of one or several runs as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.output_file import write_whole
+from sitl_bridge.report.fleet_lines import fleet_plots
+from sitl_bridge.report.flight_map import (
+    plan_outline,
+    rounded,
+    scene_outline,
+    track,
+    tracks_of_arrays,
+)
+from sitl_bridge.report.measures import KINDS
+from sitl_bridge.report.report_text import body
+from sitl_bridge.report.reported_run import Reported
+from sitl_bridge.report.run_events import LANES
+from sitl_bridge.report.time_lines import Line, Plot, spectrum_plot, thinned, vehicle_plots
+
+LARGEST = 2_900_000
+"""Size of a report, bytes, above which its curves are thinned further."""
+POINTS = 1600
+"""Points per curve of a single vehicle, about as many as a screen is wide."""
+FEWEST_POINTS = 100
+MOST_DETAILED = 12
+"""Vehicles of a run with curves of their own."""
+COMPARED = ("height", "deviation", "velocity_north", "velocity_east", "rates", "voltage", "test_ratios_0")
+"""Plots of which several runs are drawn into one."""
+
+
+def write_report(reported: Sequence[Reported], path: Path) -> Path:
+    """Write the HTML file.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    return write_whole(path, page(reported))
+
+
+def page(reported: Sequence[Reported]) -> str:
+    """The HTML text, thinned until it is small enough."""
+    detailed = sum(min(len(one.run.vehicles), MOST_DETAILED) for one in reported)
+    points = max(FEWEST_POINTS, round(POINTS / math.sqrt(max(detailed, 1))))
+    scenes = [scene_outline(one.run) for one in reported]
+    while True:
+        text = _page(reported, scenes, points)
+        if len(text) <= LARGEST or points <= FEWEST_POINTS:
+            return text
+        points = max(FEWEST_POINTS, points // 2)
+
+
+def _page(reported: Sequence[Reported], scenes: Sequence[list[dict[str, Any]]], points: int) -> str:
+    data = {
+        "lanes": LANES,
+        "runs": [_run_data(one, scene, points) for one, scene in zip(reported, scenes, strict=True)],
+        "compared": [_plot_data(plot) for plot in _compared(reported, points)],
+    }
+    title = " and ".join(one.label for one in reported)
+    verdicts = {True: "passed", False: "failed", None: "no verdict"}
+    mark = verdicts[reported[0].passed] if len(reported) == 1 else f"{len(reported)} runs"
+    # "<" would end the script element in the middle of the data.
+    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">',
+            f"<title>{escape(mark)}: {escape(title)}</title>",
+            f"<style>{_asset('uPlot.min.css')}\n{_asset('report.css')}</style></head><body>",
+            body(reported),
+            f'<script type="application/json" id="data">{encoded}</script>',
+            f"<script>/*\n{_asset('uPlot.LICENSE')}\n*/\n{_asset('uPlot.iife.min.js')}</script>",
+            f"<script>{_asset('views.js')}\n{_asset('report.js')}</script>",
+            "</body></html>\n",
+        ]
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("sitl_bridge.report") / "page" / name).read_text(encoding="utf-8")
+
+
+# -------------------------------------------------------------------------- data of the page
+
+
+def _run_data(one: Reported, scene: list[dict[str, Any]], points: int) -> dict[str, Any]:
+    run = one.run
+    flown = max(200, 6 * points // max(1, math.ceil(math.sqrt(len(run.vehicles) or 1))))
+    tracks = [t for vehicle in run.vehicles if (t := track(vehicle, flown)) is not None]
+    vehicles = []
+    for vehicle, found in list(zip(run.vehicles, one.evaluation.vehicles, strict=True))[:MOST_DETAILED]:
+        plots = vehicle_plots(vehicle)
+        if found.rates is not None:
+            plots.append(spectrum_plot(found.rates))
+        if plots:
+            vehicles.append({"name": vehicle.name, "plots": [_plot_data(thinned(p, points)) for p in plots]})
+    return {
+        "label": one.label,
+        "tracks": tracks or tracks_of_arrays(run, flown),
+        "plan": plan_outline(run),
+        "scene": scene,
+        "events": [
+            {"lane": LANES.index(e.lane), "begin": round(e.begin, 3), "end": round(e.end, 3), "text": e.text,
+             "level": e.level, "vehicle": e.vehicle}
+            for e in one.events
+        ],
+        "fleet": [_plot_data(thinned(plot, 2 * points)) for plot in fleet_plots(run)],
+        "vehicles": vehicles,
+    }  # fmt: skip
+
+
+def _plot_data(plot: Plot) -> dict[str, Any]:
+    return {
+        "key": plot.key,
+        "title": plot.title,
+        "unit": plot.unit,
+        "note": plot.note,
+        "xTitle": plot.x_title,
+        "log": plot.logarithmic,
+        "x": _significant(plot.x) if plot.logarithmic else rounded(plot.x, 3),
+        "lines": [
+            {"name": line.name, "reference": line.reference, "y": _significant(line.values)}
+            for line in plot.lines
+        ],
+        "levels": [list(level) for level in plot.levels],
+    }
+
+
+def _significant(values: np.ndarray[Any, Any], digits: int = 4) -> list[float | int | None]:
+    """Numbers with so many digits; null for what is not finite."""
+    return [None if not math.isfinite(v) else _short(float(f"{v:.{digits}g}")) for v in values.tolist()]
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) and abs(value) < 1e9 else value
+
+
+def _compared(reported: Sequence[Reported], points: int) -> list[Plot]:
+    """Plots of the first vehicle of several runs in one, over the time since take-off."""
+    if len(reported) < 2:
+        return []
+    found: dict[str, list[tuple[str, Plot, float]]] = {}
+    for one in reported:
+        if not one.run.vehicles:
+            continue
+        flight = one.run.vehicles[0].flight()
+        for plot in vehicle_plots(one.run.vehicles[0]):
+            if plot.key in COMPARED and flight is not None:
+                found.setdefault(plot.key, []).append((one.label, plot, flight[0]))
+    return [thinned(_joined(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
+
+
+def _joined(parts: list[tuple[str, Plot, float]]) -> Plot:
+    first = parts[0][1]
+    begin = min(float(plot.x[0]) - start for _, plot, start in parts)
+    end = max(float(plot.x[-1]) - start for _, plot, start in parts)
+    x = np.linspace(begin, end, 2 * POINTS)
+    lines = tuple(
+        Line(label, np.interp(x, plot.x - start, plot.lines[0].values, left=math.nan, right=math.nan))
+        for label, plot, start in parts
+    )
+    what = first.lines[0].name
+    title = first.title if what in first.title.lower() else f"{first.title}, {what}"
+    return Plot(first.key, title, first.unit, x, lines, first.levels, "time since take-off, s")
+
+
+def as_json(reported: Sequence[Reported]) -> list[dict[str, Any]]:
+    """Plain values of the evaluations, for ``--json``; what is infinite or unknown is null."""
+    return [
+        {
+            "run": str(one.run.path),
+            "name": one.run.name,
+            "passed": one.passed,
+            "succeeded": one.run.succeeded,
+            "partial": one.run.partial or None,
+            "problems": one.run.problems,
+            "notes": one.run.notes,
+            "unmeasured_limits": one.evaluation.unmeasured,
+            "measures": [
+                {
+                    "name": m.kind.name, "title": KINDS[m.kind.name].title, "vehicle": m.vehicle or None,
+                    "value": m.value if math.isfinite(m.value) else None, "unit": m.kind.unit,
+                    "limit": m.limit, "at_least": m.kind.at_least, "passed": m.passed,
+                }
+                for m in one.evaluation.measures
+            ],
+            "waypoints": [
+                {
+                    "vehicle": v.name, "begin": w.waypoint.begin, "position": w.waypoint.position.tolist(),
+                    "settling": w.settling, "position_rms": w.hover.position if w.hover else None,
+                    "rates_rms": w.hover.rates if w.hover else None,
+                }
+                for v in one.evaluation.vehicles for w in v.waypoints
+            ],
+        }
+        for one in reported
+    ]  # fmt: skip

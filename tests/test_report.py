@@ -1,0 +1,261 @@
+"""The report of a run: evaluation, limits, exit code, page; of whole, killed and damaged runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from run_directories import GOALS, LAG, OFFSET, make_run, write_truth
+
+from sitl_bridge.cli.report import report as command
+from sitl_bridge.errors import UserError
+from sitl_bridge.report.measures import KINDS, checked_limits, limit_of_option
+from sitl_bridge.report.report_page import LARGEST, page
+from sitl_bridge.report.reported_run import report
+from sitl_bridge.report.run_evaluation import evaluate
+from sitl_bridge.report.run_record import read_run
+
+
+def values(path: Path, **limits: float | None) -> dict[str, float]:
+    return {m.kind.name: m.value for m in evaluate(read_run(path), limits).measures}
+
+
+def run_command(*runs: Path, **options: Any) -> int:
+    with pytest.raises(typer.Exit) as ended:
+        command(list(runs), **options)
+    return ended.value.exit_code
+
+
+class Checked(HTMLParser):
+    """Opens and closes of elements, and addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("href", "src"):
+                self.links.append(str(value))
+            if name == "id":
+                self.ids.append(str(value))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_evaluation_finds_the_figures_of_a_known_flight(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run"))
+    assert np.allclose(run.vehicles[0].to_world, OFFSET, atol=0.01)
+    found = evaluate(run)
+    measured = {m.kind.name: m.value for m in found.measures}
+    # A step of 3 m enters a ball of 0.1 m after tau ln 30.
+    expected = LAG * np.log(3.0 / 0.1)
+    vehicle = found.vehicles[0]
+    assert [w.settling for w in vehicle.waypoints[1:]] == pytest.approx([expected, expected], abs=0.25)
+    assert measured["waypoint_settling"] == pytest.approx(expected, abs=0.25)
+    assert measured["waypoints_settled"] == 100.0
+    assert measured["rates_peak_frequency"] == pytest.approx(3.0, abs=0.13)
+    assert measured["rates_rms"] == pytest.approx(0.2 / np.sqrt(2.0), rel=0.02)
+    assert measured["touchdown"] == 0.5
+    assert measured["battery_used"] == pytest.approx(10.0)
+    assert measured["real_time_factor"] == pytest.approx(2.0)
+    # The gust begins 2 s after the last goal was set, so no reaction to it can be told apart.
+    assert GOALS[-1][0] + 5.0 > 30.0
+    assert vehicle.disturbances == []
+
+
+def test_the_page_is_whole_small_and_escaped(tmp_path: Path) -> None:
+    text = page(report([read_run(make_run(tmp_path / "run"))]))
+    assert len(text) < LARGEST
+    parser = Checked()
+    parser.feed(text)
+    assert parser.open == []
+    assert all(link.startswith(("#", "data:")) for link in parser.links), "needs a network"
+    assert {link[1:] for link in parser.links if link.startswith("#")} <= set(parser.ids)
+    assert "there &amp; &lt;b&gt;back&lt;/b&gt;.py" in text
+    assert "<b>back" not in text
+    assert "<script>alert" not in text
+    assert text.index("Passed") < text.index('id="flight"') < text.index('id="measures"')
+
+
+def test_the_pages_data_holds_what_it_shows(tmp_path: Path) -> None:
+    text = page(report([read_run(make_run(tmp_path / "run"))]))
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    data = json.loads(found[1])
+    (run,) = data["runs"]
+    assert run["tracks"][0]["points"][0] == [0, 0, 0]
+    assert run["scene"][0]["name"] == "wall <i>"
+    assert run["scene"][0]["prisms"][0]["top"] == 2.0
+    lanes = [(data["lanes"][e["lane"]], e["text"]) for e in run["events"]]
+    assert ("injected", "gust") in lanes
+    assert ("flight mode", "Offboard") in lanes
+    plots = {plot["key"]: plot for plot in run["vehicles"][0]["plots"]}
+    assert {
+        "height",
+        "north",
+        "velocity_north",
+        "rates",
+        "motors",
+        "voltage",
+        "rates_spectrum",
+    } <= plots.keys()
+    assert all(plot["title"] and plot["unit"] and plot["xTitle"] for plot in plots.values())
+    height = plots["height"]
+    assert [line["name"] for line in height["lines"]] == ["true", "estimated", "setpoint"]
+    assert all(len(line["y"]) == len(height["x"]) for line in height["lines"])
+
+
+def test_exit_code_and_json_follow_the_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path / "run")
+    assert run_command(run) == 0
+    assert (run / "report.html").is_file()
+    assert run_command(run, limit=["touchdown=0.4"]) == 1
+    assert "exceeded" in capsys.readouterr().out
+    assert run_command(run, limit=["touchdown=none", "battery_voltage=13"], as_json=True) == 1
+    (one,) = json.loads(capsys.readouterr().out)
+    exceeded = [m["name"] for m in one["measures"] if m["passed"] is False]
+    assert exceeded == ["battery_voltage"]
+    file = tmp_path / "limits.yaml"
+    file.write_text("touchdown: 0.4\nvibration: null\n")
+    assert run_command(run, limits=file) == 1
+    assert run_command(run, limits=file, limit=["touchdown=0.6"]) == 0
+
+
+def test_a_limit_without_a_value_fails_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert run_command(run, limit=["slot_error_steady=0.5"]) == 1
+
+
+def test_faulty_limits_are_named_with_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean vibration"):
+        limit_of_option("vibratoin=3")
+    with pytest.raises(UserError, match="write NAME=VALUE"):
+        limit_of_option("vibration")
+    with pytest.raises(UserError, match="not a number"):
+        limit_of_option("vibration=high")
+    with pytest.raises(UserError, match="must be a number"):
+        checked_limits({"vibration": "high"}, "limits")
+    file = tmp_path / "limits.yaml"
+    file.write_text("vibration: 3\nspeed: 4\n")
+    with pytest.raises(UserError, match="line 2: speed: no such measure"):
+        run_command(make_run(tmp_path / "run"), limits=file)
+
+
+def test_a_killed_run_says_so_and_shows_what_it_recorded(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", summary=False)
+    (one,) = report([read_run(run)])
+    assert one.passed is None
+    text = page([one])
+    assert "Incomplete" in text
+    assert "killed or is not over" in text
+    assert run_command(run) == 1
+
+
+def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "run.json").write_text("{")
+    with (run / "truth.npy").open("r+b") as file:
+        file.truncate((run / "truth.npy").stat().st_size // 2 + 17)
+    log = run / "autopilot/log/flight.ulg"
+    log.write_bytes(log.read_bytes()[:60_000])
+    found = read_run(run)
+    assert any("run.json: cannot be read" in note for note in found.notes)
+    assert any("is cut off" in note for note in found.notes)
+    assert found.vehicles[0].rows is not None
+    assert len(found.vehicles[0].rows) == pytest.approx(2100, abs=5)
+    assert "cut off" in page(report([found]))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a log", b"ULog\x01\x12\x35\x01" + bytes(8)])
+def test_foreign_logs_in_a_run_are_notes(tmp_path: Path, content: bytes) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "autopilot/log/flight.ulg").write_bytes(content)
+    (run / "truth.npy").write_bytes(content)
+    found = read_run(run)
+    assert found.notes
+    assert page(report([found]))
+
+
+def test_what_is_no_run_is_refused_in_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match="holds nothing of a run"):
+        run_command(empty)
+    with pytest.raises(UserError, match="no such run directory"):
+        run_command(tmp_path / "nowhere")
+    text = tmp_path / "notes.txt"
+    text.write_text("hello")
+    with pytest.raises(UserError, match="cannot be read as a ULog"):
+        run_command(text)
+    good = make_run(tmp_path / "run")
+    assert run_command(empty, good, out=tmp_path / "both.html") == 2
+    assert capsys.readouterr().err.count("holds nothing of a run") == 1
+    assert (tmp_path / "both.html").is_file()
+
+
+def test_a_flight_log_alone_can_be_reported(tmp_path: Path) -> None:
+    log = make_run(tmp_path / "run") / "autopilot/log/flight.ulg"
+    (one,) = report([read_run(log)])
+    assert one.passed is None
+    keys = {m.kind.name for m in one.evaluation.measures}
+    assert {"waypoint_settling", "offboard_position_rms"} <= keys
+    assert "Position north" in page([one])
+
+
+def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name) for name in ("first", "second")]
+    text = page(report([read_run(run) for run in runs]))
+    assert text.count('class="verdict passed"') == 2
+    assert "<th>first</th><th>second</th>" in text
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert [line["name"] for line in data["compared"][0]["lines"]] == ["first", "second"]
+
+
+def test_a_fleet_shows_its_distances_and_each_vehicle(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", vehicles=3)
+    assert values(run)["separation"] == pytest.approx(3.0)
+    text = page(report([read_run(run)]))
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])["runs"][0]
+    assert [v["name"] for v in data["vehicles"]] == ["0", "1", "2"]
+    assert {"closest_pair", "fleet_height"} == {plot["key"] for plot in data["fleet"]}
+    assert run_command(run, limit=["separation=4"]) == 1
+
+
+def test_a_large_fleet_stays_small(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    write_truth(run / "truth.npy", vehicles=60, end=12.0)
+    assert len(page(report([read_run(run)]))) < LARGEST
+
+
+def test_figures_for_papers_are_of_three_kinds(tmp_path: Path) -> None:
+    from sitl_bridge.report.paper_figures import plot_figure
+    from sitl_bridge.report.time_lines import spectrum_plot
+
+    (one,) = report([read_run(make_run(tmp_path / "run"))])
+    rates = one.evaluation.vehicles[0].rates
+    assert rates is not None
+    figure = plot_figure(spectrum_plot(rates))
+    (axes,) = figure.axes
+    assert axes.get_title() == "Power spectral density of the angular rates"
+    assert axes.get_xlabel() == "frequency, Hz"
+    assert "Hz" in axes.get_ylabel()
+    assert axes.get_xscale() == "log"
+
+
+def test_every_measure_has_a_title_and_a_default_limit_names_its_source() -> None:
+    for kind in KINDS.values():
+        assert kind.title
+        assert (kind.limit is None) == (kind.source == "")
