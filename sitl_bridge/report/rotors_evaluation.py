@@ -28,7 +28,7 @@ HELD = 3.0
 
 
 @dataclass(frozen=True)
-class Waypoint:
+class ConstantSetpoint:
     """A constant position setpoint.
 
     Attributes:
@@ -69,7 +69,7 @@ class WaypointResult:
         hover: RMS errors from then on; None if it did not settle.
     """
 
-    waypoint: Waypoint
+    waypoint: ConstantSetpoint
     settling: float | None
     hover: HoverResult | None
 
@@ -142,7 +142,7 @@ def settling_time(time: Floats, distance: Floats, radius: float = BALL, held: fl
 
 
 def waypoint_results(
-    time: Floats, position: Floats, rates: Floats, waypoints: Sequence[Waypoint]
+    time: Floats, position: Floats, rates: Floats, waypoints: Sequence[ConstantSetpoint]
 ) -> list[WaypointResult]:
     """Evaluate flights to waypoints as ``waypoints_eval.py`` does; the first only as a hover."""
     found = []
@@ -160,7 +160,11 @@ def waypoint_results(
 
 
 def disturbance_results(
-    time: Floats, position: Floats, rates: Floats, waypoints: Sequence[Waypoint], moments: Sequence[float]
+    time: Floats,
+    position: Floats,
+    rates: Floats,
+    waypoints: Sequence[ConstantSetpoint],
+    moments: Sequence[float],
 ) -> list[DisturbanceResult]:
     """Evaluate reactions to disturbances at given moments (s), each under a constant setpoint.
 
@@ -195,7 +199,7 @@ def disturbance_results(
 
 def constant_setpoints(
     time: Floats, setpoint: Floats, shortest: float = START_DELAY + HELD
-) -> list[Waypoint]:
+) -> list[ConstantSetpoint]:
     """Constant parts of a position setpoint.
 
     Args:
@@ -214,7 +218,7 @@ def constant_setpoints(
     for first, after in itertools.pairwise(starts):
         end = float(time[min(after, len(time) - 1)])
         if valid[first] and end - time[first] >= shortest:
-            found.append(Waypoint(float(time[first]), end, np.array(setpoint[first])))
+            found.append(ConstantSetpoint(float(time[first]), end, np.array(setpoint[first])))
     return found
 
 

@@ -14,9 +14,9 @@ from sitl_bridge.report.measures import Limits, Measure, measured, unmeasured
 from sitl_bridge.report.rotors_evaluation import (
     RMS_TIME,
     START_DELAY,
+    ConstantSetpoint,
     DisturbanceResult,
     HoverResult,
-    Waypoint,
     WaypointResult,
     constant_setpoints,
     disturbance_results,
@@ -129,7 +129,7 @@ def motion(vehicle: RecordedVehicle) -> tuple[Floats, Floats, Floats]:
     return record.time, record.estimate + vehicle.to_world, rates
 
 
-def position_setpoints(vehicle: RecordedVehicle) -> list[Waypoint]:
+def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
     """Constant position setpoints in the world frame that a script set in offboard mode, or that hold has."""
     log, record = vehicle.log, vehicle.record
     flight = vehicle.flight()
@@ -152,7 +152,7 @@ def _rotors(
     time: Floats,
     position: Floats,
     rates: Floats,
-    waypoints: list[Waypoint],
+    waypoints: list[ConstantSetpoint],
 ) -> None:
     if not waypoints or not len(time):
         return
