@@ -15,7 +15,7 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
-from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.mapping.flight_map import seeing_runners
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -88,10 +88,9 @@ class Simulation(VehicleArrays):
             CustomSensorHost(sensor, vehicle=i, name=name, seed=self._core.seed, start=self._core.time)
             for sensor in self.airframes[i].custom_sensors()
         ]
-        seeing = [
-            SensorRunner(sensor, self._core, vehicle=i, name=name, start=self._core.time)
-            for sensor in self.airframes[i].seeing_sensors()
-        ]
+        seeing = seeing_runners(
+            self.airframes[i].seeing_sensors(), self._core, vehicle=i, stream=name, start=self._core.time
+        )
         return [*own, *seeing]
 
     @property

@@ -13,6 +13,9 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.errors import UserError
+from sitl_bridge.mapping.flight_map import FlightMap
+from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation as Core
 from sitl_bridge.vehicle.airframe import Airframe
@@ -95,6 +98,21 @@ class VehicleArrays:
         """(n,) whether a vehicle touches the ground."""
         touching: NDArray[np.bool_] = self._core.states["in_contact"] > 0
         return touching
+
+    def map(self, vehicle: int = 0) -> OccupancyMap:
+        """The occupancy map that a vehicle's sensors have built up to now; a copy.
+
+        Args:
+            vehicle: index.
+
+        Raises:
+            UserError: for a vehicle whose sensors build none.
+        """
+        for host in self._hosts:
+            mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == vehicle else None
+            if isinstance(mapper, FlightMap):
+                return mapper.read()
+        raise UserError(f"vehicle {vehicle} builds no map; give one of its ranging sensors a map_cell")
 
     def sensor(self, sensor: str, instance: int = 0) -> dict[str, Array]:
         """The last samples of a sensor: ``sensor("imu")["specific_force"]`` is (n, 3).

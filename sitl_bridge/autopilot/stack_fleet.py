@@ -25,9 +25,8 @@ from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d, handles_of
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.mapping.flight_map import seeing_runners
 from sitl_bridge.mavlink.user_messages import pack
-from sitl_bridge.perception.recording import recording_of
-from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.record.truth_row import write_rows
@@ -283,11 +282,14 @@ class StackFleet:
                     table=table,
                     errors=self.errors,
                 )
-            for seeing in m.airframe.seeing_sensors():
-                recording = recording_of(seeing, m.tables, f"{m.name}-{seeing.name}")
-                yield SensorRunner(
-                    seeing, self.simulation, vehicle=i, start=self.simulation.start, recording=recording
-                )
+            yield from seeing_runners(
+                m.airframe.seeing_sensors(),
+                self.simulation,
+                vehicle=i,
+                start=self.simulation.start,
+                directory=m.tables,
+                title=f"{m.name}-".__add__,
+            )
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""

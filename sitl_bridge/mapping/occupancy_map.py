@@ -6,6 +6,7 @@ whole multiple of the cell's size.
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.mapping.octree_export import write_octree
 from sitl_bridge.mapping.ray_insertion import insert_scan
-from sitl_bridge.output_file import write_arrays
+from sitl_bridge.output_file import write_arrays, write_whole
 
 HIT_PROBABILITY, MISS_PROBABILITY = 0.7, 0.4
 LEAST_PROBABILITY, GREATEST_PROBABILITY = 0.12, 0.97
@@ -37,6 +39,7 @@ class OccupancyMap:
         cell: m, edge of a cell.
         corner: (3,) m NED, least corner of the grid.
         log_odds: (x, y, z) float32 along north, east, down; nan where unknown.
+        time: s of simulated time of the last sample; nan where the map is not built in flight.
 
     Args:
         cell: m, edge of a cell.
@@ -49,6 +52,7 @@ class OccupancyMap:
         if not 1e-3 <= cell <= 1e3:
             raise UserError(f"a map with cells of {cell:g} m: give a size from 1 mm to 1 km")
         self.cell = cell
+        self.time = math.nan
         self._first = np.zeros(3, np.int64)
         self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
         self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
@@ -181,29 +185,66 @@ class OccupancyMap:
         self.log_odds, self._first = grown, first
         self._marks = np.zeros(grown.shape, np.uint8)
 
+    def copy(self) -> OccupancyMap:
+        """Return a map with the same cells, which later scans into this one do not change."""
+        return self._part(slice(None), slice(None), slice(None))
+
+    def within(self, low: ArrayLike, high: ArrayLike) -> OccupancyMap:
+        """Return the part of the map that has a share in a box.
+
+        Args:
+            low: (3,) m NED, least corner.
+            high: (3,) m NED, greatest corner.
+        """
+        shape = np.array(self.log_odds.shape)
+        first = np.clip(np.floor(np.asarray(low, float) / self.cell) - self._first, 0, shape)
+        last = np.clip(np.ceil(np.asarray(high, float) / self.cell) - self._first, first, shape)
+        north, east, down = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
+        return self._part(north, east, down)
+
+    def _part(self, *cells: slice) -> OccupancyMap:
+        part = OccupancyMap(self.cell)
+        part.time = self.time
+        part.log_odds = self.log_odds[cells].copy()
+        part._first = self._first + [at.start or 0 for at in cells]
+        part._marks = np.zeros(part.log_odds.shape, np.uint8)
+        return part
+
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> Path:
         """Write the map: ``.npz`` with everything, or ``.bt`` of OctoMap (x east, y north, z up).
 
         Raises:
-            UserError: for another suffix, an empty map, a missing package or a full disk.
+            UserError: for another suffix, an empty map, one too large for an octree, or a full disk.
         """
         file = Path(path)
         if not self.log_odds.size:
             raise UserError(f"{file}: the map is empty; insert a scan before it is saved")
         if file.suffix == ".npz":
-            arrays: dict[str, NDArray[Any]] = {
-                "log_odds": self.log_odds,
-                "first": self._first,
-                "cell": np.array(self.cell),
-            }
-            return write_arrays(file, arrays)
+            return write_arrays(file, self._arrays(np.float32))
         if file.suffix == ".bt":
-            from sitl_bridge.mapping.octree_export import write_octree
-
-            return write_octree(file, self.cell, self.centers(self.free), self.centers(self.occupied))
+            free, occupied = (np.argwhere(cells) + self._first for cells in (self.free, self.occupied))
+            return write_octree(file, self.cell, free, occupied)
         raise UserError(f"{file}: a map is saved as .npz or .bt")
+
+    def publish(self, path: Path) -> None:
+        """Write the map fast, for a program that reads it in flight by ``load``; log-odds to 0.2 percent.
+
+        Raises:
+            UserError: when it cannot be written.
+        """
+        table = io.BytesIO()
+        np.savez(table, allow_pickle=False, **self._arrays(np.float16))
+        write_whole(path, table.getvalue())
+
+    def _arrays(self, dtype: type[np.floating[Any]]) -> dict[str, NDArray[Any]]:
+        return {
+            "log_odds": self.log_odds.astype(dtype),
+            "first": self._first,
+            "cell": np.array(self.cell),
+            "time": np.array(self.time),
+        }
 
     @classmethod
     def load(cls, path: str | Path) -> OccupancyMap:
@@ -217,6 +258,7 @@ class OccupancyMap:
                 made = cls(float(file["cell"]))
                 made.log_odds = np.asarray(file["log_odds"], np.float32)
                 made._first = np.asarray(file["first"], np.int64).reshape(3)
+                made.time = float(file["time"]) if "time" in file else math.nan
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is no map that was saved here: {error}") from error
         if made.log_odds.ndim != 3:

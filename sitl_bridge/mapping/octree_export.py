@@ -1,4 +1,8 @@
-"""Maps as .bt files of OctoMap, by pyoctomap."""
+"""Maps as .bt files of OctoMap: the octree's nodes in depth-first order, 16 bits a node.
+
+The layout is that of OctoMap's OcTree::writeBinary (Hornung et al., 2013, section 5.4): two bits for each of
+the eight children.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +12,80 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.output_file import write_whole
 
 LEVELS = 16
+UNKNOWN, FREE, OCCUPIED, INNER = 0b00, 0b01, 0b10, 0b11
+"""A child in its parent's bits, the first child in the lowest ones."""
+HEADER = (
+    "# Octomap OcTree binary file\n"
+    "# (feel free to add / change comments, but leave the first line as it is!)\n#\n"
+    "id OcTree\nsize {size}\nres {cell:.15g}\ndata\n"
+)
+
+Codes = NDArray[np.uint64]
 
 
-def write_octree(path: Path, cell: float, free: NDArray[np.float64], occupied: NDArray[np.float64]) -> Path:
+def write_octree(path: Path, cell: float, free: NDArray[np.int64], occupied: NDArray[np.int64]) -> Path:
     """Write free and occupied cells as an octree, x east, y north, z up.
 
     Args:
         path: of the file.
         cell: m, edge of a cell.
-        free: (n, 3) m NED, centres of cells.
+        free: (n, 3) cells, counted from the origin along north, east, down.
         occupied: (m, 3) likewise.
 
     Raises:
-        UserError: where pyoctomap is missing, the map is too large for an octree, or the file cannot be
-            written.
+        UserError: where the map is too large for an octree, or the file cannot be written.
     """
-    try:
-        import pyoctomap
-    except ImportError as error:
-        raise UserError(
-            f"{path}: octree maps need the package pyoctomap, which is not installed: pip install pyoctomap;"
-            " or save the map as .npz"
-        ) from error
-    reach = (1 << (LEVELS - 1)) * cell
-    if max(np.abs(free).max(initial=0.0), np.abs(occupied).max(initial=0.0)) > reach:
+    cells = np.concatenate([free, occupied])
+    keys = np.stack([cells[:, 1], cells[:, 0], -1 - cells[:, 2]], axis=1) + (1 << (LEVELS - 1))
+    if len(keys) and (keys.min() < 0 or keys.max() >= 1 << LEVELS):
+        reach = (1 << (LEVELS - 1)) * cell
         raise UserError(f"{path}: an octree with cells of {cell:g} m reaches {reach:g} m from the origin")
-    tree = pyoctomap.OcTree(cell)
-    for centers, value in ((free, False), (occupied, True)):
-        for point in np.stack([centers[:, 1], centers[:, 0], -centers[:, 2]], axis=1):
-            tree.updateNode(point, value, lazy_eval=True)
-    tree.updateInnerOccupancy()
-    if not tree.writeBinary(str(path)):
-        raise UserError(f"{path}: cannot be written")
-    return path
+    kinds = np.repeat(np.array([FREE, OCCUPIED], np.uint64), [len(free), len(occupied)])
+    places, depths, bits, size = _inner_nodes(_codes(keys), kinds)
+    order = np.lexsort((depths, places))
+    header = HEADER.format(size=size, cell=cell).encode()
+    return write_whole(path, header + bits[order].astype("<u2").tobytes())
+
+
+def _codes(keys: NDArray[np.int64]) -> Codes:
+    """Return the Morton codes of keys (n, 3): x the lowest bit of every three."""
+    codes = np.zeros(len(keys), np.uint64)
+    for bit in range(LEVELS):
+        for axis in range(3):
+            one = (keys[:, axis] >> bit) & 1
+            codes |= one.astype(np.uint64) << np.uint64(3 * bit + axis)
+    return codes
+
+
+def _inner_nodes(codes: Codes, kinds: Codes) -> tuple[Codes, NDArray[np.int64], Codes, int]:
+    """Return the nodes with children, where eight equal leaves are one, and the count of all nodes.
+
+    Args:
+        codes: (n,) of the leaves, each once.
+        kinds: (n,) FREE or OCCUPIED.
+
+    Returns:
+        the first leaf's code, depth and bits of every node with children, and the number of all nodes.
+    """
+    places: list[Codes] = []
+    depths: list[NDArray[np.int64]] = []
+    bits: list[Codes] = []
+    size = 1
+    for depth in range(LEVELS - 1, -1, -1):
+        parents, index = np.unique(codes >> np.uint64(3), return_inverse=True)
+        of_parent = np.zeros(len(parents), np.uint64)
+        np.bitwise_or.at(of_parent, index, kinds << ((codes & np.uint64(7)) * np.uint64(2)))
+        children = np.bincount(index, minlength=len(parents))
+        whole = np.zeros(len(parents), np.uint64)
+        for kind in (FREE, OCCUPIED):
+            whole[of_parent == kind * 0x5555] = kind
+        inner = (whole == 0) | (depth == 0)
+        places.append(parents[inner] << np.uint64(3 * (LEVELS - depth)))
+        depths.append(np.full(int(inner.sum()), depth))
+        bits.append(of_parent[inner])
+        size += int(children[inner].sum())
+        codes, kinds = parents, np.where(inner, np.uint64(INNER), whole)
+    return np.concatenate(places), np.concatenate(depths), np.concatenate(bits), size

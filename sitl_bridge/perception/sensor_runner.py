@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
 from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification
+from sitl_bridge.sensors.perception.sight import Sight
 from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.records import START
@@ -38,6 +40,18 @@ class SeenSample:
     arrays: Arrays
 
 
+class Mapper(Protocol):
+    """Builds a map from samples."""
+
+    def add(self, time: int, sight: Sight) -> None:
+        """Take a sample that was taken at ``time`` us, at its delivery."""
+        ...
+
+    def close(self) -> None:
+        """End; safe to call twice."""
+        ...
+
+
 class SensorRunner:
     """Runs a seeing sensor.
 
@@ -49,6 +63,7 @@ class SensorRunner:
         start: us of simulated time at the start.
         deliver: called with every sample, between two steps; returns messages for the flight stack.
         recording: takes every sample that is delivered; closed with the runner.
+        mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
 
     Attributes:
         latest: the last sample delivered; None before the first.
@@ -66,7 +81,9 @@ class SensorRunner:
         start: int = START,
         deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
         recording: SampleRecording | None = None,
+        mapper: Mapper | None = None,
     ) -> None:
+        self.mapper = mapper
         self.specification = specification
         self.vehicle = vehicle
         self.latest: SeenSample | None = None
@@ -79,7 +96,7 @@ class SensorRunner:
         self._latency = round(specification.latency * 1e6)
         self._start = start
         self._next = start + self._period
-        self._under_way: deque[tuple[int, View, Future[Arrays]]] = deque()
+        self._under_way: deque[tuple[int, View, Future[tuple[Arrays, Sight | None]]]] = deque()
         self._recording = recording
         self._recorded = -1
         """us of the last pose that was recorded."""
@@ -97,7 +114,7 @@ class SensorRunner:
         view = self._view(self._simulation.time)
         self._count = 0
         process = self.specification.processor()
-        arrays = self.specification.measure(view)
+        arrays, _ = self._sample(view)
         if process is not None:
             process(view, arrays)
 
@@ -131,7 +148,10 @@ class SensorRunner:
         messages: list[Any] = []
         while self._under_way and self._under_way[0][0] <= time:
             _, view, future = self._under_way.popleft()
-            self.latest = SeenSample(view.time, future.result())
+            arrays, sight = future.result()
+            self.latest = SeenSample(view.time, arrays)
+            if self.mapper is not None and sight is not None:
+                self.mapper.add(view.time, sight)
             self._record(view.poses, self.latest)
             messages += self._deliver(self.latest)
             messages += link_messages(self.specification, view.time, self.latest.arrays)
@@ -146,10 +166,17 @@ class SensorRunner:
             since = Poses(poses.time[new], poses.position[new], poses.attitude[new])
             self._recording.put(sample.time, sample.arrays, since)
 
-    def _measure(self, view: View) -> Arrays:
-        """A sample; on the worker's thread."""
+    def _measure(self, view: View) -> tuple[Arrays, Sight | None]:
+        """A sample, and its rays where a map is built; on the worker's thread."""
+        arrays, sight = self._sample(view)
+        return arrays if self._process is None else self._process(view, arrays), sight
+
+    def _sample(self, view: View) -> tuple[Arrays, Sight | None]:
         arrays = self.specification.measure(view)
-        return arrays if self._process is None else self._process(view, arrays)
+        sight = None
+        if self.mapper is not None and isinstance(self.specification, RangingSpecification):
+            sight = self.specification.sight(view, arrays)
+        return arrays, sight
 
     def _view(self, time: int) -> View:
         simulation = self._simulation
@@ -166,3 +193,5 @@ class SensorRunner:
         self._executor.shutdown(wait=True, cancel_futures=True)
         if self._recording is not None:
             self._recording.close()
+        if self.mapper is not None:
+            self.mapper.close()

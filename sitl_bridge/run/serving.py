@@ -15,8 +15,7 @@ from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
-from sitl_bridge.perception.recording import recording_of
-from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.mapping.flight_map import seeing_runners
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
@@ -143,14 +142,12 @@ class ServeSession:
 
     def _open_logs(self) -> None:
         settings, server = self.settings, self.server
-        self._seeing = [
-            SensorRunner(
-                sensor,
-                server.simulation,
-                recording=recording_of(sensor, self.directory.path, sensor.name, server.errors),
-            )
-            for sensor in settings.airframe.seeing_sensors()
-        ]
+        self._seeing = seeing_runners(
+            settings.airframe.seeing_sensors(),
+            server.simulation,
+            directory=self.directory.path,
+            errors=server.errors,
+        )
         server.hosts = (
             *(
                 CustomSensorHost(

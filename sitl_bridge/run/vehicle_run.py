@@ -19,10 +19,11 @@ from sitl_bridge.errors import UserError, did_you_mean, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.mapping.flight_map import FlightMap, seeing_runners
 from sitl_bridge.mission_link.time_gate import MissionGate
+from sitl_bridge.offboard.live_map import MAP_VARIABLE
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
-from sitl_bridge.perception.recording import recording_of
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
@@ -157,10 +158,15 @@ def sensor_hosts(
                 sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table, errors=errors
             )
             hosts.append(host)
-        for seeing in vehicle.airframe.seeing_sensors():
-            name = seeing.name if len(vehicles) == 1 else f"{vehicle.name}-{seeing.name}"
-            recording = recording_of(seeing, directory, name, errors)
-            hosts.append(SensorRunner(seeing, simulation, vehicle=number, recording=recording))
+        prefix = "" if len(vehicles) == 1 else f"{vehicle.name}-"
+        hosts += seeing_runners(
+            vehicle.airframe.seeing_sensors(),
+            simulation,
+            vehicle=number,
+            directory=directory,
+            title=prefix.__add__,
+            errors=errors,
+        )
     return hosts
 
 
@@ -298,6 +304,10 @@ class VehicleRun:
         else:
             command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
+        built = [h.mapper for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        for flight_map in built:
+            if isinstance(flight_map, FlightMap) and flight_map.file is not None:
+                environment[MAP_VARIABLE] = str(flight_map.file.resolve())
         gate, python = MissionGate(server.limit_time()), settings.python
         self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
 

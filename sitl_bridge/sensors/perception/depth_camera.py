@@ -15,6 +15,7 @@ from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.sensors.perception.depth_edges import cast_shadows, fray_edges
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
+from sitl_bridge.sensors.perception.sight import Sight
 from sitl_bridge.sensors.perception.view import Arrays, View
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -150,6 +151,22 @@ class DepthCameraSpecification(RangingSpecification):
             field_of_view=self.field_of_view,
             color=True,
         )
+
+    def sight(self, view: View, arrays: Arrays) -> Sight:
+        """The rays of every k-th pixel, so that at the map's range two are half a cell apart.
+
+        Pixels without a depth are left out: nothing in range, too near, or in a shadow.
+        """
+        camera, cell = self.camera, self.map_cell or 0.0
+        k = max(1, math.floor(0.5 * cell * camera.focal / self.sight_range))
+        depth = arrays["depth"][k // 2 :: k, k // 2 :: k].astype(float)
+        rows, columns = np.indices(depth.shape) * k + k // 2
+        y, z = (columns - camera.cx) / camera.focal, (rows - camera.cy) / camera.focal
+        rays = np.stack([np.ones_like(y), y, z], axis=-1).reshape(-1, 3)
+        length = np.linalg.norm(rays, axis=1)
+        place, turn = self.pose(view)
+        directions = (rays / length[:, None]) @ turn.T
+        return Sight(place[None], directions, depth.ravel() * length, self.sight_range)
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Where the pixels' rays met something."""

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
 from sitl_bridge.sensors.perception.ray_kernels import fill_returns
+from sitl_bridge.sensors.perception.sight import Sight
 from sitl_bridge.sensors.perception.view import Arrays, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
@@ -130,11 +131,14 @@ class LidarSpecification(RangingSpecification):
         fill_returns(tuple(hits), (turned, directions), reflectivity, gauss, lost, limits, points, intensity)
         return {"points": points, "intensity": intensity, **self._layout}
 
+    def sight(self, view: View, arrays: Arrays) -> Sight:
+        """All beams; those without a return are free, unless some drop out."""
+        origins, turned = self.rays(view, self.directions, -self.offsets if self.rolling else None)
+        ranges = np.linalg.norm(arrays["points"].astype(float), axis=1)
+        if self.drop_out == 0.0:
+            ranges[np.isnan(ranges)] = np.inf
+        return Sight(origins, turned, ranges, self.sight_range)
+
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Where the beams met something."""
-        directions = self.directions
-        origins, turned = self.rays(view, directions, -self.offsets if self.rolling else None)
-        ranges = np.linalg.norm(arrays["points"].astype(float), axis=1)
-        met = np.isfinite(ranges)
-        points = np.broadcast_to(origins, turned.shape)[met] + ranges[met, None] * turned[met]
-        return Returns(points, self.sectors_of(directions))
+        return Returns(self.sight(view, arrays).points(), self.sectors_of(self.directions))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.quantities import NonNegative, Positive
+from sitl_bridge.sensors.perception.sight import Sight
 from sitl_bridge.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 
 SECTORS = 72
@@ -53,8 +54,24 @@ class RangingSpecification(SeeingSpecification):
     obstacle_distance: bool = Field(
         False, description="report the nearest obstacles to PX4's collision prevention"
     )
+    map_cell: float | None = Field(
+        None,
+        ge=0.01,
+        le=10.0,
+        description="m, edge of a cell of the occupancy map that is built in flight; none: no map",
+    )
+    map_range: Positive = Field(30.0, description="m up to which rays count for the map")
     minimum: NonNegative = Field(description="m")
     maximum: Positive = Field(description="m")
+
+    @abstractmethod
+    def sight(self, view: View, arrays: Arrays) -> Sight:
+        """The rays of a sample, as many as a map needs."""
+
+    @property
+    def sight_range(self) -> float:
+        """m up to which rays count for the map."""
+        return min(self.map_range, self.maximum)
 
     @abstractmethod
     def returns(self, view: View, arrays: Arrays) -> Returns:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
+from sitl_bridge.sensors.perception.sight import Sight
 from sitl_bridge.sensors.perception.view import Arrays, View
 
 
@@ -57,13 +58,17 @@ class ScannerSpecification(RangingSpecification):
             age = self.exposure * (1.0 - np.arange(len(self.angles)) / max(len(self.angles) - 1, 1))
         return self.rays(view, self.directions, age)
 
-    def returns(self, view: View, arrays: Arrays) -> Returns:
-        """Where the beams met something."""
+    def sight(self, view: View, arrays: Arrays) -> Sight:
+        """All beams; those without a return are free, unless some drop out."""
         origins, directions = self._beams(view)
         ranges = arrays["ranges"].astype(float)
-        met = np.isfinite(ranges)
-        points = np.broadcast_to(origins, directions.shape)[met] + ranges[met, None] * directions[met]
-        return Returns(points, self.sectors_of(self.directions))
+        if self.drop_out > 0.0:
+            ranges[np.isinf(ranges)] = np.nan
+        return Sight(origins, directions, ranges, self.sight_range)
+
+    def returns(self, view: View, arrays: Arrays) -> Returns:
+        """Where the beams met something."""
+        return Returns(self.sight(view, arrays).points(), self.sectors_of(self.directions))
 
     def measure(self, view: View) -> Arrays:
         """Distances (n,) in m as float32, inf where nothing returns."""

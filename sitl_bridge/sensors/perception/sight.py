@@ -1,0 +1,31 @@
+"""The rays of a sample with their ranges: what a map is built from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Rays and where they end.
+
+    Attributes:
+        origins: (n, 3) m NED, or (1, 3) for all rays.
+        directions: (n, 3) unit vectors NED.
+        ranges: (n,) m; inf where nothing is within the sensor's range, nan for no reading.
+        maximum: m up to which a ray counts.
+    """
+
+    origins: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    ranges: NDArray[np.float64]
+    maximum: float
+
+    def points(self) -> NDArray[np.float64]:
+        """Return the (k, 3) places that rays met, m NED."""
+        met = np.isfinite(self.ranges)
+        origins = np.broadcast_to(self.origins, self.directions.shape)[met]
+        return np.asarray(origins + self.ranges[met, None] * self.directions[met])
