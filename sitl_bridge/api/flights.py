@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import UserError
+from sitl_bridge.report.measures import checked_limits
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.limit_check import limit_faults
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.system.interpreter import find_interpreter
@@ -96,6 +98,7 @@ def fly(
     python: str | None = None,
     bus: str | None = None,
     expose: bool = False,
+    limits: Mapping[str, float | None] | None = None,
     runs: str | Path = "runs",
     notify: Callable[[str], None] | None = None,
 ) -> FlightResult:
@@ -112,8 +115,8 @@ def fly(
         px4: PX4 checkout or build; None looks for one.
         instance: of the flight stack; decides all ports.
         time_limit: s of simulated time after which the flight counts as failed.
-        arguments: handed to a script; ``python``, ``bus`` and ``expose`` are as on the command line.
-        runs: where the run directory is made.
+        arguments: of a script; ``python``, ``bus`` and ``expose`` are as on the command line.
+        limits: of measures by name, with which the flight succeeds; ``runs`` takes the run directory.
         notify: takes the lines that the command line prints, from several threads.
 
     Raises:
@@ -133,6 +136,7 @@ def fly(
         bus=None if bus is None else BusAddress.parse(bus),
         expose=expose,
         python=None if python is None else find_interpreter(python),
+        limits=checked_limits(limits or {}, "limits"),
     )
     settings = flight_settings(Path(mission), airframe, _law(controller), choices)
     with compilation_shown():
@@ -162,6 +166,8 @@ def _flown(settings: FlightSettings | FleetSettings, notify: Callable[[str], Non
         session.fly_fleet()
     succeeded, reason = _conclusion(session)
     directory = session.directory.path
+    faults = limit_faults(directory, settings.limits)
+    succeeded, reason = succeeded and not faults, reason or "; ".join(faults)
     summary = directory / "summary.json"
     return FlightResult(
         succeeded,

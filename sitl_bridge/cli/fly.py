@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sitl_bridge.api.flights import flight_settings
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
+from sitl_bridge.cli.limit_options import LimitOption, ReportOption, judge, parse_limits
 from sitl_bridge.cli.options import (
     BusOption,
     RunsOption,
@@ -67,9 +68,9 @@ def fly(
     ],
     arguments: Annotated[list[str] | None, typer.Argument(help="passed to the script")] = None,
     python: Annotated[
-        str | None, typer.Option(help="interpreter that runs the script (default: this program's)")
+        str | None, typer.Option(help="interpreter of the script (default: this program's)")
     ] = None,
-    airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (default: iris)")] = None,
+    airframe: Annotated[str | None, typer.Option(help="name or file (default: iris)")] = None,
     world: WorldOption = None,
     wind: WindOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")] = None,
@@ -78,7 +79,7 @@ def fly(
         Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
     ] = "auto",
     px4: Annotated[
-        Path | None, typer.Option(help="PX4 checkout or build (default: PX4_DIR, ~/PX4-Autopilot)")
+        Path | None, typer.Option(help="PX4's checkout (default: PX4_DIR, ~/PX4-Autopilot)")
     ] = None,
     controller: Annotated[
         str | None,
@@ -88,19 +89,21 @@ def fly(
         int, typer.Option(min=0, max=254, help="instance of the flight stack; sets all ports")
     ] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(help="s of simulated time after which the flight has failed")
+        float | None, typer.Option(help="s of simulated time, then the flight fails")
     ] = None,
     bus: BusOption = None,
     expose: Annotated[
         bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
     ] = False,
     headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
+    limit: LimitOption = None,
+    report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Fly a mission or a scenario with real PX4 or the built-in flight stack in simulated vehicles.
 
-    QGroundControl on this machine finds the vehicles automatically.  The exit code is 0 only if the mission
-    succeeded.  A scenario file sets its vehicles, their controllers and the world.
+    QGroundControl finds the vehicles automatically.  A scenario sets its vehicles and world.  The exit code
+    is 0 only if the mission succeeded and every limit that was set is kept.
     """
     choices = Choices(
         seed=seed,
@@ -115,12 +118,15 @@ def fly(
         bus=parse_bus(bus),
         expose=expose,
         python=None if python is None else find_interpreter(python),
+        limits=parse_limits(limit),
     )
     settings = flight_settings(mission, airframe, controller, choices)
-    raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless)))
+    raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless, report=report)))
 
 
-def run(settings: FlightSettings | FleetSettings, console: Console, *, live: bool) -> int:
+def run(
+    settings: FlightSettings | FleetSettings, console: Console, *, live: bool, report: bool = False
+) -> int:
     """Fly, show progress and print the summary.
 
     Returns:
@@ -161,6 +167,7 @@ def run(settings: FlightSettings | FleetSettings, console: Console, *, live: boo
         if not session.started:
             return status
     succeeded = _conclude(session, console)
+    succeeded = judge(session.directory.path, settings.limits, console, report=report) and succeeded
     return status if status is not None else int(not succeeded)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sitl_bridge.cli.limit_options import parse_limits
 from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
     from sitl_bridge.report.reported_run import Reported
     from sitl_bridge.report.run_record import RunRecord
 
-PAGE = "report.html"
-"""Name of a report's file."""
 UNREADABLE = 2
 """Exit code when a run could not be read."""
 
@@ -50,11 +48,12 @@ def report(
     Any run can be reported: of fly and simulate, old ones, and those that were killed.  The exit code is 0
     only if each run succeeded and each measure keeps its limit, 1 if not, 2 if a run cannot be read.
     """
+    from sitl_bridge.report.measures import limits_of_file
+    from sitl_bridge.report.report_page import PAGE, write_report
     from sitl_bridge.report.report_page import as_json as plain
-    from sitl_bridge.report.report_page import write_report
     from sitl_bridge.report.reported_run import report as reported
 
-    chosen = chosen_limits(limits, limit or ())
+    chosen = ({} if limits is None else limits_of_file(limits)) | parse_limits(limit)
     records = _read(runs)
     found = reported(records, chosen)
     place = out or (records[0].path / PAGE if len(records) == 1 and records[0].path.is_dir() else Path(PAGE))
@@ -74,18 +73,6 @@ def report(
     if len(records) < len(runs):
         raise typer.Exit(UNREADABLE)
     raise typer.Exit(0 if all(one.passed for one in found) else 1)
-
-
-def chosen_limits(file: Path | None, options: Iterable[str]) -> dict[str, float | None]:
-    """Limits of a file and of ``--limit``, which come on top.
-
-    Raises:
-        UserError: for a faulty file or option.
-    """
-    from sitl_bridge.report.measures import limit_of_option, limits_of_file
-
-    found = {} if file is None else limits_of_file(file)
-    return found | dict(limit_of_option(text) for text in options)
 
 
 def _read(runs: list[Path]) -> list[RunRecord]:

@@ -117,6 +117,9 @@ class Scenario(BaseModel):
         None, description="s after which the flight is ended as failed; none without"
     )
     on_stall: OnStall = Field("leave", description="what the link does when a flight stack stops answering")
+    limits: dict[str, float | None] = Field(
+        {}, description="of measures of the flight by name, with which it succeeds; null for no limit"
+    )
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:

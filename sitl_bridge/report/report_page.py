@@ -27,6 +27,8 @@ from sitl_bridge.report.reported_run import Reported
 from sitl_bridge.report.run_events import LANES
 from sitl_bridge.report.time_lines import Line, Plot, spectrum_plot, thinned, vehicle_plots
 
+PAGE = "report.html"
+"""Name of a report's file."""
 LARGEST = 2_900_000
 """Size of a report, bytes, above which its curves are thinned further."""
 POINTS = 1600

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sitl_bridge.report.measures import Limits
+from sitl_bridge.errors import UserError
+from sitl_bridge.report.measures import Limits, checked_limits
 from sitl_bridge.report.run_evaluation import Evaluation, evaluate
 from sitl_bridge.report.run_events import TimelineEntry, timeline
 from sitl_bridge.report.run_record import RunRecord
@@ -32,7 +33,7 @@ def report(runs: Sequence[RunRecord], limits: Limits | None = None) -> list[Repo
     """Evaluate runs for a report."""
     labels = _labels(runs)
     return [
-        Reported(label, run, evaluate(run, limits), timeline(run))
+        Reported(label, run, evaluate(run, _limits(run) | dict(limits or {})), timeline(run))
         for label, run in zip(labels, runs, strict=True)
     ]
 
@@ -41,3 +42,13 @@ def _labels(runs: Sequence[RunRecord]) -> list[str]:
     """Names that tell the runs apart: of the directory; numbered where two are the same."""
     names = [run.path.name for run in runs]
     return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+
+
+def _limits(run: RunRecord) -> dict[str, float | None]:
+    """Limits with which the run was flown."""
+    limits = run.run.get("limits")
+    try:
+        return checked_limits(limits, "limits of run.json") if isinstance(limits, dict) else {}
+    except UserError as error:
+        run.notes.append(str(error))
+        return {}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import Plan
-from sitl_bridge.files.plan_file import load_plan
+from sitl_bridge.files.plan_file import load_plan, parse_plan
 from sitl_bridge.record.truth_log import map_truth
 from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.report.ulog_analysis import results_of
@@ -42,8 +42,6 @@ LOGGED = (
 
 RUN, SUMMARY, TRUTH, FLEET = "run.json", "summary.json", "truth.npy", "fleet.json"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
-PLAN = "mission.plan"
-"""Copy of the plan that was flown."""
 
 
 @dataclass
@@ -329,16 +327,17 @@ def _read_tracks(record: RunRecord) -> None:
 
 
 def _read_plan(record: RunRecord) -> None:
-    """Read the plan: the run's own copy, else the file that the command named, as it is now."""
-    copy = record.path / PLAN
-    named = Path(record.vehicles[0].mission) if record.vehicles else Path()
-    file = copy if copy.is_file() else named
-    if file.suffix != ".plan" or not file.is_file():
+    """Read the first vehicle's plan: the one in run.json, else the named file as it is now."""
+    entries = record.run.get("vehicles")
+    first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
+    named = Path(str(first.get("mission") or ""))
+    kept = first.get("plan")
+    if named.suffix != ".plan" or (kept is None and not named.is_file()):
         return
     try:
-        record.plan = load_plan(file)
+        record.plan = load_plan(named) if kept is None else parse_plan(json.dumps(kept), str(named))
     except UserError as error:
         record.notes.append(f"the plan is not shown: {error}")
         return
-    if file is named:
+    if kept is None:
         record.notes.append(f"the plan is {named} as it is now: the run has no copy of it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,7 @@ class FleetSettings:
         bus: broker to publish the flight on; None for none.
         separation: m that any two in the air must keep in truth, or the flight has failed.
         expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
+        limits: of measures by name, with which the flight succeeds; None for no limit.
     """
 
     vehicles: tuple[SessionVehicle, ...]
@@ -72,6 +74,7 @@ class FleetSettings:
     bus: BusAddress | None = None
     separation: float = 0.0
     expose: bool = False
+    limits: Mapping[str, float | None] = field(default_factory=dict)
 
     def check(self) -> tuple[tuple[AutopilotChoice, Plan | None], ...]:
         """Look for everything that would go wrong later.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sitl_bridge.bus.address import BusAddress
@@ -27,6 +28,7 @@ class Choices:
         bus: broker to publish the flight on; None for none.
         expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
         python: interpreter of all scripts.
+        limits: of measures of the flight, by name, on top of those in a scenario's file; None removes one.
     """
 
     seed: int | None = None
@@ -41,3 +43,4 @@ class Choices:
     bus: BusAddress | None = None
     expose: bool = False
     python: Path | None = None
+    limits: Mapping[str, float | None] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
+from sitl_bridge.report.measures import checked_limits
 from sitl_bridge.run.autopilot_choice import choose_autopilot
 from sitl_bridge.run.event_support import refuse_events
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
@@ -66,7 +67,19 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
         bus=choices.bus,
         expose=choices.expose,
         separation=separation,
+        limits=limits_of(scenario) | dict(choices.limits),
     )
+
+
+def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
+    """The limits in a scenario's file.
+
+    Raises:
+        ConfigurationError: for a name that no measure has, with its line.
+    """
+    document, limits = scenario.document, scenario.specification.limits
+    lines = {name: document.line(("limits", name)) for name in limits}
+    return checked_limits(limits, document.source, lines)
 
 
 def _check_avoidance(scenario: LoadedScenario) -> None:

@@ -270,6 +270,7 @@ class FleetSession:
         for vehicle, aircraft in zip(facts["vehicles"], self.aircraft, strict=True):
             vehicle |= aircraft.description(self.world, fleet.speed)
         facts["events"] = [event.model_dump(mode="json") for event in fleet.events]
+        facts["limits"] = dict(fleet.limits)
         self.directory.describe(speed=str(fleet.speed), **facts)
 
     def stop(self) -> None:

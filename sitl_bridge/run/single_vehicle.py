@@ -68,6 +68,7 @@ class FlightSettings(Choices):
             on_stall=self.on_stall,
             bus=self.bus,
             expose=self.expose,
+            limits=self.limits,
         )
 
     def check(self) -> tuple[AutopilotChoice, Plan | None]:

@@ -355,8 +355,11 @@ class VehicleRun:
             autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
         else:
             autopilot["controller"] = settings.controller or settings.airframe.controller.kind
+        mission = settings.mission
+        plan = mission is not None and mission.suffix == ".plan"
         return {
-            "mission": None if settings.mission is None else str(settings.mission),
+            "mission": None if mission is None else str(mission),
+            "plan": json.loads(mission.read_text(encoding="utf-8")) if mission is not None and plan else None,
             "arguments": list(settings.arguments),
             "instance": settings.instance,
             "autopilot": autopilot,

@@ -1,0 +1,78 @@
+"""Limits of measures in scenarios and on the command line: checked before a flight, judged after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from run_directories import make_run
+
+from sitl_bridge.cli.limit_options import judge
+from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.report.reported_run import report
+from sitl_bridge.report.run_record import read_run
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.limit_check import limit_faults
+from sitl_bridge.run.scenario_settings import scenario_settings
+
+SCENARIO = """
+vehicles: [{airframe: iris}]
+mission: hover.py
+limits: {%s}
+"""
+
+
+def scenario(tmp_path: Path, limits: str) -> Path:
+    (tmp_path / "hover.py").write_text("")
+    file = tmp_path / "flight.yaml"
+    file.write_text(SCENARIO % limits)
+    return file
+
+
+def test_limits_of_a_scenario_reach_the_flight_and_those_of_the_command_line_come_on_top(
+    tmp_path: Path,
+) -> None:
+    file = scenario(tmp_path, "hold_max: 0.5, touchdown: null")
+    settings = scenario_settings(file, Choices(limits={"hold_max": 0.3}))
+    assert settings.limits == {"hold_max": 0.3, "touchdown": None}
+
+
+def test_an_unknown_measure_in_a_scenario_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"line 4: hold_mx: no such measure; did you mean hold_max\?"
+    ):
+        scenario_settings(scenario(tmp_path, "hold_mx: 0.5"), Choices())
+
+
+def test_a_run_is_judged_by_the_limits_that_its_user_set(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert limit_faults(run, {}) == []
+    assert limit_faults(run, {"touchdown": 0.6, "failsafes": None}) == []
+    (fault,) = limit_faults(run, {"touchdown": 0.4})
+    assert "0.5 m/s (limit: 0.4 m/s)" in fault
+    (fault,) = limit_faults(run, {"slot_error_steady": 0.4})
+    assert fault == "slot_error_steady has a limit, but the run has no value for it"
+
+
+def test_fly_writes_the_report_and_tells_what_exceeds_a_limit(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    console = Console(record=True, width=200)
+    assert judge(run, {"touchdown": 0.6}, console, report=True)
+    assert not judge(run, {"touchdown": 0.4}, console, report=False)
+    text = console.export_text()
+    assert f"report: {run / 'report.html'}" in text
+    assert "beyond its limit: Closing speed" in text
+    assert (run / "report.html").is_file()
+
+
+def test_a_report_keeps_the_limits_with_which_the_run_was_flown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    description = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(description | {"limits": {"touchdown": 0.4}}))
+    assert report([read_run(run)])[0].passed is False
+    assert report([read_run(run)], {"touchdown": 0.6})[0].passed is True
+    (run / "run.json").write_text(json.dumps(description | {"limits": {"of_old": 0.4}}))
+    (one,) = report([read_run(run)])
+    assert any("of_old: no such measure" in note for note in one.run.notes)
