@@ -15,7 +15,7 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.flight_map import seeing_runners
+from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.sensors.custom import CustomSensorHost

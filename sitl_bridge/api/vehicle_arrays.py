@@ -13,7 +13,7 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.flight_map import FlightMap
+from sitl_bridge.mapping.map_building import MapBuilder
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.sensor_host import SensorHost
@@ -110,7 +110,7 @@ class VehicleArrays:
         """
         for host in self._hosts:
             mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == vehicle else None
-            if isinstance(mapper, FlightMap):
+            if isinstance(mapper, MapBuilder):
                 return mapper.read()
         raise UserError(f"vehicle {vehicle} builds no map; give one of its ranging sensors a map_cell")
 

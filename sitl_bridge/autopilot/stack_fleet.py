@@ -25,7 +25,7 @@ from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
 from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d, handles_of
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.mapping.flight_map import seeing_runners
+from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import StepRecorder

@@ -9,7 +9,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
 
 MAP_VARIABLE = "SITL_BRIDGE_MAP"
-"""Environment variable of a mission: the file of its vehicle's map, mapping/flight_map.py."""
+"""Environment variable of a mission: the file of its vehicle's map, mapping/map_building.py."""
 
 
 class LiveMap:

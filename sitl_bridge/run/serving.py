@@ -15,7 +15,7 @@ from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
-from sitl_bridge.mapping.flight_map import seeing_runners
+from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder

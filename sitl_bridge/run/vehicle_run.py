@@ -19,7 +19,7 @@ from sitl_bridge.errors import UserError, did_you_mean, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.mapping.flight_map import FlightMap, seeing_runners
+from sitl_bridge.mapping.map_building import MapBuilder, seeing_runners
 from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.live_map import MAP_VARIABLE
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
@@ -305,9 +305,9 @@ class VehicleRun:
             command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
         built = [h.mapper for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
-        for flight_map in built:
-            if isinstance(flight_map, FlightMap) and flight_map.file is not None:
-                environment[MAP_VARIABLE] = str(flight_map.file.resolve())
+        for builder in built:
+            if isinstance(builder, MapBuilder) and builder.file is not None:
+                environment[MAP_VARIABLE] = str(builder.file.resolve())
         gate, python = MissionGate(server.limit_time()), settings.python
         self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
 

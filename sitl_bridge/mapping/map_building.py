@@ -29,7 +29,7 @@ FOLDER = "maps"
 """In the run directory: ``NAME.npz``, at most half a second old in flight, and ``NAME.bt`` afterwards."""
 
 
-class FlightMap:
+class MapBuilder:
     """The map of one vehicle.
 
     Args:
@@ -131,12 +131,12 @@ def seeing_runners(
     Raises:
         UserError: for sensors that build maps of different cells, and where the directory cannot be made.
     """
-    found: FlightMap | None = None
+    found: MapBuilder | None = None
     runners = []
     for sensor in sensors:
         mapper = None
         if isinstance(sensor, RangingSpecification) and sensor.map_cell is not None:
-            found = found or _flight_map(sensor.map_cell, simulation.names[vehicle], directory, errors)
+            found = found or _map_builder(sensor.map_cell, simulation.names[vehicle], directory, errors)
             if found.cell != sensor.map_cell:
                 raise UserError(
                     f"{simulation.names[vehicle]}: its sensors build one map; give {sensor.name} the map_cell"
@@ -156,7 +156,7 @@ def seeing_runners(
     return runners
 
 
-def _flight_map(cell: float, name: str, directory: Path | None, errors: ErrorLog | None) -> FlightMap:
+def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLog | None) -> MapBuilder:
     file = None
     if directory is not None:
         folder = directory / FOLDER
@@ -166,5 +166,5 @@ def _flight_map(cell: float, name: str, directory: Path | None, errors: ErrorLog
             raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
         file = folder / f"{name}.npz"
     if errors is None:
-        return FlightMap(cell, file)
-    return FlightMap(cell, file, lambda line: errors.add(f"the map of {name}", UserError(line)))
+        return MapBuilder(cell, file)
+    return MapBuilder(cell, file, lambda line: errors.add(f"the map of {name}", UserError(line)))
