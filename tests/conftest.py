@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that flies real PX4 with every build."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if any(px4.name == "px4" for case in mark.args[1] for px4 in getattr(case, "marks", ())):
+            raise pytest.UsageError(
+                f"{metafunc.definition.nodeid}: the marker px4 on a parameter does not reach PX4_DIRS; write a"
+                " test of its own for PX4"
+            )
     if metafunc.definition.get_closest_marker("px4") is None:
         return
     directories = px4_directories()

@@ -14,10 +14,8 @@ from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.world.world import World
 
-STACKS = [
-    pytest.param("builtin", 8, id="built-in"),
-    pytest.param("px4", 22, marks=pytest.mark.px4, id="px4"),
-]
+BUILT_IN, PX4 = ("builtin", 8), ("px4", 22)
+"""Flight stack and its instance."""
 HOME_ROOF, FAR_ROOF = -3.0, -1.5
 """m, down of the two roofs."""
 AWAY = 25.0
@@ -74,7 +72,8 @@ def plan(path: Path) -> Path:
     return path
 
 
-def flown(directory: Path, autopilot: str, instance: int, *, wall: bool) -> tuple[Outcome, FleetSession]:
+def flown(directory: Path, stack: tuple[str, int], *, wall: bool) -> tuple[Outcome, FleetSession]:
+    autopilot, instance = stack
     plan(directory / "roofs.plan")
     vehicle = {
         "airframe": "iris",
@@ -100,9 +99,8 @@ def flown(directory: Path, autopilot: str, instance: int, *, wall: bool) -> tupl
     return session.conclude_fleet().vehicles[0][0], session
 
 
-@pytest.mark.parametrize(("autopilot", "instance"), STACKS)
-def test_a_flight_from_one_roof_lands_on_another(tmp_path: Path, autopilot: str, instance: int) -> None:
-    outcome, session = flown(tmp_path, autopilot, instance, wall=False)
+def lands_on_another_roof(directory: Path, stack: tuple[str, int]) -> None:
+    outcome, session = flown(directory, stack, wall=False)
     assert outcome.succeeded, outcome.reason
     assert outcome.contacts == ()
     assert 0.0 < outcome.impact_speed < 1.5
@@ -113,9 +111,8 @@ def test_a_flight_from_one_roof_lands_on_another(tmp_path: Path, autopilot: str,
     assert session.simulation.states[0]["in_contact"] == 4
 
 
-@pytest.mark.parametrize(("autopilot", "instance"), STACKS)
-def test_a_flight_into_a_wall_ends_and_names_the_wall(tmp_path: Path, autopilot: str, instance: int) -> None:
-    outcome, session = flown(tmp_path, autopilot, instance, wall=True)
+def hits_the_wall(directory: Path, stack: tuple[str, int]) -> None:
+    outcome, session = flown(directory, stack, wall=True)
     assert not outcome.succeeded
     assert outcome.contacts[0].name == "wall"
     assert outcome.contacts[0].speed > 1.0
@@ -123,3 +120,21 @@ def test_a_flight_into_a_wall_ends_and_names_the_wall(tmp_path: Path, autopilot:
     (vehicle,) = summary["vehicles"].values()
     assert vehicle["contacts"][0]["object"] == "wall"
     assert any("hit wall at" in problem for problem in vehicle["problems"])
+
+
+def test_a_flight_from_one_roof_lands_on_another(tmp_path: Path) -> None:
+    lands_on_another_roof(tmp_path, BUILT_IN)
+
+
+@pytest.mark.px4
+def test_a_flight_of_px4_from_one_roof_lands_on_another(tmp_path: Path) -> None:
+    lands_on_another_roof(tmp_path, PX4)
+
+
+def test_a_flight_into_a_wall_ends_and_names_the_wall(tmp_path: Path) -> None:
+    hits_the_wall(tmp_path, BUILT_IN)
+
+
+@pytest.mark.px4
+def test_a_flight_of_px4_into_a_wall_ends_and_names_the_wall(tmp_path: Path) -> None:
+    hits_the_wall(tmp_path, PX4)
