@@ -52,8 +52,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for mark in metafunc.definition.iter_markers("parametrize"):
         if any(px4.name == "px4" for case in mark.args[1] for px4 in getattr(case, "marks", ())):
             raise pytest.UsageError(
-                f"{metafunc.definition.nodeid}: the marker px4 on a parameter does not reach PX4_DIRS; write a"
-                " test of its own for PX4"
+                f"{metafunc.definition.nodeid}: the marker px4 on a parameter does not reach PX4_DIRS; write"
+                " a test of its own for PX4"
             )
     if metafunc.definition.get_closest_marker("px4") is None:
         return
