@@ -18,7 +18,7 @@ from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 
-pytestmark = pytest.mark.px4
+pytestmark = [pytest.mark.px4, pytest.mark.timeout(1800)]
 
 WALL = 30.0
 """m north of the start, missions/worlds/wall.yaml."""
