@@ -27,6 +27,7 @@ ROOMS = (
     ),
     ("world",),
     ("dynamics",),
+    ("odometry",),  # arrays in, poses out: a lidar runs it in flight, a report over recordings
     ("sensors",),
     ("vehicle",),
     ("simulation",),

@@ -33,6 +33,7 @@ COMMANDS = {
     "report": ("sitl_bridge.cli.report", "Evaluate runs; write a report, one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
+    "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files of an airframe."),
     "export": ("sitl_bridge.cli.export", "Turn the truth log of a run into CSV."),
 }

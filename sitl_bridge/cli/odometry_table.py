@@ -1,0 +1,113 @@
+"""``sitl-bridge odometry``: estimators of motion over a recorded sensor run, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sitl_bridge.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sitl_bridge.report.odometry_evaluation import Result
+
+
+def odometry(
+    run: Annotated[Path, typer.Argument(help="run directory, or the recording of one sensor")],
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="estimators: kiss-icp, small-gicp, stereo-vo; several by commas"),
+    ] = None,
+    external: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=PROGRAM ARGUMENTS with {clouds} or {stereo} for the recording and {trajectory} for the"
+            " TUM file that the program writes"
+        ),
+    ] = None,
+    sensor: Annotated[str | None, typer.Option(help="which one, where there are several of a kind")] = None,
+    voxel: Annotated[float, typer.Option(help="m, of the maps of lidar estimators")] = 0.3,
+    align: Annotated[str, typer.Option(help="none, origin, se3 or sim3")] = "se3",
+    delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
+    delta_unit: Annotated[str, typer.Option(help="of --delta: frames, m or s")] = "m",
+    output: Annotated[
+        Path | None, typer.Option(help="directory of the results; RUN/odometry without")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+) -> None:
+    """Run estimators of motion over a recorded sensor run; print their errors, CPU time and memory.
+
+    Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
+    of the trajectories and one of the errors.
+    """
+    from sitl_bridge.report.odometry_evaluation import (
+        Yardstick,
+        built_in_estimator,
+        evaluate,
+        external_estimator,
+        facts_of,
+        write_results,
+    )
+    from sitl_bridge.report.plot_odometry import plot_errors, plot_trajectories
+    from sitl_bridge.report.pose_error import ALIGNMENTS, DELTA_UNITS
+    from sitl_bridge.report.sensor_run import recorded_sensors
+
+    how = next((name for name in ALIGNMENTS if name == align), None)
+    unit = next((name for name in DELTA_UNITS if name == delta_unit), None)
+    if how is None:
+        raise UserError(f"--align {align}: choose one of {', '.join(ALIGNMENTS)}")
+    if unit is None:
+        raise UserError(f"--delta-unit {delta_unit}: choose one of {', '.join(DELTA_UNITS)}")
+    if not 0.01 <= voxel <= 100.0:
+        raise UserError(f"--voxel {voxel:g}: choose a size from 0.01 to 100 m")
+    chosen = [name for entry in names or () for name in entry.split(",") if name]
+    if not chosen and not external:
+        raise UserError("choose at least one estimator: --with kiss-icp, or --external NAME=PROGRAM ...")
+    sensors = recorded_sensors(run)
+    estimators = [built_in_estimator(name, sensors, sensor, voxel) for name in chosen]
+    estimators += [external_estimator(text, sensors, sensor) for text in external or ()]
+    place = output if output is not None else run / "odometry"
+    report = (lambda _line: None) if as_json else typer.echo
+    results = evaluate(estimators, place, Yardstick(how, delta, unit), report)
+    write_results(results, place / "results.json")
+    if any(result.matched is not None for result in results):
+        plot_trajectories(results, place / "trajectories.png")
+        plot_errors(results, place / "errors.png")
+    if as_json:
+        typer.echo(json.dumps(facts_of(results), indent=2))
+    else:
+        _print_table(results, f"{align}, RPE over {delta:g} {delta_unit}")
+        typer.echo(f"trajectories and pictures: {place}")
+    faults = [f"{result.estimator.name}: {result.fault}" for result in results if result.fault]
+    if faults:
+        raise UserError("\n".join(faults))
+
+
+def _print_table(results: Sequence[Result], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"alignment {title}; rmse")
+    for heading in ("estimator", "sensor"):
+        table.add_column(heading)
+    for heading in ("poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        cells = [result.estimator.name, result.estimator.sensor.name, str(result.poses)]
+        if result.comparison is None:
+            cells += ["failed", *([""] * 4)]
+        else:
+            ape = result.comparison.absolute.statistics()
+            rpe = result.comparison.relative.statistics()
+            cells += [f"{ape['translation'].rmse:.3f}", f"{ape['translation'].max:.3f}"]
+            cells += [
+                f"{ape['angle'].rmse:.2f}",
+                f"{rpe['translation'].rmse:.3f}",
+                f"{rpe['angle'].rmse:.2f}",
+            ]
+        table.add_row(*cells, f"{result.cpu:.1f}", f"{result.memory / 1e6:.0f}")
+    Console().print(table)

@@ -1,0 +1,63 @@
+"""Odometry by small_gicp: GICP against a map of Gaussian voxels (Koide, JOSS 9(100), 2024); an extra."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sitl_bridge.odometry.deskew import deskewed
+from sitl_bridge.odometry.samples import LidarTurn, Pose, missing_estimator
+
+NEIGHBOURS = 10
+"""Of a point, for its covariance: small_gicp's default."""
+LEAST_POINTS = 20
+"""Of a turn."""
+
+
+class SmallGicpOdometry:
+    """Scan-to-map odometry, on one thread, so that equal clouds give equal poses.
+
+    The next pose is predicted by constant motion, which also takes the distortion by motion out of the turn.
+
+    Args:
+        voxel: m, of the map; a turn is thinned to half of it.
+
+    Raises:
+        UserError: where the package is missing.
+    """
+
+    def __init__(self, voxel: float) -> None:
+        try:
+            import small_gicp
+        except ImportError as error:
+            raise missing_estimator("small-gicp", "small-gicp") from error
+        self._library = small_gicp
+        self._voxel = voxel
+        self._map = small_gicp.GaussianVoxelMap(voxel)
+        self._pose, self._motion = np.eye(4), np.eye(4)
+        self._begun = False
+
+    def update(self, turn: LidarTurn) -> Pose:
+        """Return the pose at the end of the turn."""
+        points = deskewed(turn, self._motion)
+        cloud, _ = self._library.preprocess_points(
+            points, downsampling_resolution=0.5 * self._voxel, num_neighbors=NEIGHBOURS, num_threads=1
+        )
+        pose = self._pose
+        if self._begun:
+            pose = self._pose @ self._motion
+            if cloud.size() >= LEAST_POINTS:
+                found = self._library.align(
+                    self._map,
+                    cloud,
+                    pose,
+                    max_correspondence_distance=2.0 * self._voxel,
+                    num_threads=1,
+                    max_iterations=30,
+                )
+                pose = np.array(found.T_target_source)
+        if cloud.size() >= LEAST_POINTS:
+            self._map.insert(cloud, pose)
+            self._begun = True
+        self._motion = np.linalg.inv(self._pose) @ pose
+        self._pose = pose
+        return pose.copy()
