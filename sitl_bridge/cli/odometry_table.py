@@ -13,7 +13,7 @@ from sitl_bridge.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sitl_bridge.report.odometry_evaluation import Result
+    from sitl_bridge.report.odometry_evaluation import MotionEstimator, OdometryResult, Yardstick
 
 
 def odometry(
@@ -44,15 +44,7 @@ def odometry(
     Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
     of the trajectories and one of the errors.
     """
-    from sitl_bridge.report.odometry_evaluation import (
-        Yardstick,
-        built_in_estimator,
-        evaluate,
-        external_estimator,
-        facts_of,
-        write_results,
-    )
-    from sitl_bridge.report.plot_odometry import plot_errors, plot_trajectories
+    from sitl_bridge.report.odometry_evaluation import Yardstick, built_in_estimator, external_estimator
     from sitl_bridge.report.pose_error import ALIGNMENTS, DELTA_UNITS
     from sitl_bridge.report.sensor_run import recorded_sensors
 
@@ -71,8 +63,16 @@ def odometry(
     estimators = [built_in_estimator(name, sensors, sensor, voxel) for name in chosen]
     estimators += [external_estimator(text, sensors, sensor) for text in external or ()]
     place = output if output is not None else run / "odometry"
+    _compare(estimators, place, Yardstick(how, delta, unit), as_json)
+
+
+def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
+    """Run the estimators, write the results into ``place`` and print them."""
+    from sitl_bridge.report.odometry_evaluation import evaluate, facts_of, write_results
+    from sitl_bridge.report.plot_odometry import plot_errors, plot_trajectories
+
     report = (lambda _line: None) if as_json else typer.echo
-    results = evaluate(estimators, place, Yardstick(how, delta, unit), report)
+    results = evaluate(estimators, place, yardstick, report)
     write_results(results, place / "results.json")
     if any(result.matched is not None for result in results):
         plot_trajectories(results, place / "trajectories.png")
@@ -80,18 +80,19 @@ def odometry(
     if as_json:
         typer.echo(json.dumps(facts_of(results), indent=2))
     else:
-        _print_table(results, f"{align}, RPE over {delta:g} {delta_unit}")
+        title = f"alignment {yardstick.how}, RPE over {yardstick.delta:g} {yardstick.unit}; rmse"
+        _print_table(results, title)
         typer.echo(f"trajectories and pictures: {place}")
     faults = [f"{result.estimator.name}: {result.fault}" for result in results if result.fault]
     if faults:
         raise UserError("\n".join(faults))
 
 
-def _print_table(results: Sequence[Result], title: str) -> None:
+def _print_table(results: Sequence[OdometryResult], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"alignment {title}; rmse")
+    table = Table(title=title)
     for heading in ("estimator", "sensor"):
         table.add_column(heading)
     for heading in ("poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB"):

@@ -43,7 +43,7 @@ POLL = 0.05
 
 
 @dataclass(frozen=True)
-class Estimator:
+class MotionEstimator:
     """An estimator and the recording that it is run over.
 
     Attributes:
@@ -68,7 +68,7 @@ class Yardstick:
 
 
 @dataclass(frozen=True)
-class Result:
+class OdometryResult:
     """What an estimator did.
 
     Attributes:
@@ -81,7 +81,7 @@ class Result:
         matched: aligned estimate, and the truth at the same times.
     """
 
-    estimator: Estimator
+    estimator: MotionEstimator
     fault: str = ""
     cpu: float = 0.0
     memory: int = 0
@@ -105,7 +105,7 @@ def _choose(sensors: Sequence[RecordedSensor], kind: Kind, wanted: str | None, w
 
 def built_in_estimator(
     name: str, sensors: Sequence[RecordedSensor], wanted: str | None, voxel: float
-) -> Estimator:
+) -> MotionEstimator:
     """An estimator of this package, with its package tried.
 
     Args:
@@ -127,10 +127,10 @@ def built_in_estimator(
         sensor = _choose(sensors, "stereo", wanted, name)
         STEREO_ESTIMATORS[name](stereo_rig(sensor.path))
     program = (sys.executable, "-m", "sitl_bridge.report.odometry_worker")
-    return Estimator(name, sensor, (*program, name, str(sensor.path.resolve()), TRAJECTORY, str(voxel)))
+    return MotionEstimator(name, sensor, (*program, name, str(sensor.path.resolve()), TRAJECTORY, str(voxel)))
 
 
-def external_estimator(text: str, sensors: Sequence[RecordedSensor], wanted: str | None) -> Estimator:
+def external_estimator(text: str, sensors: Sequence[RecordedSensor], wanted: str | None) -> MotionEstimator:
     """An estimator that is any program: ``NAME=PROGRAM ARGUMENTS``.
 
     The arguments hold ``{clouds}`` or ``{stereo}`` for the recording and ``{trajectory}`` for the result.
@@ -155,15 +155,15 @@ def external_estimator(text: str, sensors: Sequence[RecordedSensor], wanted: str
         raise UserError(f"--external {text}: there is no program {words[0]}")
     sensor = _choose(sensors, kinds[0], wanted, name)
     place = str(sensor.path.resolve())
-    return Estimator(name, sensor, tuple(word.replace("{" + kinds[0] + "}", place) for word in words))
+    return MotionEstimator(name, sensor, tuple(word.replace("{" + kinds[0] + "}", place) for word in words))
 
 
 def evaluate(
-    estimators: Sequence[Estimator],
+    estimators: Sequence[MotionEstimator],
     output: Path,
     yardstick: Yardstick,
     report: Callable[[str], None] = lambda _line: None,
-) -> list[Result]:
+) -> list[OdometryResult]:
     """Run the estimators one after the other and compare them.
 
     Args:
@@ -186,7 +186,9 @@ def evaluate(
     return results
 
 
-def _run(estimator: Estimator, place: Path, truth: PoseTrajectory, yardstick: Yardstick) -> Result:
+def _run(
+    estimator: MotionEstimator, place: Path, truth: PoseTrajectory, yardstick: Yardstick
+) -> OdometryResult:
     try:
         place.mkdir(parents=True, exist_ok=True)
         trajectory, use = place.resolve() / "trajectory.txt", place.resolve() / "resources.json"
@@ -201,7 +203,7 @@ def _run(estimator: Estimator, place: Path, truth: PoseTrajectory, yardstick: Ya
             time.sleep(POLL)
         ended = process.ended()
     if process.poll() != 0:
-        return Result(estimator, ended)
+        return OdometryResult(estimator, ended)
     facts: dict[str, Any] = json.loads(use.read_text())
     cost: dict[str, Any] = {"cpu": facts["cpu"], "memory": facts["memory"]}
     try:
@@ -217,12 +219,12 @@ def _run(estimator: Estimator, place: Path, truth: PoseTrajectory, yardstick: Ya
         )
         matched, true = match(poses, truth, yardstick.tolerance)
     except UserError as error:
-        return Result(estimator, str(error), **cost)
+        return OdometryResult(estimator, str(error), **cost)
     aligned, _ = align(matched, true, yardstick.how)
-    return Result(estimator, poses=len(poses), comparison=comparison, matched=(aligned, true), **cost)
+    return OdometryResult(estimator, poses=len(poses), comparison=comparison, matched=(aligned, true), **cost)
 
 
-def write_results(results: Sequence[Result], path: Path) -> Path:
+def write_results(results: Sequence[OdometryResult], path: Path) -> Path:
     """Write the figures as JSON.
 
     Raises:
@@ -231,7 +233,7 @@ def write_results(results: Sequence[Result], path: Path) -> Path:
     return write_whole(path, json.dumps(facts_of(results), indent=2) + "\n")
 
 
-def facts_of(results: Sequence[Result]) -> dict[str, Any]:
+def facts_of(results: Sequence[OdometryResult]) -> dict[str, Any]:
     """The figures of all estimators, by name."""
     found = {}
     for result in results:

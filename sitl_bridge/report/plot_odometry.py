@@ -10,11 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.output_file import write_figure
-from sitl_bridge.report.odometry_evaluation import Result
+from sitl_bridge.report.odometry_evaluation import OdometryResult
 from sitl_bridge.report.pose_error import absolute_error
 
 
-def plot_trajectories(results: Sequence[Result], path: Path) -> Path:
+def plot_trajectories(results: Sequence[OdometryResult], path: Path) -> Path:
     """Draw the trajectories from above, and the height over time, as a PNG file.
 
     Args:
@@ -47,7 +47,7 @@ def plot_trajectories(results: Sequence[Result], path: Path) -> Path:
     return write_figure(path, figure)
 
 
-def plot_errors(results: Sequence[Result], path: Path) -> Path:
+def plot_errors(results: Sequence[OdometryResult], path: Path) -> Path:
     """Draw the absolute errors of position and angle over time as a PNG file; arguments as above."""
     figure = Figure(figsize=(10.0, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
