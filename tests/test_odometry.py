@@ -10,18 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pymavlink.dialects.v20 import common as mavlink
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.cloud_file import read_cloud
 from sitl_bridge.odometry.deskew import deskewed
 from sitl_bridge.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
 from sitl_bridge.odometry.samples import LidarTurn, StereoImages
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder
+from sitl_bridge.perception.flight_stack_messages import link_messages
 from sitl_bridge.perception.sample_files import OPTICAL
 from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.report.odometry_evaluation import external_estimator
 from sitl_bridge.report.sensor_run import RecordedSensor, recorded_sensors, stereo_rig, true_way, turns
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
@@ -270,3 +274,42 @@ def test_a_command_keeps_its_words(tmp_path: Path) -> None:
     sensor = RecordedSensor("clouds", tmp_path)
     found = external_estimator("x=cat 'a b' --in={clouds} {trajectory}", [sensor], None)
     assert found.command == ("cat", "a b", f"--in={tmp_path}", "{trajectory}")
+
+
+def test_a_lidars_odometry_is_sent_to_px4_in_a_level_frame_with_the_vehicles_heading() -> None:
+    lidar = LidarSpecification(
+        kind="lidar", columns=300, position=(0.1, 0.0, -0.1), rotation=(0.0, 0.0, 90.0), odometry="small-gicp"
+    )
+    process = lidar.processor()
+    assert process is not None
+    for number, (time, poses) in enumerate(way()):
+        sample = view(time, poses)
+        arrays = process(sample, lidar.measure(sample))
+        if number == 0:
+            begin = lidar.pose(sample)[0]
+            heading = sample.poses.at(np.array([float(time)]))[1][0]
+    assert arrays["position"] == pytest.approx(heading.T @ (lidar.pose(sample)[0] - begin), abs=0.06)
+    true = heading.T @ sample.poses.at(np.array([float(time)]))[1][0]
+    (message,) = link_messages(lidar, time, arrays)
+    w, x, y, z = message.q
+    assert (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z)) == pytest.approx(true[:2, 0], abs=0.02)
+    assert (message.x, message.y, message.z) == pytest.approx(arrays["position"].tolist())
+    assert np.isnan([message.vx, message.vy, message.vz]).all()
+    assert message.estimator_type == mavlink.MAV_ESTIMATOR_TYPE_LIDAR
+
+
+def test_px4_fuses_the_horizontal_position_of_lidar_odometry() -> None:
+    found = parameters_for(load_airframe("iris_lidar_odometry"))
+    assert found["EKF2_EV_CTRL"] == 1
+    assert found["EKF2_EV_DELAY"] == pytest.approx(100.0)
+    assert found["EKF2_EV_POS_Z"] == pytest.approx(-0.12)
+    assert "EKF2_EV_CTRL" not in parameters_for(load_airframe("iris_lidar"))
+
+
+def test_obstacles_and_odometry_come_from_one_lidar() -> None:
+    lidar = LidarSpecification(kind="lidar", columns=200, obstacle_distance=True, odometry="small-gicp")
+    time, poses = next(way())
+    process = lidar.processor()
+    assert process is not None
+    arrays = process(view(time, poses), lidar.measure(view(time, poses)))
+    assert {"points", "position", "attitude", "obstacles"} <= arrays.keys()

@@ -7,14 +7,18 @@ computer, over an ordinary MAVLink link.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
 from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification
 from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
 
+LIDAR_POSITION_NOISE, LIDAR_ANGLE_NOISE = 0.03, 0.005
+"""m and rad, of a pose by the registration of a turn indoors (measured: 0.01 to 0.03 m)."""
 VARIANCES = (0, 6, 11, 15, 18, 20)
 """Places of the variances in the upper triangle of a covariance of 6 x 6."""
 
@@ -22,7 +26,9 @@ VARIANCES = (0, 6, 11, 15, 18, 20)
 def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[Any]:
     """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
     if isinstance(specification, VisualOdometrySpecification):
-        return [_odometry(specification, time, arrays)]
+        return [_visual_odometry(specification, time, arrays)]
+    if isinstance(specification, LidarSpecification) and specification.odometry is not None:
+        return [_lidar_odometry(time, arrays)]
     if isinstance(specification, MarkerDetectorSpecification) and math.isfinite(float(arrays["distance"])):
         return [_landing_target(specification, time, arrays)]
     return []
@@ -55,25 +61,53 @@ def _obstacle_distance(specification: RangingSpecification, time: int, arrays: A
     )
 
 
-def _odometry(specification: VisualOdometrySpecification, time: int, arrays: Arrays) -> Any:
+def _visual_odometry(specification: VisualOdometrySpecification, time: int, arrays: Arrays) -> Any:
     """ODOMETRY; its variances are those of each sample by itself, as most programs give them."""
     angle = math.radians(specification.angle_noise)
     pose, twist = [0.0] * 21, [0.0] * 21
     for k, place in enumerate(VARIANCES):
         pose[place] = (specification.noise if k < 3 else angle) ** 2
         twist[place] = specification.velocity_noise**2 if k < 3 else math.nan
+    return _odometry(
+        time,
+        arrays,
+        arrays["velocity"].tolist(),
+        (pose, twist),
+        int(arrays["reset_counter"]),
+        mavlink.MAV_ESTIMATOR_TYPE_VIO,
+    )
+
+
+def _lidar_odometry(time: int, arrays: Arrays) -> Any:
+    """ODOMETRY of a position and an attitude; the estimator gives no velocity."""
+    pose = [0.0] * 21
+    for k, place in enumerate(VARIANCES):
+        pose[place] = (LIDAR_POSITION_NOISE if k < 3 else LIDAR_ANGLE_NOISE) ** 2
+    unknown = [math.nan] * 21
+    kind = mavlink.MAV_ESTIMATOR_TYPE_LIDAR
+    return _odometry(time, arrays, (math.nan,) * 3, (pose, unknown), 0, kind)
+
+
+def _odometry(
+    time: int,
+    arrays: Arrays,
+    velocity: Sequence[float],
+    covariances: tuple[list[float], list[float]],
+    resets: int,
+    kind: int,
+) -> Any:
     return mavlink.MAVLink_odometry_message(
         time,
         mavlink.MAV_FRAME_LOCAL_FRD,
         mavlink.MAV_FRAME_BODY_FRD,
         *arrays["position"].tolist(),
         arrays["attitude"].tolist(),
-        *arrays["velocity"].tolist(),
+        *velocity,
         *(math.nan,) * 3,
-        pose_covariance=pose,
-        velocity_covariance=twist,
-        reset_counter=int(arrays["reset_counter"]),
-        estimator_type=mavlink.MAV_ESTIMATOR_TYPE_VIO,
+        pose_covariance=covariances[0],
+        velocity_covariance=covariances[1],
+        reset_counter=resets,
+        estimator_type=kind,
         quality=100,
     )
 

@@ -14,6 +14,8 @@ from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.sensors.gps import GpsSpecification
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.sensors.perception.view import SeeingSpecification
 from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
@@ -41,8 +43,8 @@ messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
-EXTERNAL_POSITION_AND_VELOCITY = 1 | 2 | 4
-"""EKF2_EV_CTRL: horizontal and vertical position, velocity."""
+EXTERNAL_POSITION_AND_VELOCITY, EXTERNAL_HORIZONTAL_POSITION = 1 | 2 | 4, 1
+"""EKF2_EV_CTRL: horizontal position 1, vertical position 2, velocity 4."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
 ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
@@ -75,25 +77,25 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
         elif isinstance(sensor, AirspeedSpecification):
             found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
         elif isinstance(sensor, VisualOdometrySpecification):
-            found |= _external_vision(sensor)
-    latest = 1e3 * max(
-        s.latency
-        for s in airframe.sensors
-        if isinstance(s, SensorSpecification | VisualOdometrySpecification)
-    )
+            found |= _external_vision(sensor, EXTERNAL_POSITION_AND_VELOCITY)
+        elif isinstance(sensor, LidarSpecification) and sensor.odometry is not None:
+            found |= _external_vision(sensor, EXTERNAL_HORIZONTAL_POSITION)
+    fused = SensorSpecification | VisualOdometrySpecification | LidarSpecification
+    latest = 1e3 * max(s.latency for s in airframe.sensors if isinstance(s, fused))
     if latest > DEFAULT_MAX_DELAY:
         found["EKF2_DELAY_MAX"] = min(math.ceil(latest) + 50.0, 1000.0)
     return found
 
 
-def _external_vision(sensor: VisualOdometrySpecification) -> Parameters:
-    """External vision: position and velocity are fused, the heading is not.
+def _external_vision(sensor: SeeingSpecification, control: int) -> Parameters:
+    """External vision: position, and velocity where there is one; the heading is not fused.
 
     PX4 turns the estimate, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so
     the magnetometer takes the drift of the heading away.  Noises stay PX4's, which are above the sensor's.
+    The height by a lidar with few rings lags, so its vertical position is not fused.
     """
     return {
-        "EKF2_EV_CTRL": EXTERNAL_POSITION_AND_VELOCITY,
+        "EKF2_EV_CTRL": control,
         "EKF2_EV_DELAY": _delay(sensor.latency),
         **_place("EKF2_EV_POS", sensor.position),
     }

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.quantities import NonNegative, Positive
+from sitl_bridge.sensors.perception.lidar_odometry import LidarMotion
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
 from sitl_bridge.sensors.perception.ray_kernels import fill_returns
 from sitl_bridge.sensors.perception.sight import Sight
-from sitl_bridge.sensors.perception.view import Arrays, View
+from sitl_bridge.sensors.perception.view import Arrays, Processor, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 """Weights of red, green and blue (ITU-R BT.709)."""
@@ -55,6 +56,10 @@ class LidarSpecification(RangingSpecification):
         " of a calibrated instrument",
     )
 
+    odometry: Literal["kiss-icp", "small-gicp"] | None = Field(
+        None, description="estimator that follows the lidar's motion in flight; PX4 flies by its position"
+    )
+    odometry_voxel: float = Field(0.3, ge=0.01, le=100.0, description="m, of the estimator's map")
     cloud_format: Literal["pcd", "ply"] = Field("pcd", description="of recorded clouds")
 
     @model_validator(mode="after")
@@ -138,6 +143,16 @@ class LidarSpecification(RangingSpecification):
         if self.drop_out == 0.0:
             ranges[np.isnan(ranges)] = np.inf
         return Sight(origins, turned, ranges, self.sight_range)
+
+    def processor(self) -> Processor | None:
+        """The map of obstacles and the estimate of the motion, as far as the flight stack is to have them."""
+        obstacles = super().processor()
+        if self.odometry is None:
+            return obstacles
+        motion = LidarMotion(self.odometry, self.odometry_voxel, self.mounting())
+        if obstacles is None:
+            return motion.update
+        return lambda view, arrays: obstacles(view, motion.update(view, arrays))
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Where the beams met something."""

@@ -92,14 +92,14 @@ class DriftingEstimate:
         sensor, random = self._sensor, view.random
         place, rotation = arrays["position"].astype(float), arrays["attitude"].astype(float)
         if self._origin is None:
-            self._origin = place, _turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            self._origin = place, turned(math.atan2(rotation[1, 0], rotation[0, 0]))
         begin, axes = self._origin
         true = axes.T @ (place - begin)
         step = true - self._last
         root = math.sqrt(float(np.linalg.norm(step)))
         walk = random.standard_normal(4)
         self._yaw_error += math.radians(sensor.yaw_drift) * root * walk[3]
-        self._estimate = self._estimate + _turned(self._yaw_error) @ step + sensor.drift * root * walk[:3]
+        self._estimate = self._estimate + turned(self._yaw_error) @ step + sensor.drift * root * walk[:3]
         self._last = true
         while self._resets and self._resets[0] * 1e6 <= view.time - view.start:
             self._resets.pop(0)
@@ -107,17 +107,17 @@ class DriftingEstimate:
             self._count += 1
         noise = random.standard_normal((3, 3))
         angles = math.radians(sensor.angle_noise) * noise[1]
-        attitude = _turned(self._yaw_error) @ axes.T @ rotation @ _small(angles)
+        attitude = turned(self._yaw_error) @ axes.T @ rotation @ _small(angles)
         velocity = rotation.T @ arrays["velocity"].astype(float)
         return {
             "position": self._estimate + sensor.noise * noise[0],
-            "attitude": _quaternion(attitude),
+            "attitude": quaternion_of(attitude),
             "velocity": velocity + sensor.velocity_noise * noise[2],
             "reset_counter": np.array(self._count % 256, np.uint8),
         }
 
 
-def _turned(yaw: float) -> NDArray[np.float64]:
+def turned(yaw: float) -> NDArray[np.float64]:
     """(3, 3) rotation about the z axis by an angle in rad."""
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
@@ -129,7 +129,7 @@ def _small(angles: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([[1.0, -z, y], [z, 1.0, -x], [-y, x, 1.0]])
 
 
-def _quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+def quaternion_of(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
     """w, x, y, z of a rotation (3, 3): the eigenvector of the greatest eigenvalue (Bar-Itzhack 2000)."""
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation
     matrix = np.array(
