@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
@@ -31,6 +33,7 @@ from sitl_bridge.report.sensor_run import RecordedSensor, recorded_sensors, ster
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.stereo_camera import StereoCameraSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses, View
+from sitl_bridge.system import resource_use
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
 
@@ -251,6 +254,16 @@ def test_a_failing_program_is_reported_beside_the_others(run: Path, tmp_path: Pa
     assert code != 0
     assert "exited with status 1" in printed
     assert (tmp_path / "out" / "results.json").is_file()
+
+
+def test_a_measured_program_ends_with_what_measures_it(tmp_path: Path) -> None:
+    script = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
+    line = resource_use.command(str(tmp_path / "use.json"), [sys.executable, "-c", script])
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as measuring:
+        assert measuring.stdout is not None
+        program = psutil.Process(int(measuring.stdout.readline()))
+        measuring.kill()
+    program.wait(timeout=30)
 
 
 def test_a_missing_package_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,13 @@ program for the program, too.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
+
+PR_SET_PDEATHSIG = 1
+"""linux/prctl.h"""
 
 
 def command(result: str, program: list[str]) -> list[str]:
@@ -24,13 +29,21 @@ def command(result: str, program: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, result, *program]
 
 
-def measure(result: str, program: list[str]) -> int:
-    """Run the program, write its use of resources, and return its exit status as a shell does."""
+def _become(program: list[str]) -> None:
+    """Run the program in this process, which the kernel kills when its parent ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     try:
-        child = os.posix_spawnp(program[0], program, os.environ)
+        os.execvp(program[0], program)  # noqa: S606  (no shell, on purpose)
     except OSError as error:
         print(f"{program[0]} cannot be started: {error.strerror}", file=sys.stderr, flush=True)
-        return 127
+        os._exit(127)
+
+
+def measure(result: str, program: list[str]) -> int:
+    """Run the program, write its use of resources, and return its exit status as a shell does."""
+    child = os.fork()
+    if child == 0:
+        _become(program)
     _, status, use = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(status)
     with open(result, "w") as file:  # noqa: PTH123  (pathlib takes longer to load)
