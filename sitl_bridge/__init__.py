@@ -118,6 +118,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return metadata.version("sitl-bridge")
+    if name == "report":
+        return import_module(f"{__name__}.report")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -259,3 +259,15 @@ def test_every_measure_has_a_title_and_a_default_limit_names_its_source() -> Non
     for kind in KINDS.values():
         assert kind.title
         assert (kind.limit is None) == (kind.source == "")
+
+
+def test_the_evaluation_is_a_library(tmp_path: Path) -> None:
+    import sitl_bridge as sb
+
+    run = sb.report.read_run(make_run(tmp_path / "run"))
+    found = sb.report.evaluate(run, {"touchdown": 0.4})
+    assert [one.kind.name for one in found.exceeded] == ["touchdown"]
+    sb.report.write_report(sb.report.report([run]), tmp_path / "page.html")
+    assert (tmp_path / "page.html").is_file()
+    for name in sb.report.__all__:
+        assert getattr(sb.report, name)

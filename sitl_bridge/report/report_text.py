@@ -192,7 +192,7 @@ def _per_vehicle(one: Reported) -> str:
 
 
 def _events(one: Reported, several: bool) -> str:
-    shown = [e for e in one.events if e.lane != "armed, in the air"]
+    shown = [e for e in one.events if e.lane not in ("armed", "in the air")]
     # What was injected and what failed comes before routine messages where there is not room for all.
     if len(shown) > MOST_EVENTS:
         shown = [e for e in shown if e.lane != "message" or e.level != "info"][:MOST_EVENTS]

@@ -15,7 +15,7 @@ from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.report.flight_record import MODES, seconds
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
 
-LANES = ("flight mode", "armed, in the air", "injected", "failsafe", "formation", "contact", "message")
+LANES = ("flight mode", "armed", "in the air", "injected", "failsafe", "formation", "contact", "message")
 """Rows of the time line, from above."""
 MOST_MESSAGES = 400
 
@@ -79,7 +79,7 @@ def _states(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
     if status is not None:
         time = seconds(status)
         armed = [s for s in _spans(time, np.asarray(status["arming_state"]) == 2) if s[2]]
-        found += [TimelineEntry("armed, in the air", b, e, "armed", vehicle=label) for b, e, _ in armed]
+        found += [TimelineEntry("armed", b, e, "armed", vehicle=label) for b, e, _ in armed]
         if "failsafe" in status:
             causes = ", ".join(vehicle.record.failsafes) if vehicle.record is not None else ""
             text = f"failsafe: {causes}" if causes else "failsafe"
@@ -88,7 +88,7 @@ def _states(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
                     found.append(TimelineEntry("failsafe", begin, end, text, "error", label))
     flight = vehicle.flight()
     if flight is not None:
-        found.append(TimelineEntry("armed, in the air", *flight, "in the air", vehicle=label))
+        found.append(TimelineEntry("in the air", *flight, "in the air", vehicle=label))
     return found
 
 

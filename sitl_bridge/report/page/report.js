@@ -97,6 +97,7 @@ class Lanes {
 
   entry(g, e, y, free) {
     const x = this.place(e.begin), end = this.place(e.end), colour = this.colour(e);
+    if (end < LEFT + 60 || x > this.canvas.clientWidth) return free;
     if (e.end > e.begin) {
       g.fillStyle = colour; g.globalAlpha = 0.28; g.fillRect(x, y, Math.max(end - x, 1), 20); g.globalAlpha = 1;
       g.fillStyle = colour; g.fillRect(x, y, 2, 20);
@@ -262,5 +263,8 @@ function start() {
     if (page.lanes) page.lanes.draw();
   });
 }
+
+// The range that each curve shows, for tests.
+const zoomedRanges = () => page.plots.map((u) => [u.scales.x.min, u.scales.x.max]);
 
 start();
