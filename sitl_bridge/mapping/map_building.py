@@ -15,7 +15,8 @@ import numpy as np
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.perception.recording import recording_of, warn
+from sitl_bridge.perception.payload_runner import runner_for
+from sitl_bridge.perception.recording import warn
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.sensors.perception.sight import Sight
@@ -143,13 +144,15 @@ def seeing_runners(
                     f" of the others, {found.cell:g} m"
                 )
             mapper = found
-        runner = SensorRunner(
+        runner = runner_for(
             sensor,
             simulation,
             vehicle=vehicle,
             name=stream,
             start=start,
-            recording=recording_of(sensor, directory, title(sensor.name), errors),
+            directory=directory,
+            title=title(sensor.name),
+            errors=errors,
             mapper=mapper,
         )
         runners.append(runner)

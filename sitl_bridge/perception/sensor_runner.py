@@ -185,7 +185,11 @@ class SensorRunner:
         )
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1
-        return View(caster, Poses(*simulation.poses_of(self.vehicle)), time, random, self._start)
+        return View(caster, self._poses(), time, random, self._start)
+
+    def _poses(self) -> Poses:
+        """What the sensor is mounted on: poses of the vehicle."""
+        return Poses(*self._simulation.poses_of(self.vehicle))
 
     def close(self) -> None:
         """Drop what is under way, end the worker and finish the recording."""

@@ -65,6 +65,25 @@ RATES = {
 }
 """Hz of PX4's clock that the monitor requests."""
 
+COMPONENT_RATES = {
+    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 10.0,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: 20.0,
+    mavlink.MAVLINK_MSG_ID_GIMBAL_DEVICE_SET_ATTITUDE: 20.0,
+}
+"""Hz likewise, for components on board that share the link."""
+
+FOR_COMPONENTS = frozenset(
+    {
+        mavlink.MAVLINK_MSG_ID_COMMAND_LONG,
+        mavlink.MAVLINK_MSG_ID_COMMAND_INT,
+        mavlink.MAVLINK_MSG_ID_CAMERA_TRIGGER,
+        mavlink.MAVLINK_MSG_ID_GIMBAL_MANAGER_SET_ATTITUDE,
+        mavlink.MAVLINK_MSG_ID_GIMBAL_MANAGER_SET_PITCHYAW,
+        *COMPONENT_RATES,
+    }
+)
+"""Messages that components on board read."""
+
 UNWANTED = frozenset({29, 30, 31, 33, 36, 74, 83, 85, 87, 105, 111, 132, 141, 231, 330, 331, 12901, 12904})
 """Messages that PX4 sends by itself on this link and the monitor turns off: raw sensors, attitude, odometry,
 servo outputs."""
@@ -127,6 +146,9 @@ class Monitor:
         self._companion = mavlink.MAVLink(
             None, srcSystem=self.system_id, srcComponent=mavlink.MAV_COMP_ID_ONBOARD_COMPUTER
         )
+        self._components: PayloadLink | None = None
+        self._unwanted = UNWANTED
+        self._rates = RATES
         self._ping = 0
         """Number of the last PING sent."""
         self._pong = 0
@@ -232,6 +254,20 @@ class Monitor:
                     f" {self.port}; until it does, it may read the message later than at its time",
                 )
 
+    def open_components(self) -> PayloadLink:
+        """The link for components on board, to be opened before the port is."""
+        if self._components is None:
+            self._components = PayloadLink(self)
+            self._rates = RATES | COMPONENT_RATES
+            self._unwanted = UNWANTED - COMPONENT_RATES.keys()
+        return self._components
+
+    def send_as(self, sender: mavlink.MAVLink, messages: Sequence[Any]) -> None:
+        """Send messages of a component; from any thread."""
+        with self._lock:
+            for message in messages:
+                self._send(message, sender)
+
     def _poll(self) -> None:
         listener = self._socket
         if listener is None:
@@ -261,6 +297,8 @@ class Monitor:
         """
         received = self._received
         for frame in frames(datagram, checked=False):
+            if self._components is not None and message_id(frame) in FOR_COMPONENTS:
+                self._components.put(frame)
             if sender_ids(frame) != (self.system_id, AUTOPILOT):
                 continue
             number = message_id(frame)
@@ -272,7 +310,7 @@ class Monitor:
                 received.parameters.append(frame)
             elif number == PING:
                 self._take_pong(frame)
-            elif number in UNWANTED:
+            elif number in self._unwanted:
                 received.unwanted = True
 
     def _take_pong(self, frame: bytes) -> None:
@@ -359,8 +397,8 @@ class Monitor:
             return
         self._asked = now
         self._prompt = False
-        wanted = [(number, 1e6 / rate) for number, rate in RATES.items()]
-        for number, interval in [(number, -1.0) for number in sorted(UNWANTED)] + wanted:
+        wanted = [(number, 1e6 / rate) for number, rate in self._rates.items()]
+        for number, interval in [(number, -1.0) for number in sorted(self._unwanted)] + wanted:
             self._send(
                 mavlink.MAVLink_command_long_message(
                     self.system_id,
@@ -399,3 +437,39 @@ class Monitor:
             return
         self._battery_time = sample.time
         self._send(battery_message(sample))
+
+
+class PayloadLink:
+    """The payload link as the components on board use it; see ``ComponentLink``.
+
+    Args:
+        monitor: that has the port.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.system_id = monitor.system_id
+        self._monitor = monitor
+        self._inbox: deque[bytes] = deque(maxlen=10_000)
+        self._decoder = Decoder()
+        self._senders: dict[int, mavlink.MAVLink] = {}
+
+    def put(self, frame: bytes) -> None:
+        """Take a frame that has arrived."""
+        self._inbox.append(frame)
+
+    def receive(self) -> list[Any]:
+        """Messages that have arrived, oldest first."""
+        self._monitor.poll()
+        found = []
+        while self._inbox:
+            message = self._decoder.message(self._inbox.popleft())
+            if message is not None:
+                found.append(message)
+        return found
+
+    def send(self, component: int, messages: Sequence[Any]) -> None:
+        """Send messages of a component."""
+        sender = self._senders.setdefault(
+            component, mavlink.MAVLink(None, srcSystem=self.system_id, srcComponent=component)
+        )
+        self._monitor.send_as(sender, messages)

@@ -16,6 +16,7 @@ from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mapping.map_building import seeing_runners
+from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
@@ -134,6 +135,8 @@ class ServeSession:
             monitor.start()
             for runner in self._seeing:
                 runner.companion = monitor.deliver
+                if isinstance(runner, PayloadRunner):
+                    runner.connect(monitor.open_components())
         elif any(reports_obstacles(sensor) for sensor in frame.seeing_sensors()):
             self._warn("warning: obstacle distances reach PX4, on this host, with --battery only")
         if settings.bus is not None:

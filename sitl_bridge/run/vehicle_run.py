@@ -24,6 +24,7 @@ from sitl_bridge.mission_link.time_gate import MissionGate
 from sitl_bridge.offboard.live_map import MAP_VARIABLE
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.event_catalogue import EventCatalogue
@@ -288,6 +289,9 @@ class VehicleRun:
     def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
         """Let the sensors' companion computer speak to PX4 over the monitor's link."""
         own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        for runner in own:
+            if isinstance(runner, PayloadRunner):
+                runner.connect(self.monitor.open_components())
         if self.flown_by.px4 is not None:
             for runner in own:
                 runner.companion = self.monitor.deliver

@@ -6,6 +6,7 @@ from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
@@ -22,4 +23,5 @@ SeeingUnion = (
     | VisualInertialSpecification
     | VisualOdometrySpecification
     | MarkerDetectorSpecification
+    | PayloadCameraSpecification
 )

@@ -95,17 +95,29 @@ class Poses(NamedTuple):
         the last pose, that pose holds.
         """
         position = np.stack([np.interp(time, self.time, self.position[:, i]) for i in range(3)], axis=1)
-        signs = np.sign(np.sum(self.attitude[1:] * self.attitude[:-1], axis=1))
-        aligned = self.attitude.copy()
-        aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
-        q = np.stack([np.interp(time, self.time, aligned[:, i]) for i in range(4)], axis=1)
-        w, x, y, z = (q / np.linalg.norm(q, axis=1)[:, None]).T
-        rows = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-        return position, np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
+        return position, rotations(attitudes_between(self.time, self.attitude, time))
+
+
+def attitudes_between(
+    known: NDArray[np.int64], attitudes: NDArray[np.float64], time: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Quaternions (n, 4) at times (n,) between attitudes (k, 4) at known times (k,); see ``Poses.at``."""
+    signs = np.sign(np.sum(attitudes[1:] * attitudes[:-1], axis=1))
+    aligned = attitudes.copy()
+    aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
+    q = np.stack([np.interp(time, known, aligned[:, i]) for i in range(4)], axis=1)
+    return np.asarray(q / np.linalg.norm(q, axis=1)[:, None])
+
+
+def rotations(attitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 3, 3) of unit quaternions (n, 4)."""
+    w, x, y, z = attitudes.T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,313 @@
+"""Runs a camera that takes photos on command, with its gimbal and its MAVLink components.
+
+A photo is taken with the pose at the time of its trigger, which may lie a little in the past when the command
+arrives, and is written at its latency in simulated time, as the samples of other sensors are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.perception.camera_component import CameraComponent, TakenPhoto
+from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
+from sitl_bridge.perception.mavlink_component import ComponentLink
+from sitl_bridge.perception.photo_folder import CameraPose, PhotoFolder, jpeg
+from sitl_bridge.perception.pose_estimate import EstimatedPose, PoseEstimate
+from sitl_bridge.perception.recording import recording_of
+from sitl_bridge.perception.sample_files import quaternion
+from sitl_bridge.perception.sensor_runner import Mapper, SeenSample, SensorRunner
+from sitl_bridge.sensors.perception.gimbal import Gimbal, heading_of, rotation
+from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.sensors.perception.view import (
+    Arrays,
+    Poses,
+    SeeingSpecification,
+    View,
+    attitudes_between,
+    rotations,
+)
+from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.records import START
+
+PERIOD = 20_000
+"""us of simulated time between two looks at what has arrived."""
+MEMORY = 2.0
+"""s for which poses are kept: a trigger that is older gets the oldest pose."""
+
+
+@dataclass
+class _Exposure:
+    """A photo under way.
+
+    Attributes:
+        due: us at which it is written.
+        view: what it shows.
+        pose: of the camera.
+        future: the image and its JPEG file.
+    """
+
+    due: int
+    view: View
+    pose: CameraPose
+    estimated: EstimatedPose | None
+    attitude: tuple[float, float, float, float]
+    future: Future[tuple[Arrays, bytes]]
+
+
+class PayloadRunner(SensorRunner):
+    """Runs a payload camera.
+
+    Args:
+        specification: the airframe's line.
+        simulation: the vehicles and their world.
+        folder: takes the photos; None keeps none.
+        errors: takes photos that cannot be written.
+        others: as of ``SensorRunner``.
+
+    Attributes:
+        camera: its protocol.
+        gimbal: that of the gimbal; None for a fixed camera.
+    """
+
+    def __init__(
+        self,
+        specification: PayloadCameraSpecification,
+        simulation: Simulation,
+        *,
+        folder: PhotoFolder | None = None,
+        errors: ErrorLog | None = None,
+        **others: Any,
+    ) -> None:
+        self._camera_specification = specification
+        mounted = specification.gimbal
+        self._gimbal = None if mounted is None else Gimbal(mounted)
+        self._attitudes: deque[tuple[int, NDArray[np.float64]]] = deque(
+            maxlen=round(MEMORY * 1e6 / PERIOD) + 2
+        )
+        self._link: ComponentLink | None = None
+        self._folder = folder
+        self._errors = errors
+        self._photos: deque[_Exposure] = deque()
+        self._tick = simulation.time
+        self._system = 1
+        self._connect(1)
+        simulation.remember_poses(others.get("vehicle", 0), MEMORY)
+        super().__init__(specification.released, simulation, **others)
+        if not specification.continuous:
+            self._next = 1 << 62
+
+    def _connect(self, system: int) -> None:
+        """Make the components of a vehicle."""
+        specification = self._camera_specification
+        self._system = system
+        self._estimate = PoseEstimate(system)
+        self.gimbal: GimbalComponent | None = None
+        if self._gimbal is not None:
+            self.gimbal = GimbalComponent(system, specification.instance, self._gimbal, self._estimate)
+        carrier = COMPONENTS[specification.instance] if self._gimbal is not None else 0
+        self.camera = CameraComponent(system, specification, carrier)
+
+    def connect(self, link: ComponentLink) -> None:
+        """Speak MAVLink over a link from now on."""
+        self._link = link
+        self._connect(link.system_id)
+
+    # ---------------------------------------------------------------- the camera's pose
+
+    def _poses(self) -> Poses:
+        """Poses of the camera's axes where a gimbal carries it, else of the vehicle."""
+        poses = super()._poses()
+        if self._gimbal is None:
+            return poses
+        pivot = np.array(self._camera_specification.position)
+        arm = np.array(self._gimbal.specification.arm)
+        if self._attitudes:
+            known = np.array([time for time, _ in self._attitudes])
+            attitudes = np.array([q for _, q in self._attitudes])
+            q = attitudes_between(known, attitudes, poses.time.astype(float))
+        else:
+            q = np.array([quaternion(self._gimbal.pose(r)) for r in rotations(poses.attitude)])
+        position = poses.position + rotations(poses.attitude) @ pivot + rotations(q) @ arm
+        return Poses(poses.time, position, q)
+
+    def _turn(self, state: NDArray[np.void], time: int) -> None:
+        """Move the gimbal on to ``time``."""
+        if self._gimbal is None or self.gimbal is None:
+            return
+        body = rotations(np.array([state["attitude"]], float))[0]
+        seconds = (time - self._attitudes[-1][0]) * 1e-6 if self._attitudes else 0.0
+        self.gimbal.advance(time, seconds, body)
+        self._attitudes.append((time, quaternion(self._gimbal.pose(body))))
+
+    # ---------------------------------------------------------------- each step
+
+    @property
+    def due(self) -> int:
+        """us at which ``run`` is to be called next."""
+        times = [super().due, self._tick]
+        if self._photos:
+            times.append(self._photos[0].due)
+        if self.camera.due is not None:
+            times.append(self.camera.due)
+        return min(times)
+
+    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+        """Take and deliver what is due, and exchange messages; see ``SensorRunner``."""
+        if self._tick <= time:
+            self._tick = time + PERIOD
+            self._receive(time)
+            self._turn(state, time)
+        messages = super().run(state, time)
+        self.camera.update(time)
+        for shot in self.camera.requested:
+            self._expose(shot, time)
+        self.camera.requested.clear()
+        while self._photos and self._photos[0].due <= time:
+            self._deliver_photo(self._photos.popleft(), time)
+        self._send()
+        return messages
+
+    def _receive(self, time: int) -> None:
+        if self._link is None:
+            return
+        for message in self._link.receive():
+            self._estimate.handle(message)
+            self.camera.handle(message, time)
+            if self.gimbal is not None:
+                self.gimbal.handle(message, time)
+
+    def _send(self) -> None:
+        for component in (self.camera, self.gimbal):
+            if component is not None and component.outbox:
+                if self._link is not None:
+                    self._link.send(component.component, list(component.outbox))
+                component.outbox.clear()
+
+    # ---------------------------------------------------------------- photos
+
+    def take_photo(self) -> None:
+        """Take a photo now, as a command would; it is ``latest`` at its latency."""
+        self.camera.requested.append(self._simulation.time)
+
+    def _expose(self, shot: int, now: int) -> None:
+        """Begin a photo with the pose at ``shot`` (us)."""
+        view = self._view(shot)
+        position, turn = self.specification.pose(view)
+        world = self._simulation.world
+        pose = CameraPose(position, turn, world.geodetic(position))
+        estimated = self._estimate.at(shot)
+        attitude = self._estimated_attitude(estimated, view)
+        heading = math.degrees(heading_of(turn)) % 360.0
+
+        def work() -> tuple[Arrays, bytes]:
+            arrays = self.specification.measure(view)
+            camera = self._camera_specification
+            content = b""
+            if self._folder is not None:
+                content = jpeg(arrays["image"], camera.quality, estimated, heading, camera.name)
+            return arrays, content
+
+        future = self._executor.submit(work)
+        self._photos.append(_Exposure(now + self._latency, view, pose, estimated, attitude, future))
+
+    def _estimated_attitude(
+        self, estimated: EstimatedPose | None, view: View
+    ) -> tuple[float, float, float, float]:
+        """Of the camera: by the flight stack's attitude, or by the gimbal's with the stack's heading."""
+        if estimated is None:
+            return (1.0, 0.0, 0.0, 0.0)
+        body = rotations(np.array([estimated.attitude]))[0]
+        if self._gimbal is None:
+            turn = body @ self._camera_specification.mounting()
+        else:
+            vehicle = super()._poses().at(np.array([float(view.time)]))[1][0]
+            turn = (
+                rotation(0.0, 0.0, heading_of(body) - heading_of(vehicle)) @ self.specification.pose(view)[1]
+            )
+        w, x, y, z = quaternion(turn).tolist()
+        return w, x, y, z
+
+    def _deliver_photo(self, photo: _Exposure, now: int) -> None:
+        arrays, content = photo.future.result()
+        self.latest = SeenSample(photo.view.time, arrays)
+        file = ""
+        if self._folder is not None:
+            try:
+                file = self._folder.add(photo.view.time, content, photo.pose, photo.estimated, photo.attitude)
+            except (OSError, UserError) as error:
+                if self._errors is None:
+                    raise
+                self._errors.add(f"writing of photos of {self.name}", error)
+        place, height = (
+            (None, 0.0) if photo.estimated is None else (photo.estimated.place, photo.estimated.height)
+        )
+        taken = TakenPhoto(photo.view.time, place, height, photo.attitude, file)
+        self.camera.taken(taken, len(content), now)
+
+    def close(self) -> None:
+        """Write the photos that are under way, and end."""
+        while self._photos:
+            self._deliver_photo(self._photos.popleft(), self._simulation.time)
+        super().close()
+        if self._folder is not None:
+            self._folder.close()
+
+
+def runner_for(
+    specification: SeeingSpecification,
+    simulation: Simulation,
+    *,
+    directory: Path | None = None,
+    title: str = "",
+    errors: ErrorLog | None = None,
+    mapper: Mapper | None = None,
+    vehicle: int = 0,
+    name: str | None = None,
+    start: int = START,
+) -> SensorRunner:
+    """The runner of a sensor that sees.
+
+    Args:
+        specification: the airframe's line.
+        simulation: the vehicles and their world.
+        directory: of the run, for recordings and photos; None for none.
+        title: name of the sensor in the run; by default its own.
+        errors: takes the end of a recording, and photos that cannot be written.
+        mapper: as of ``SensorRunner``.
+        vehicle: likewise.
+        name: likewise.
+        start: likewise.
+    """
+    title = title or specification.name
+    if not isinstance(specification, PayloadCameraSpecification):
+        return SensorRunner(
+            specification,
+            simulation,
+            vehicle=vehicle,
+            name=name,
+            start=start,
+            recording=recording_of(specification, directory, title, errors),
+            mapper=mapper,
+        )
+    released = specification.released
+    return PayloadRunner(
+        specification,
+        simulation,
+        folder=None if directory is None else PhotoFolder(directory / "photos" / title),
+        errors=errors,
+        vehicle=vehicle,
+        name=name,
+        start=start,
+        recording=recording_of(released, directory, title, errors),
+    )

@@ -1,0 +1,104 @@
+"""The vehicle's pose as its flight stack estimates it, from MAVLink messages."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.world.geography import projection_at
+
+KEPT = 50
+"""Messages of each kind, several seconds."""
+OLDEST = 1_000_000
+"""us beyond which an estimate is too old for a pose."""
+
+
+@dataclass(frozen=True)
+class EstimatedPose:
+    """A pose.
+
+    Attributes:
+        latitude: deg.
+        longitude: deg.
+        altitude: m above mean sea level.
+        height: m above home.
+        attitude: w, x, y, z, body to NED.
+    """
+
+    latitude: float
+    longitude: float
+    altitude: float
+    height: float
+    attitude: tuple[float, float, float, float]
+
+    @property
+    def place(self) -> tuple[float, float, float]:
+        """deg, deg, m."""
+        return self.latitude, self.longitude, self.altitude
+
+
+class PoseEstimate:
+    """The last seconds of a flight stack's estimate.
+
+    Args:
+        system: MAVLink id of the vehicle.
+    """
+
+    def __init__(self, system: int) -> None:
+        self._system = system
+        self._places: deque[Any] = deque(maxlen=KEPT)
+        self._attitudes: deque[Any] = deque(maxlen=KEPT)
+
+    def handle(self, message: Any) -> None:
+        """Take GLOBAL_POSITION_INT and ATTITUDE_QUATERNION of the flight stack."""
+        if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT):
+            return
+        if message.get_type() == "GLOBAL_POSITION_INT":
+            self._places.append(message)
+        elif message.get_type() == "ATTITUDE_QUATERNION":
+            self._attitudes.append(message)
+
+    def at(self, time: int) -> EstimatedPose | None:
+        """The estimate at a time in us, from the nearest messages; None where there are none near it."""
+        place, attitude = _nearest(self._places, time), _nearest(self._attitudes, time)
+        if place is None or attitude is None:
+            return None
+        seconds = time * 1e-6 - place.time_boot_ms * 1e-3
+        latitude, longitude, altitude = place.lat * 1e-7, place.lon * 1e-7, place.alt * 1e-3
+        projection = projection_at(math.radians(latitude), math.radians(longitude), altitude)
+        way = [0.01 * v * seconds for v in (place.vx, place.vy, place.vz)]
+        latitude, longitude, altitude = projection.place(way)
+        turned = _turned_on(attitude, time * 1e-6 - attitude.time_boot_ms * 1e-3)
+        return EstimatedPose(
+            latitude,
+            longitude,
+            altitude,
+            place.relative_alt * 1e-3 - way[2],
+            turned,
+        )
+
+
+def _turned_on(message: Any, seconds: float) -> tuple[float, float, float, float]:
+    """Attitude of an ATTITUDE_QUATERNION, turned on for a while by its rates."""
+    w, x, y, z = message.q1, message.q2, message.q3, message.q4
+    p, q, r = (0.5 * seconds * v for v in (message.rollspeed, message.pitchspeed, message.yawspeed))
+    turned = np.array(
+        [
+            w - x * p - y * q - z * r,
+            x + w * p + y * r - z * q,
+            y + w * q - x * r + z * p,
+            z + w * r + x * q - y * p,
+        ]
+    )
+    a, b, c, d = (turned / np.linalg.norm(turned)).tolist()
+    return a, b, c, d
+
+
+def _nearest(messages: deque[Any], time: int) -> Any | None:
+    found = min(messages, key=lambda m: abs(m.time_boot_ms * 1000 - time), default=None)
+    return None if found is None or abs(found.time_boot_ms * 1000 - time) > OLDEST else found
