@@ -26,6 +26,7 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.modes.navigator import Navigator
+from sitl_bridge.autopilot.modes.payload_control import REGIONS, TRIGGERS
 from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle, OrbitTask
 from sitl_bridge.autopilot.safety.failure_injection import inject
 from sitl_bridge.autopilot.stack_parameters import Parameters
@@ -262,6 +263,16 @@ def _inject_failure(commander: Commanded, params: Params, _now: int) -> int:
     return result
 
 
+def _payload(command: int) -> Handler:
+    """Trigger the camera, or pass a command on to the components on board."""
+
+    def execute(commander: Commanded, params: Params, _now: int) -> int:
+        commander.navigator.payload.command(command, params)
+        return ACCEPTED
+
+    return execute
+
+
 def _taken(_commander: Commanded, _params: Params, _now: int) -> int:
     """Accept a command for cameras, gimbals or checks, of which the vehicle has none."""
     return ACCEPTED
@@ -281,10 +292,9 @@ HANDLERS: dict[int, Handler] = {
     186: _change_altitude,
     192: _reposition,
     193: _pause_or_continue,
-    195: _taken,
     196: _taken,
-    197: _taken,
     201: _taken,
+    **{command: _payload(command) for command in (*TRIGGERS, *REGIONS)},
     224: _set_current,
     262: _set_standard_mode,
     300: _start_mission,

@@ -19,6 +19,7 @@ from sitl_bridge.perception.mavlink_component import (
     Parameters,
     from_autopilot,
     name_bytes,
+    whole,
 )
 from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 
@@ -147,9 +148,9 @@ class CameraComponent(MavlinkComponent):
     # ---------------------------------------------------------------- commands
 
     def _set_mode(self, parameters: Parameters, _message: Any, now: int) -> int:
-        if not math.isfinite(parameters[1]) or round(parameters[1]) not in PHOTO_MODES:
+        if whole(parameters[1]) not in PHOTO_MODES:
             return DENIED
-        self._mode = round(parameters[1])
+        self._mode = whole(parameters[1])
         self.outbox.append(self._settings(now))
         return ACCEPTED
 
@@ -159,7 +160,7 @@ class CameraComponent(MavlinkComponent):
         return ACCEPTED
 
     def _start(self, parameters: Parameters, message: Any, now: int) -> int:
-        count = _whole(parameters[2])
+        count = whole(parameters[2])
         if count == 1:
             if from_autopilot(message):
                 return ACCEPTED  # comes with CAMERA_TRIGGER
@@ -178,7 +179,7 @@ class CameraComponent(MavlinkComponent):
         return ACCEPTED
 
     def _shoot(self, parameters: Parameters, message: Any, now: int) -> int:
-        if not from_autopilot(message) and _whole(parameters[4]) == 1 and not self._take(now):
+        if not from_autopilot(message) and whole(parameters[4]) == 1 and not self._take(now):
             return int(mavlink.MAV_RESULT_TEMPORARILY_REJECTED)
         return ACCEPTED
 
@@ -257,8 +258,3 @@ class CameraComponent(MavlinkComponent):
             1 if photo.file else 0,
             photo.file.encode("ascii")[:205],
         )
-
-
-def _whole(value: float) -> int:
-    """A parameter that stands for an integer; -1 where it is none."""
-    return round(value) if math.isfinite(value) else -1

@@ -1,7 +1,7 @@
 """A gimbal as a MAVLink component: device of gimbal protocol v2, and manager where the flight stack has none.
 
 PX4 has a manager of its own (MNT_MODE_IN 4, MNT_MODE_OUT 2), which asks for GIMBAL_DEVICE_INFORMATION and
-sends GIMBAL_DEVICE_SET_ATTITUDE.  Once that message arrives, the component leaves the manager's part to the sender.
+sends GIMBAL_DEVICE_SET_ATTITUDE.  While that message arrives, the flight stack is the manager.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sitl_bridge.perception.mavlink_component import (
     MavlinkComponent,
     Parameters,
     from_autopilot,
+    whole,
 )
 from sitl_bridge.perception.pose_estimate import PoseEstimate
 from sitl_bridge.perception.sample_files import quaternion
@@ -169,7 +170,7 @@ class GimbalComponent(MavlinkComponent):
         sender = (message.get_srcSystem(), message.get_srcComponent())
         found = list(self._owner)
         for k in range(2):
-            value = round(parameters[k]) if math.isfinite(parameters[k]) else -1
+            value = min(whole(parameters[k]), 255)
             if value >= 0:
                 found[k] = value
             elif value == -2:
@@ -184,7 +185,7 @@ class GimbalComponent(MavlinkComponent):
             return DENIED
         self._place = None
         pitch, yaw, pitch_rate, yaw_rate = (math.radians(v) for v in parameters[:4])
-        flags = int(parameters[4]) if math.isfinite(parameters[4]) else 0
+        flags = max(whole(parameters[4]), 0)
         self._set(flags, (0.0, pitch, yaw), (math.nan, pitch_rate, yaw_rate))
         return ACCEPTED
 

@@ -5,6 +5,7 @@ Without sockets and clock: messages are handed in and taken out, times are argum
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -108,7 +109,7 @@ class MavlinkComponent:
         self.outbox.append(mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, *sender))
 
     def _request(self, parameters: Parameters, _message: Any, now: int) -> int:
-        reply = self.replies.get(round(parameters[0]))
+        reply = self.replies.get(whole(parameters[0]))
         if reply is None:
             return UNSUPPORTED
         answer = reply(parameters, now)
@@ -129,6 +130,11 @@ def parameters_of(message: Any) -> tuple[float, ...]:
     if message.get_type() == "COMMAND_INT":
         return (*first, message.x * 1e-7, message.y * 1e-7, message.z)
     return (*first, message.param5, message.param6, message.param7)
+
+
+def whole(value: float) -> int:
+    """A parameter that stands for an integer; -1 where it is none."""
+    return round(value) if math.isfinite(value) else -1
 
 
 def name_bytes(text: str, length: int) -> list[int]:

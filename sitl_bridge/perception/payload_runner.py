@@ -42,6 +42,8 @@ from sitl_bridge.world.records import START
 
 PERIOD = 20_000
 """us of simulated time between two looks at what has arrived."""
+STEEP = math.sin(math.radians(75.0))
+"""Of the optical axis, beyond which the top of the picture gives the direction."""
 MEMORY = 2.0
 """s for which poses are kept: a trigger that is older gets the oldest pose."""
 
@@ -208,7 +210,7 @@ class PayloadRunner(SensorRunner):
         pose = CameraPose(position, turn, world.geodetic(position))
         estimated = self._estimate.at(shot)
         attitude = self._estimated_attitude(estimated, view)
-        heading = math.degrees(heading_of(turn)) % 360.0
+        heading = math.degrees(_image_heading(turn)) % 360.0
 
         def work() -> tuple[Arrays, bytes]:
             arrays = self.specification.measure(view)
@@ -262,6 +264,12 @@ class PayloadRunner(SensorRunner):
         super().close()
         if self._folder is not None:
             self._folder.close()
+
+
+def _image_heading(turn: NDArray[np.float64]) -> float:
+    """rad from north of the optical axis, or of the picture's top where the camera looks up or down."""
+    steep = abs(float(turn[2, 0])) > STEEP
+    return heading_of(-math.copysign(1.0, turn[2, 0]) * turn[:, 2:] if steep else turn)
 
 
 def runner_for(

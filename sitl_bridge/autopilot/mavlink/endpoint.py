@@ -20,13 +20,16 @@ from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name
+from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
 
 MAX_PARTNERS = 8
 """Limit per port, besides the default address."""
+
+MAX_COMPONENTS = 32
+"""Components that are remembered of a partner."""
 
 MAX_READS = 1000
 """Datagrams read from a port in one poll, so that a flood cannot block the simulation."""
@@ -158,6 +161,8 @@ class Endpoint:
     ) -> None:
         self.services = services
         self._decoder = Decoder()
+        self._seen: dict[tuple[int, Address], set[tuple[int, int]]] = {}
+        """System and component ids that sent from an address to a local port."""
         self._ports: list[_Port] = []
         try:
             for pair in port_pairs(instance):
@@ -216,9 +221,27 @@ class Endpoint:
                 with self.services.reporting_faults(f"Message {message_name(frame)}", now):
                     self._add_partner(port, address, wall)
                     message = self._decoder.message(frame)
+                    self._forward((port, address), frame, message)
                     answers = self.services.handle((port.pair.local, address), message, now, wall)
                     if answers:
                         self._send(port, address, answers)
+
+    def _forward(self, origin: tuple[_Port, Address], frame: bytes, message: Any) -> None:
+        """Pass a frame on to the partners whose components it is for (Mavlink::forward_message of PX4)."""
+        heard = self._seen.setdefault((origin[0].pair.local, origin[1]), set())
+        if len(heard) < MAX_COMPONENTS:
+            heard.add(sender_ids(frame))
+        system, component = getattr(message, "target_system", 0), getattr(message, "target_component", 0)
+        if message is None or (system, component) == (self.services.source.system_id, AUTOPILOT):
+            return
+        for port in self._ports:
+            for address in (port.home, *port.partners):
+                if (port, address) == origin:
+                    continue
+                seen = self._seen.get((port.pair.local, address), set())
+                known = seen if component == 0 else {ids for ids in seen if ids[1] == component}
+                if (system == 0 and seen) or any(ids[0] == system for ids in known):
+                    port.send(frame, address)
 
     def _add_partner(self, port: _Port, address: Address, wall: int) -> None:
         """Add a partner; if there are too many, drop the one with the oldest message."""
@@ -236,6 +259,7 @@ class Endpoint:
             port.present = False
         port.partners.pop(address, None)
         port.senders.pop(address, None)
+        self._seen.pop((port.pair.local, address), None)
         if (port.pair.local, address) in self.services.links:
             self.services.drop((port.pair.local, address))
 

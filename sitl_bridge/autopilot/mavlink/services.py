@@ -20,6 +20,7 @@ from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
 from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
+from sitl_bridge.autopilot.mavlink.payload_messages import payload_messages
 from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
@@ -260,6 +261,9 @@ class Services:
             seq = commander.reached.popleft()
             for link in self.links.values():
                 link.report_reached(seq)
+        for message in payload_messages(commander.navigator.payload, self.source.system_id):
+            for link in self.links.values():
+                link.put(message)
         commander.mode_changes.clear()  # HEARTBEAT reports them
         if self.links:
             self.events.update(now)

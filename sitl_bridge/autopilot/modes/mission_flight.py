@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
 from sitl_bridge.autopilot.estimate import VehicleState
@@ -54,6 +54,7 @@ class MissionFlight:
         land: land detector.
         target: position target, set from the mission.
         send_text: sends a status text (severity, text).
+        payload: takes commands for cameras and gimbals, MAV_CMD and seven parameters.
 
     Attributes:
         items: the mission.
@@ -74,12 +75,14 @@ class MissionFlight:
         land: LandDetector,
         target: Target,
         send_text: Callable[[int, str], None],
+        payload: Callable[[int, Sequence[float]], None] = lambda _command, _params: None,
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._target = target
         self._send_text = send_text
+        self._payload = payload
         self.items: tuple[MissionItem, ...] = ()
         self.current = 0
         self.finished = False
@@ -253,6 +256,9 @@ class MissionFlight:
 
     def _execute(self, item: MissionItem) -> None:
         command = item.command
+        altitude = item.altitude(self.home[2] if self.home is not None else 0.0)
+        params = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, altitude)
+        self._payload(command, params)
         if command == RETURN:
             self.wants_return = True
         elif command == DO_CHANGE_SPEED:

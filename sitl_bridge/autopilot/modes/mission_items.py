@@ -72,7 +72,8 @@ PASSED_OVER = frozenset(
     }
     | {42600}
 )
-"""Commands of cameras, gimbals, triggers, grippers, actuators and winches: accepted without effect."""
+"""Commands of cameras, gimbals and triggers, for the payload (payload_control.py), and of grippers, actuators
+and winches, which have no effect."""
 
 IN_MISSION_FRAME = (
     PASSED_OVER - {DO_SET_ROI_LOCATION}

@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
+from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, Target
 from sitl_bridge.world.geography import distance
 
@@ -39,6 +40,7 @@ class Navigator:
         home: deg, deg, m above mean sea level; set by the commander.
         requested_mode: mode requested from the commander; None if there is no request.
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
+        payload: camera triggers, and commands to components on board.
         flight: mission execution.
     """
 
@@ -66,7 +68,8 @@ class Navigator:
         self._return_altitude = 0.0
         self._destination = (0.0, 0.0, 0.0)
         self._mission_landing = False
-        self.flight = MissionFlight(values, state, land, self.target, send_text)
+        self.payload = PayloadControl(state)
+        self.flight = MissionFlight(values, state, land, self.target, send_text, self.payload.command)
 
     # ------------------------------------------------------------------ modes
 
@@ -103,7 +106,8 @@ class Navigator:
             self.flight.begin(now)
 
     def update(self, now: int) -> None:
-        """Update the target of the active mode."""
+        """Update the target of the active mode, and trigger the camera."""
+        self.payload.update()
         mode = self._mode
         if mode is flight_modes.AUTO_MISSION or self._mission_landing:
             self.flight.home = self.home

@@ -1,7 +1,7 @@
 """A gimbal with two or three motors that carries a camera: its limits, and how it turns.
 
-The camera's attitude is given as in MAVLink's gimbal protocol: roll and pitch from the horizon, yaw from north
-or from the vehicle's heading.  The motors are yaw, roll and pitch, from the vehicle to the camera.
+The camera's attitude is given as in MAVLink's gimbal protocol: roll and pitch from the horizon, yaw from
+north or from the vehicle's heading.  The motors are yaw, roll and pitch, from the vehicle to the camera.
 """
 
 from __future__ import annotations
