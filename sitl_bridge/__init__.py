@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sitl_bridge.dynamics.proximity import Proximity
     from sitl_bridge.errors import ConfigurationError, UserError
     from sitl_bridge.mapping.occupancy_map import OccupancyMap
+    from sitl_bridge.perception.sample_ring import SampleReader, SharedSample
     from sitl_bridge.sensors.custom import CustomSensor, Truth
     from sitl_bridge.world.custom_wind import WindField
     from sitl_bridge.world.scene_specification import SceneSpecification
@@ -55,7 +56,9 @@ __all__ = [
     "Proximity",
     "Recording",
     "RotorLaw",
+    "SampleReader",
     "SceneSpecification",
+    "SharedSample",
     "Simulation",
     "Sphere",
     "Texture",
@@ -93,7 +96,9 @@ _HOMES = {
     "Proximity": "dynamics.proximity",
     "Recording": "api.truth_table",
     "RotorLaw": "dynamics.custom_rotor",
+    "SampleReader": "perception.sample_ring",
     "SceneSpecification": "world.scene_specification",
+    "SharedSample": "perception.sample_ring",
     "Simulation": "api.physics",
     "Sphere": "api.scene_objects",
     "Texture": "api.scene_objects",

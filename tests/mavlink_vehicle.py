@@ -52,6 +52,7 @@ class ObedientCommander:
         self.mode = self.intended = flight_modes.AUTO_LOITER
         self.orbit = SimpleNamespace(circle=Circle(3.0, 4.0, -10.0, 20.0, -2.0))
         self.follow = SimpleNamespace(report=lambda _place, _velocity, _now: None)
+        self.navigator = SimpleNamespace(payload=SimpleNamespace(triggers=deque(), commands=deque()))
         self.armed = False
         self.landed_state = 2
         self.system_status = 4

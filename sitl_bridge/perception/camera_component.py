@@ -38,6 +38,8 @@ OLD_REQUESTS = {
     mavlink.MAV_CMD_REQUEST_CAMERA_SETTINGS: mavlink.MAVLINK_MSG_ID_CAMERA_SETTINGS,
     mavlink.MAV_CMD_REQUEST_STORAGE_INFORMATION: mavlink.MAVLINK_MSG_ID_STORAGE_INFORMATION,
     mavlink.MAV_CMD_REQUEST_CAMERA_CAPTURE_STATUS: mavlink.MAVLINK_MSG_ID_CAMERA_CAPTURE_STATUS,
+    mavlink.MAV_CMD_REQUEST_VIDEO_STREAM_INFORMATION: mavlink.MAVLINK_MSG_ID_VIDEO_STREAM_INFORMATION,
+    mavlink.MAV_CMD_REQUEST_VIDEO_STREAM_STATUS: mavlink.MAVLINK_MSG_ID_VIDEO_STREAM_STATUS,
 }
 """Commands that precede REQUEST_MESSAGE."""
 
@@ -101,6 +103,8 @@ class CameraComponent(MavlinkComponent):
             mavlink.MAVLINK_MSG_ID_CAMERA_SETTINGS: lambda _p, now: self._settings(now),
             mavlink.MAVLINK_MSG_ID_STORAGE_INFORMATION: lambda _p, now: self._storage(now),
             mavlink.MAVLINK_MSG_ID_CAMERA_CAPTURE_STATUS: lambda _p, now: self._status(now),
+            mavlink.MAVLINK_MSG_ID_VIDEO_STREAM_INFORMATION: lambda _p, _now: self._video(),
+            mavlink.MAVLINK_MSG_ID_VIDEO_STREAM_STATUS: lambda _p, _now: self._video_status(),
             mavlink.MAVLINK_MSG_ID_CAMERA_IMAGE_CAPTURED: lambda p, _now: self._photo(p[1]),
         }
 
@@ -199,6 +203,8 @@ class CameraComponent(MavlinkComponent):
             | mavlink.CAMERA_CAP_FLAGS_HAS_MODES
             | mavlink.CAMERA_CAP_FLAGS_HAS_IMAGE_SURVEY_MODE
         )
+        if camera.video is not None:
+            flags |= mavlink.CAMERA_CAP_FLAGS_HAS_VIDEO_STREAM
         return mavlink.MAVLink_camera_information_message(
             now // 1000,
             name_bytes("sitl-bridge", 32),
@@ -239,6 +245,34 @@ class CameraComponent(MavlinkComponent):
         return mavlink.MAVLink_camera_capture_status_message(
             now // 1000, 2 if self._left else 0, 0, self._interval, 0, STORAGE - self._used, len(self._photos)
         )
+
+    def _video(self) -> Any | None:
+        camera = self._camera
+        if camera.video is None:
+            return None
+        return mavlink.MAVLink_video_stream_information_message(
+            1,
+            1,
+            mavlink.VIDEO_STREAM_TYPE_RTPUDP,
+            *self._video_figures(),
+            camera.name.encode("ascii"),
+            str(camera.video.port).encode("ascii"),
+            mavlink.VIDEO_STREAM_ENCODING_H264,
+        )
+
+    def _video_status(self) -> Any | None:
+        if self._camera.video is None:
+            return None
+        return mavlink.MAVLink_video_stream_status_message(1, *self._video_figures())
+
+    def _video_figures(self) -> tuple[int, float, int, int, int, int, int]:
+        """Flags, rate, size, bit rate, rotation and horizontal field of view."""
+        camera = self._camera
+        bits = 0 if camera.video is None else round(camera.video.bitrate * 1e6)
+        focal, _, _, _ = camera.intrinsics
+        view = round(2.0 * math.degrees(math.atan(0.5 * camera.width / focal)))
+        running = int(mavlink.VIDEO_STREAM_STATUS_FLAGS_RUNNING)
+        return running, camera.rate, camera.width, camera.height, bits, 0, view
 
     def _photo(self, index: float) -> Any | None:
         if not math.isfinite(index) or not 0 <= int(index) < len(self._photos):

@@ -24,9 +24,10 @@ from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
 from sitl_bridge.perception.mavlink_component import ComponentLink
 from sitl_bridge.perception.photo_folder import CameraPose, PhotoFolder, jpeg
 from sitl_bridge.perception.pose_estimate import EstimatedPose, PoseEstimate
-from sitl_bridge.perception.recording import recording_of
+from sitl_bridge.perception.recording import recording_of, warn
 from sitl_bridge.perception.sample_files import quaternion
 from sitl_bridge.perception.sensor_runner import Mapper, SeenSample, SensorRunner
+from sitl_bridge.perception.video_stream import VideoStream
 from sitl_bridge.sensors.perception.gimbal import Gimbal, heading_of, rotation
 from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.sensors.perception.view import (
@@ -74,6 +75,7 @@ class PayloadRunner(SensorRunner):
         specification: the airframe's line.
         simulation: the vehicles and their world.
         folder: takes the photos; None keeps none.
+        video: takes the pictures that are made at the camera's rate; None for none.
         errors: takes photos that cannot be written.
         others: as of ``SensorRunner``.
 
@@ -89,6 +91,7 @@ class PayloadRunner(SensorRunner):
         *,
         folder: PhotoFolder | None = None,
         errors: ErrorLog | None = None,
+        video: VideoStream | None = None,
         **others: Any,
     ) -> None:
         self._camera_specification = specification
@@ -99,6 +102,9 @@ class PayloadRunner(SensorRunner):
         )
         self._link: ComponentLink | None = None
         self._folder = folder
+        self._video = video
+        self._watched = 0
+        """us of the last picture of the video."""
         self._errors = errors
         self._photos: deque[_Exposure] = deque()
         self._tick = simulation.time
@@ -171,6 +177,7 @@ class PayloadRunner(SensorRunner):
             self._receive(time)
             self._turn(state, time)
         messages = super().run(state, time)
+        self._show()
         self.camera.update(time)
         for shot in self.camera.requested:
             self._expose(shot, time)
@@ -179,6 +186,12 @@ class PayloadRunner(SensorRunner):
             self._deliver_photo(self._photos.popleft(), time)
         self._send()
         return messages
+
+    def _show(self) -> None:
+        """Give the video the picture that has just been delivered."""
+        if self._video is not None and self.latest is not None and self.latest.time > self._watched:
+            self._watched = self.latest.time
+            self._video.put(self._watched, self.latest.arrays["image"])
 
     def _receive(self, time: int) -> None:
         if self._link is None:
@@ -243,6 +256,8 @@ class PayloadRunner(SensorRunner):
     def _deliver_photo(self, photo: _Exposure, now: int) -> None:
         arrays, content = photo.future.result()
         self.latest = SeenSample(photo.view.time, arrays)
+        if self._ring is not None and not self._camera_specification.continuous:
+            self._ring.put(photo.view.time, arrays)
         file = ""
         if self._folder is not None:
             try:
@@ -262,6 +277,8 @@ class PayloadRunner(SensorRunner):
         while self._photos:
             self._deliver_photo(self._photos.popleft(), self._simulation.time)
         super().close()
+        if self._video is not None:
+            self._video.close()
         if self._folder is not None:
             self._folder.close()
 
@@ -298,6 +315,7 @@ def runner_for(
         start: likewise.
     """
     title = title or specification.name
+    share = title if specification.share and directory is not None else ""
     if not isinstance(specification, PayloadCameraSpecification):
         return SensorRunner(
             specification,
@@ -307,15 +325,30 @@ def runner_for(
             start=start,
             recording=recording_of(specification, directory, title, errors),
             mapper=mapper,
+            share=share,
         )
     released = specification.released
+    video = None
+    if specification.video is not None and directory is not None:
+        video = VideoStream(
+            specification.video,
+            (specification.width, specification.height),
+            specification.rate,
+            description=directory / "video" / f"{title}.sdp",
+            name=title,
+            report=lambda line: (
+                warn(line) if errors is None else errors.add(f"video of {title}", UserError(line))
+            ),
+        )
     return PayloadRunner(
         specification,
         simulation,
+        video=video,
         folder=None if directory is None else PhotoFolder(directory / "photos" / title),
         errors=errors,
         vehicle=vehicle,
         name=name,
         start=start,
         recording=recording_of(released, directory, title, errors),
+        share=share,
     )

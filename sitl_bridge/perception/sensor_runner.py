@@ -19,6 +19,7 @@ from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
+from sitl_bridge.perception.sample_ring import SampleRing
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.sensors.perception.sight import Sight
@@ -64,6 +65,7 @@ class SensorRunner:
         deliver: called with every sample, between two steps; returns messages for the flight stack.
         recording: takes every sample that is delivered; closed with the runner.
         mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
+        share: name under which the samples are offered in shared memory; empty for none.
 
     Attributes:
         latest: the last sample delivered; None before the first.
@@ -82,6 +84,7 @@ class SensorRunner:
         deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
         recording: SampleRecording | None = None,
         mapper: Mapper | None = None,
+        share: str = "",
     ) -> None:
         self.mapper = mapper
         self.specification = specification
@@ -107,16 +110,16 @@ class SensorRunner:
         self._meshes = meshes_of(simulation.world.scene)
         kept = specification.exposure if recording is None else 1.0 / specification.rate
         simulation.remember_poses(vehicle, max(kept, specification.exposure))
-        self._try_out()
+        example = self._try_out()
+        self._ring = SampleRing(share, example) if share else None
 
-    def _try_out(self) -> None:
+    def _try_out(self) -> Arrays:
         """Take a sample that counts for nothing: what has to be compiled is, before simulated time runs."""
         view = self._view(self._simulation.time)
         self._count = 0
         process = self.specification.processor()
         arrays, _ = self._sample(view)
-        if process is not None:
-            process(view, arrays)
+        return arrays if process is None else process(view, arrays)
 
     @property
     def name(self) -> str:
@@ -153,6 +156,8 @@ class SensorRunner:
             if self.mapper is not None and sight is not None:
                 self.mapper.add(view.time, sight)
             self._record(view.poses, self.latest)
+            if self._ring is not None:
+                self._ring.put(view.time, self.latest.arrays)
             messages += self._deliver(self.latest)
             messages += link_messages(self.specification, view.time, self.latest.arrays)
             if self.companion is not None:
@@ -195,6 +200,8 @@ class SensorRunner:
         """Drop what is under way, end the worker and finish the recording."""
         self._under_way.clear()
         self._executor.shutdown(wait=True, cancel_futures=True)
+        if self._ring is not None:
+            self._ring.close()
         if self._recording is not None:
             self._recording.close()
         if self.mapper is not None:

@@ -1,0 +1,49 @@
+"""Real PX4 triggers a camera and manages its gimbal; MAVSDK finds both."""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from px4_flights import MISSIONS, fly
+from pyulog import ULog
+
+from sitl_bridge.world.geography import Projection
+
+pytestmark = pytest.mark.px4
+
+GIMBAL_SCRIPT = textwrap.dedent("""
+    import asyncio, math, os
+    from mavsdk.asyncio import Configuration, ComponentType, Mavsdk
+    from mavsdk.asyncio.plugins.camera import CameraAsync
+    from mavsdk.asyncio.plugins.gimbal import GimbalAsync
+    print("imports fine")
+""")
+
+
+def photos(directory: Path) -> list[dict[str, str]]:
+    return list(
+        csv.DictReader((directory / "photos" / "payload_camera_0" / "photos.csv").read_text().splitlines())
+    )
+
+
+def test_a_survey_leaves_a_photo_for_each_trigger_with_the_place_px4_logs(tmp_path: Path) -> None:
+    outcome, _, session = fly(MISSIONS / "survey.plan", tmp_path, "iris_survey")
+    assert outcome.succeeded, outcome.reason
+    rows = photos(session.directory.path)
+    log = ULog(str(next(session.directory.path.glob("autopilot/log/*/*.ulg"))))
+    captures = log.get_dataset("camera_capture").data
+    assert len(rows) == len(captures["timestamp"]) > 30
+    for row, time, latitude, longitude in zip(
+        rows, captures["timestamp"], captures["lat"], captures["lon"], strict=True
+    ):
+        assert float(row["time"]) == pytest.approx(time * 1e-6, abs=1e-6)
+        here = Projection(math.radians(latitude), math.radians(longitude), 500.0)
+        estimated = here.local(float(row["estimated_latitude"]), float(row["estimated_longitude"]))
+        true = here.local(float(row["true_latitude"]), float(row["true_longitude"]))
+        assert np.hypot(*estimated) < 0.2
+        assert np.hypot(*true) < 2.0
