@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
     VisualInertialSpecification,
@@ -157,3 +158,32 @@ def test_the_imus_biases_begin_at_random_and_walk_on_from_sample_to_sample() -> 
     assert np.std(starts) == pytest.approx(np.hypot(0.196, 0.05), rel=0.1)
     assert np.std(steps) == pytest.approx(0.05, rel=0.03)  # 0.5 / sqrt(100 Hz), across samples too
     assert not still["specific_force"].any()
+
+
+@pytest.mark.parametrize(
+    "sensor",
+    [
+        StereoCameraSpecification(kind="stereo_camera", width=64, height=48, latency=0.01),
+        VisualInertialSpecification(kind="vi_sensor", width=64, height=48, latency=0.01),
+    ],
+    ids=lambda sensor: sensor.kind,
+)
+def test_one_seed_gives_the_same_bytes_and_another_others(
+    sensor: StereoCameraSpecification | VisualInertialSpecification,
+) -> None:
+    def delivered(seed: int) -> dict[str, bytes]:
+        iris = load_airframe("iris")
+        world = World(WorldSpecification(scene=SceneSpecification(objects=(PLATE,))))
+        core = Simulation(world, [VehicleSetup(iris.vehicle(), iris.sensor_records())], seed=seed)
+        runner = SensorRunner(sensor, core)
+        while runner.latest is None or runner.latest.time < 100_000:
+            core.advance()
+            if runner.due <= core.time:
+                runner.run(core.states[0], core.time)
+        runner.close()
+        return {name: array.tobytes() for name, array in runner.latest.arrays.items()}
+
+    found = delivered(3)
+    assert delivered(3) == found
+    other = delivered(4)
+    assert all(other[name] != found[name] for name in found if name != "imu_time")

@@ -46,7 +46,7 @@ class Player:
     """Receives pictures by the session's description, as a media player does."""
 
     def __init__(self, description: Path, count: int) -> None:
-        self.pictures: list[tuple[float, NDArray[np.uint8]]] = []
+        self.pictures: list[tuple[float, NDArray[Any]]] = []
         self._description, self._count = description, count
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._play, daemon=True)

@@ -71,7 +71,8 @@ class SampleRing:
 
     def __init__(self, name: str, example: Arrays) -> None:
         self.name = name
-        described, at = [], _aligned(SLOT.size)
+        described: list[dict[str, Any]] = []
+        at = _aligned(SLOT.size)
         for title, array in example.items():
             entry = {"name": title, "dtype": array.dtype.str, "shape": array.shape, "offset": at}
             described.append(entry)

@@ -102,13 +102,13 @@ class VideoStream:
         if description is not None:
             description.parent.mkdir(parents=True, exist_ok=True)
             write_whole(description, session_description(video, name))
-        self._queue: queue.Queue[tuple[int, NDArray[np.uint8]] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[int, NDArray[np.generic]] | None] = queue.Queue(WAITING)
         self._thread: threading.Thread | None = threading.Thread(
             target=self._work, name=f"video of {name}", daemon=True
         )
         self._thread.start()
 
-    def put(self, time: int, image: NDArray[np.uint8]) -> None:
+    def put(self, time: int, image: NDArray[np.generic]) -> None:
         """Send a picture, (h, w) or (h, w, 3) of 8 bit, of a time in us; it must not change afterwards."""
         if not self._fault:
             self._queue.put((time, image))
@@ -145,7 +145,7 @@ class VideoStream:
         except (av.error.FFmpegError, OSError) as error:
             self._fault = self._fault or f"the video did not end well: {error}"
 
-    def _send(self, time: int, image: NDArray[np.uint8]) -> None:
+    def _send(self, time: int, image: NDArray[np.generic]) -> None:
         frame = self._from_ndarray(image, format="rgb24" if image.ndim == 3 else "gray")
         stamp = max(time * CLOCK // 1_000_000, self._sent + 1)
         self._sent = frame.pts = stamp
