@@ -328,22 +328,10 @@ def runner_for(
             share=share,
         )
     released = specification.released
-    video = None
-    if specification.video is not None and directory is not None:
-        video = VideoStream(
-            specification.video,
-            (specification.width, specification.height),
-            specification.rate,
-            description=directory / "video" / f"{title}.sdp",
-            name=title,
-            report=lambda line: (
-                warn(line) if errors is None else errors.add(f"video of {title}", UserError(line))
-            ),
-        )
     return PayloadRunner(
         specification,
         simulation,
-        video=video,
+        video=_video_of(specification, directory, title, errors),
         folder=None if directory is None else PhotoFolder(directory / "photos" / title),
         errors=errors,
         vehicle=vehicle,
@@ -352,3 +340,20 @@ def runner_for(
         recording=recording_of(released, directory, title, errors),
         share=share,
     )
+
+
+def _video_of(
+    camera: PayloadCameraSpecification, directory: Path | None, title: str, errors: ErrorLog | None
+) -> VideoStream | None:
+    """The video of a camera in a run, or None; the arguments are those of ``runner_for``."""
+    if camera.video is None or directory is None:
+        return None
+    size, description = (camera.width, camera.height), directory / "video" / f"{title}.sdp"
+
+    def report(line: str) -> None:
+        if errors is None:
+            warn(line)
+        else:
+            errors.add(f"video of {title}", UserError(line))
+
+    return VideoStream(camera.video, size, camera.rate, description=description, name=title, report=report)
