@@ -271,3 +271,20 @@ def test_the_evaluation_is_a_library(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").is_file()
     for name in sb.report.__all__:
         assert getattr(sb.report, name)
+
+
+def test_simulated_avoidance_is_reported_from_its_tracks(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    time = np.arange(0.0, 10.0, 0.1)
+    position = np.zeros((len(time), 2, 3))
+    position[:, 0, 0], position[:, 1, 0], position[:, :, 2] = time, 2.0 + time, -5.0
+    np.savez(run / "tracks.npz", time=time, position=position, reference=position, names=np.array(["a", "b"]))
+    (run / "run.json").write_text(json.dumps({"scenarios": ["missions/pair.yaml"], "vehicles": []}))
+    (run / "summary.json").write_text(json.dumps({"succeeded": True, "rows": []}))
+    (one,) = report([read_run(run)])
+    assert one.passed
+    assert one.run.name == "pair"
+    assert [m.value for m in one.evaluation.measures] == pytest.approx([2.0])
+    data = json.loads(page([one]).split('id="data">')[1].split("</script>")[0])["runs"][0]
+    assert [track["name"] for track in data["tracks"]] == ["a", "b"]

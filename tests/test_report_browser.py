@@ -99,6 +99,7 @@ def test_the_view_in_space_is_turned_by_dragging(opened: tuple[Any, list[str]], 
     page, faults = opened
     show(page, [make_run(tmp_path / "run")], tmp_path / "report.html")
     space = ":nth-match(.view canvas, 2)"
+    page.locator(space).scroll_into_view_if_needed()
     box = page.locator(space).bounding_box()
     before = page.eval_on_selector(space, "(c) => c.toDataURL()")
     page.mouse.move(box["x"] + 200, box["y"] + 200)

@@ -85,9 +85,7 @@ def fly(
         str | None,
         typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
     ] = None,
-    instance: Annotated[
-        int, typer.Option(min=0, max=254, help="instance of the flight stack; sets all ports")
-    ] = 0,
+    instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; sets all ports")] = 0,
     time_limit: Annotated[
         float | None, typer.Option(help="s of simulated time, then the flight fails")
     ] = None,

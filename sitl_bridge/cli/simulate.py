@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from sitl_bridge.cli.limit_options import ReportOption, judge
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
@@ -45,13 +46,14 @@ def simulate(
         int | None, typer.Option(min=0, help="seed of all random streams, in place of the scenario's")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from the first on")] = 1,
+    report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
 
     Scheduled events happen as in fly; an event that has no effect here is refused.
 
-    Exit code 0 only when all went as the scenario demands.
+    Exit code 0 only when all went as the scenario demands, within its limits.
     """
     from sitl_bridge.files.scenario import load_scenario
     from sitl_bridge.run.event_support import player, refuse_events, refuse_events_of
@@ -77,10 +79,37 @@ def simulate(
         for note in _left_out(scenario, on):
             console.print(f"note: {note}", highlight=False)
     if loaded[0].formation is not None:
-        good = _formation(loaded[0], on, airframe, runs_dir, console)
+        good, directory = _formation(loaded[0], on, airframe, runs_dir, console)
     else:
-        good = _avoidance(loaded, on, airframe, method, seeds, runs_dir, console)
+        good, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, console)
+    good = judge(directory, _limits(loaded), console, report=report) and good
     raise typer.Exit(0 if good else 1)
+
+
+def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
+    from sitl_bridge.run.scenario_settings import limits_of
+
+    return {name: limit for scenario in loaded for name, limit in limits_of(scenario).items()}
+
+
+def _describe(
+    directory: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe]
+) -> None:
+    """Write run.json."""
+    scenario = loaded[0]
+    directory.describe(
+        kind="simulate",
+        on=on,
+        scenarios=[one.document.source for one in loaded],
+        world=scenario.world.model_dump(mode="json"),
+        seed=scenario.seed,
+        events=[event.model_dump(mode="json") for event in scenario.events],
+        limits=_limits(loaded),
+        vehicles=[
+            {"name": vehicle.name, "airframe": airframe.model_dump(mode="json")}
+            for vehicle, airframe in zip(scenario.vehicles, airframes, strict=True)
+        ],
+    )
 
 
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
@@ -92,7 +121,9 @@ def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
         yield f"{scenario.document.source}: proximity is not simulated here; fly does"
 
 
-def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, console: Console) -> bool:
+def _formation(
+    scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, console: Console
+) -> tuple[bool, Path]:
     from sitl_bridge.report.formation_result import write_result
     from sitl_bridge.report.plot_formation import draw
     from sitl_bridge.swarm.in_process import fly_built_in
@@ -102,6 +133,7 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
     assert plan is not None
     directory = RunDirectory(runs, scenario.name)
     try:
+        _describe(directory, [scenario], on, _airframes(scenario, airframe))
         if on == "full":
             flown = fly_built_in(
                 plan,
@@ -128,7 +160,7 @@ def _formation(scenario: LoadedScenario, on: On, airframe: str | None, runs: Pat
     finally:
         directory.close()
     console.print(f"run directory {directory.path}")
-    return result.succeeded and not errors
+    return result.succeeded and not errors, directory.path
 
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
@@ -153,7 +185,8 @@ def _avoidance(
     seeds: int,
     runs: Path,
     console: Console,
-) -> bool:
+) -> tuple[bool, Path]:
+    from sitl_bridge.report.avoidance_tracks import write_tracks
     from sitl_bridge.report.plot_avoidance import save_figures
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
     from sitl_bridge.swarm.avoidance.closed_loop import fly
@@ -165,6 +198,7 @@ def _avoidance(
     directory = RunDirectory(runs, loaded[0].name)
     rows, good = [], True
     try:
+        _describe(directory, loaded, on, _airframes(loaded[0], airframe))
         for scenario in loaded:
             frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
             specification = _modelled(scenario, airframe, console)
@@ -183,14 +217,15 @@ def _avoidance(
                 if name == PREDICTIVE:
                     good = good and all(succeeded(flight) for flight in flights)
                 save_figures(flights[0], directory.path / name)
+                write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")
-        directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
+        directory.write_json("summary.json", {"succeeded": good, "rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()
     console.print(text, soft_wrap=True, highlight=False)
     console.print(f"figures, table and summary in {directory.path}")
-    return good
+    return good, directory.path
 
 
 def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, console: Console) -> Plant:

@@ -208,6 +208,9 @@ def _name(record: RunRecord) -> None:
     vehicles = record.run.get("vehicles")
     if not named and isinstance(vehicles, list) and len(vehicles) == 1 and isinstance(vehicles[0], dict):
         named = vehicles[0].get("mission")
+    scenarios = record.run.get("scenarios")
+    if not named and isinstance(scenarios, list) and scenarios:
+        named = ", ".join(Path(str(scenario)).stem for scenario in scenarios)
     record.name = str(named) if named else record.path.name
 
 
