@@ -279,6 +279,7 @@ class Simulation:
         self._handles: NDArray[np.int64] | None = None
         self._handled_series = world.wind_series
         self._histories: dict[int, NDArray[np.void]] = {}
+        self._shapes_at_start = world.scene.shapes.copy()
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
@@ -294,6 +295,26 @@ class Simulation:
     def places(self) -> tuple[tuple[str, tuple[float, float, float], float], ...]:
         """Name, position in m NED and yaw in rad of each vehicle at the start."""
         return tuple((setup.name, setup.position, setup.yaw) for setup in self._setups)
+
+    def reset(self, seed: int | None = None, episodes: Sequence[int] | None = None) -> None:
+        """Put everything back to the start in place: time, world, vehicles, counters; no array moves.
+
+        Args:
+            seed: of all random streams from now on; None keeps the present one.
+            episodes: of the vehicles' random streams; None for those of a new simulation, whose bytes follow.
+        """
+        if seed is not None:
+            self.seed = seed
+        self.time = self.start
+        self.world.set_wind(self.world.specification.wind, self.start)
+        self.world.scene.shapes[:] = self._shapes_at_start
+        for counter in ("count", "touching", "contact_count"):
+            self.proximity[counter] = 0
+        self.hulls["order"] = np.arange(len(self))
+        self._collisions[:] = np.zeros((), COLLISION)
+        self._contacts[:] = np.zeros((), CONTACT)
+        for i in range(len(self)):
+            self.restart_vehicle(i, 0 if episodes is None else episodes[i])
 
     def restart_vehicle(self, i: int, episode: int = 0) -> None:
         """Put a vehicle back to its place and state at the start; time does not change.

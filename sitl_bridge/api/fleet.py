@@ -116,6 +116,32 @@ class Fleet(FleetCommands):
 
     # ------------------------------------------------------------------ time
 
+    def reset(self, seed: int | None = None, *, logs: str | Path | None = None) -> None:
+        """Put all vehicles back to the start, ready to fly again at once.
+
+        Simulation, estimators, commanders and MAVLink state begin anew in place: what follows is byte for
+        byte what a new fleet of that seed does.  A recording that is under way ends.
+
+        Args:
+            seed: of all random numbers from now on; None keeps the seed.
+            logs: new directory for ULogs and the custom sensors' tables; None writes none.
+
+        Raises:
+            UserError: within ``publish``, and for a seed that is none.
+        """
+        if self._run is not None:
+            raise UserError("reset: the fleet is on the bus; end the `with` block of publish() first")
+        if self._recording is not None:
+            self._recording.close()
+        directory = None if logs is None else Path(logs)
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        self._fleet.reset(None if seed is None else checked_seed(seed), directory)
+        self._interface = BuiltInFleet(self._fleet, self._interface.origins)
+        self._targets = Setpoints.none(len(self))
+        self._led[:] = False
+        self.messages = []
+
     def run(self, seconds: float, each: Callable[[Fleet], None] | None = None) -> None:
         """Let simulated time pass, in whole steps.
 

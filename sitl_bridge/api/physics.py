@@ -188,12 +188,13 @@ class Simulation(VehicleArrays):
             raise UserError(f"reset: the mask is {len(self)} times True or False, not {chosen!r}")
         self._episodes[chosen] += 1
         if seed is not None:
-            self._core.seed = checked_seed(seed)
+            seed = checked_seed(seed)
             self._episodes[:] = 0
         if mask is None:
-            self._core.time = self._core.start
+            self._core.reset(seed, self._episodes.tolist())
         for i in np.flatnonzero(chosen).tolist():
-            self._core.restart_vehicle(i, int(self._episodes[i]))
+            if mask is not None:
+                self._core.restart_vehicle(i, int(self._episodes[i]))
             for host in self._custom[i]:
                 host.close()
             self._custom[i] = self._hosts_of(i)

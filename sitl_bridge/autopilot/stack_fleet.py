@@ -7,7 +7,7 @@ the far end of the simulator link is stack_main.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -227,39 +227,69 @@ class StackFleet:
         s = self.simulation
         airframes = [m.airframe for m in members]
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
+        self._fresh_stacks = [array.copy() for array in self.stacks]
         kinds = {id(airframe): airframe for airframe in airframes}
-        facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
+        self._facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
+        self.errors = ErrorLog(print_error)
+        self._steps = max(1, round(TICK / step))
+        self._frames = FrameArrays.of(s, truth_interval)
+        self._fresh_frames = [array.copy() for array in self._frames]
+        self._frame_handles = handles_of(self._frames)
+        self._stack_handles = self.stacks.handles()
+        self._battery = [
+            next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
+        ]
+        self._begin(members)
+
+    def _begin(self, members: Sequence[StackVehicle]) -> None:
+        """Set up all that a flight changes, beside the arrays of the simulation and the stacks."""
+        s = self.simulation
         self.pilots = tuple(
             Pilot(
                 self.stacks,
                 i,
                 s.controls[i],
                 m.airframe,
-                world,
+                s.world,
                 s.time,
                 m.controller,
                 m.parameters,
                 m.log,
-                facts[id(m.airframe)],
+                self._facts[id(m.airframe)],
             )
             for i, m in enumerate(members)
         )
-        self.errors = ErrorLog(print_error)
-        self.hosts = tuple(self._sensor_hosts(members, seed))
+        self._members = tuple(members)
+        self.hosts = tuple(self._sensor_hosts(members, s.seed))
         self.timeline = Timeline(s.time)
-        self._steps = max(1, round(TICK / step))
         self._phase = 0
         """Steps since the last update of the commanders."""
-        self._recorder: StepRecorder | None = None
-        self._log = np.zeros(0, ROW)
+        self.record(None)
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
-        self._frames = FrameArrays.of(s, truth_interval)
-        self._frame_handles = handles_of(self._frames)
-        self._stack_handles = self.stacks.handles()
-        self._battery = [
-            next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
-        ]
+
+    def reset(self, seed: int | None = None, logs: Path | None = None) -> None:
+        """Put the simulation and all flight stacks back to the start, in place.
+
+        What follows is byte for byte what a new fleet of that seed does.  The logs so far are closed, and a
+        recording ends; scheduled actions are dropped.
+
+        Args:
+            seed: of all random streams from now on; None keeps the present one.
+            logs: directory for new logs and tables of samples; None writes none.
+        """
+        self.close()
+        self.simulation.reset(seed)
+        self.record(None)
+        arrays, fresh = (*self.stacks, *self._frames), (*self._fresh_stacks, *self._fresh_frames)
+        for array, begun in zip(arrays, fresh, strict=True):
+            array[:] = begun
+        self._begin(
+            [
+                replace(m, log=None if logs is None else logs / f"{m.name}.ulg", tables=logs)
+                for m in self._members
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self.pilots)
@@ -300,7 +330,7 @@ class StackFleet:
 
         Messages of custom sensors and of those that see are not among them; those sensors keep their own.
         """
-        self._recorder = recorder
+        self._recorder: StepRecorder | None = recorder
         rows = 0 if recorder is None else self._steps * len(self)
         self._log = np.zeros(rows, ROW)
         self._frames = self._frames._replace(kept=np.zeros(rows * MAX_STEP_BYTES, np.uint8))
