@@ -47,6 +47,8 @@ ROOMS = (
     ("offboard",),
     ("run",),
     ("api",),
+    ("testing",),
+    ("pytest_plugin",),
     ("cli",),
     ("__init__",),
 )

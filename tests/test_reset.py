@@ -56,7 +56,9 @@ def test_a_fleet_that_is_reset_flies_as_a_new_one_byte_for_byte() -> None:
         other = bytes_flown(fleet)
         assert other != expected
         fleet.reset(3)
-        assert (fleet.time, fleet.armed.any(), fleet.messages) == (0.0, False, [])
+        assert fleet.time == 0.0
+        assert not fleet.armed.any()
+        assert not fleet.messages
         assert bytes_flown(fleet) == expected
         fleet.reset()
         assert bytes_flown(fleet) == expected

@@ -230,14 +230,29 @@ class Fleet(FleetCommands):
         """(n,) share of the charge, 0..1; nan before the first sample."""
         return np.array([pilot.commander.battery_state.remaining for pilot in self._fleet.pilots])
 
+    @property
+    def arming_problems(self) -> tuple[tuple[str, ...], ...]:
+        """What keeps each vehicle from arming; empty for one that can."""
+        return tuple(tuple(pilot.commander.arming_problems) for pilot in self._fleet.pilots)
+
+    @property
+    def core(self) -> Core:
+        """The simulation and flight stacks beneath, for programs that build on them."""
+        return self._fleet
+
+    @property
+    def distance_left(self) -> Array:
+        """(n,) m to the places that the vehicles were sent to, by their own estimates; nan without one."""
+        left: Array = np.linalg.norm(self.estimated_position - self._targets.position, axis=1)
+        return np.where(self._led, left, np.nan)
+
     def arrived(self, within: float = 0.5) -> NDArray[np.bool_]:
         """(n,) whether a vehicle is at the place it was sent to, by its own estimate.
 
         Args:
             within: m.
         """
-        distance = np.linalg.norm(self.estimated_position - self._targets.position, axis=1)
-        near: NDArray[np.bool_] = self._led & (distance < within)
+        near: NDArray[np.bool_] = self.distance_left < within
         return near
 
     # ------------------------------------------------------------------ the bus

@@ -281,7 +281,8 @@ class StackFleet:
         self.close()
         self.simulation.reset(seed)
         self.record(None)
-        arrays, fresh = (*self.stacks, *self._frames), (*self._fresh_stacks, *self._fresh_frames)
+        arrays: list[Any] = [*self.stacks, *self._frames]
+        fresh = [*self._fresh_stacks, *self._fresh_frames]
         for array, begun in zip(arrays, fresh, strict=True):
             array[:] = begun
         self._begin(

@@ -285,7 +285,7 @@ class LockstepServer:
             self.failure = error
         finally:
             self._links.report_faults(now=True)
-            self._flush_log()
+            self.flush_log()
 
     def _serve_once(self) -> None:
         """Do everything rare, then let the compiled loop run."""
@@ -312,7 +312,7 @@ class LockstepServer:
             raise self.simulation.divergence(int(self._loop["diverged"]), self.simulation.time)
         self._links.check_readers()
         if reason == kernel.LOG_FULL:
-            self._flush_log()
+            self.flush_log()
 
     def _last_time_now(self) -> int | None:
         """Simulated time (us) up to which the loop may run now; None if there is nothing to do."""
@@ -364,7 +364,8 @@ class LockstepServer:
         if now - wall >= 1.0:
             self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
 
-    def _flush_log(self) -> None:
+    def flush_log(self) -> None:
+        """Hand the rows so far to the recorder; on the lockstep thread alone."""
         arrays, loop = self._arrays, self._loop
         rows, steps, size = int(loop["rows"]), int(loop["step_rows"]), int(loop["recorded_bytes"])
         loop["rows"] = loop["step_rows"] = loop["recorded_bytes"] = 0

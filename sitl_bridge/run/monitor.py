@@ -1,8 +1,9 @@
 """The monitor of one PX4: reads its payload link while another program flies it, and sends it the battery.
 
 The link is UDP 14030 + instance, to which PX4 sends by itself; 14540 and 14550 stay free for MAVSDK and
-QGroundControl.  The monitor never commands the vehicle.  It sets message rates, reads parameters, and sends
-BATTERY_STATUS and the messages of a companion computer, which PX4 does not read on the simulator's link.
+QGroundControl.  The monitor never commands the vehicle by itself.  It sets message rates, reads parameters,
+and sends BATTERY_STATUS and the messages of a companion computer, which PX4 does not read on the simulator's
+link.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ DEBUG: int = mavlink.MAV_SEVERITY_DEBUG
 TEXTS = frozenset({mavlink.MAVLINK_MSG_ID_STATUSTEXT, mavlink.MAVLINK_MSG_ID_EVENT})
 PARAM_VALUE: int = mavlink.MAVLINK_MSG_ID_PARAM_VALUE
 PING: int = mavlink.MAVLINK_MSG_ID_PING
+COMMAND_ACK: int = mavlink.MAVLINK_MSG_ID_COMMAND_ACK
 
 RATES = {
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 5.0,
@@ -113,6 +115,7 @@ class Monitor:
         messages: texts and events, oldest first.
         failure: the exception that ended the thread; None if it did not fail.
         read_back: parameters to read back as soon as the vehicle is connected; set by the caller.
+        acknowledged: last MAV_RESULT of each MAV_CMD that was delivered.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class Monitor:
         self._stop = threading.Event()
         self.failure: BaseException | None = None
         self.read_back: ReadBack | None = None
+        self.acknowledged: dict[int, int] = {}
 
     # ---------------------------------------------------------------- for the session
 
@@ -310,6 +314,8 @@ class Monitor:
                 received.parameters.append(frame)
             elif number == PING:
                 self._take_pong(frame)
+            elif number == COMMAND_ACK:
+                self._take_ack(frame)
             elif number in self._unwanted:
                 received.unwanted = True
 
@@ -319,6 +325,11 @@ class Monitor:
         if message is not None and message.target_component == self._companion.srcComponent:
             self._pong = max(self._pong, message.seq)
             self._prompt = self._pong == self._ping
+
+    def _take_ack(self, frame: bytes) -> None:
+        message = self._decoder.message(frame)
+        if message is not None:
+            self.acknowledged[message.command] = message.result
 
     def _update_status(self, received: _Received) -> None:
         changes: dict[str, Any] = {"heard": True}

@@ -1,0 +1,1 @@
+"""Flights within tests: what the fixtures of pytest_plugin.py hand out, without pytest itself."""

@@ -1,0 +1,75 @@
+"""Instances of flight stacks for tests: one test at a time has each, so that ports never collide."""
+
+from __future__ import annotations
+
+import socket
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.ports import FIRST_PORT, offboard_port
+
+FIRST, LAST = 100, 239
+"""Instances of tests: above those that people start by hand.  From 250 on, the ports of the monitor would be
+those of PX4's payload link."""
+APART = 20
+"""Instances between the first ones of two workers of pytest-xdist."""
+MONITOR = 14030
+"""UDP, on which the monitor of instance 0 listens."""
+
+
+class Instance:
+    """A flight stack's instance that no other test of this machine uses until it is released.
+
+    The claim is a socket in the abstract name space: the kernel drops it with the process, however that ends,
+    and leaves no file.
+
+    Attributes:
+        number: of the instance.
+    """
+
+    def __init__(self, number: int, claim: socket.socket) -> None:
+        self.number, self._claim = number, claim
+
+    def release(self) -> None:
+        """Let others have it; safe to call twice."""
+        self._claim.close()
+
+
+def claim_instance(worker: int = 0) -> Instance:
+    """Claim a free instance.
+
+    Args:
+        worker: number of this process among several that search at once.
+
+    Raises:
+        UserError: when all are taken.
+    """
+    count = LAST - FIRST + 1
+    for i in range(count):
+        number = FIRST + (worker * APART + i) % count
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0sitl-bridge-instance-{number}")
+        except OSError:
+            claim.close()
+            continue
+        if _ports_are_free(number):
+            return Instance(number, claim)
+        claim.close()
+    raise UserError(f"tests: the ports of all instances from {FIRST} to {LAST} are taken; end some flights")
+
+
+def _ports_are_free(instance: int) -> bool:
+    """Whether nobody has the ports on which a flight listens."""
+    with socket.socket() as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            link.bind(("127.0.0.1", FIRST_PORT + instance))
+        except OSError:
+            return False
+    for port in (offboard_port(instance), MONITOR + instance):
+        with socket.socket(type=socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True
