@@ -6,8 +6,10 @@ until a test asks for a flight.  What the fixtures hand out is in testing/.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +35,7 @@ MARKERS = (
 _flights: pytest.StashKey[FlightDesk] = pytest.StashKey()
 _open: pytest.StashKey[list[DeferredFlight]] = pytest.StashKey()
 _failed: pytest.StashKey[bool] = pytest.StashKey()
+_next: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sitl-px4", metavar="DIR", help="PX4 checkout or build")
     group.addoption(
         "--sitl-seed", type=int, default=1, metavar="N", help="seed of tests without the marker seed (1)"
+    )
+    group.addoption(
+        "--sitl-warm",
+        type=int,
+        default=1,
+        metavar="N",
+        help="PX4s that are started and settled ahead for the next tests (1; 0 for none)",
     )
     group.addoption(
         "--sitl-runs",
@@ -99,14 +109,68 @@ def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> 
     if fault:
         pytest.fail(fault, pytrace=False)
     flights = _flights_of(request.config, request.getfixturevalue("tmp_path_factory"))
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", item.name)[:80].strip("-")
-    flight = DeferredFlight(lambda linked: flights.open(choice, name, linked=linked))
+
+    def begin(linked: bool) -> SitlFlight:
+        begun = flights.open(choice, _run_name(item), linked=linked or _is_asynchronous(item))
+        _prepare_next(item, flights)
+        return begun
+
+    flight = DeferredFlight(begin)
     item.stash.setdefault(_open, []).append(flight)
     try:
         yield cast("SitlFlight", flight)
     finally:
         failed = item.stash.get(_failed, False)
         flight.end(keep=failed or request.config.getoption("--sitl-runs") is not None)
+
+
+def _run_name(item: pytest.Item) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", item.name)[:80].strip("-")
+
+
+def _is_asynchronous(item: pytest.Item) -> bool:
+    return inspect.iscoroutinefunction(getattr(item, "obj", None))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Remember which tests come next."""
+    items = item.session.items
+    at = items.index(item) + 1 if item in items else 0
+    follows = nextitem is not None and at < len(items) and items[at] is nextitem
+    item.stash[_next] = items[at:] if follows else [] if nextitem is None else [nextitem]
+
+
+def _prepare_next(item: pytest.Item, flights: FlightDesk) -> None:
+    """Start the flight stacks of the next tests that need processes."""
+    from sitl_bridge.api.world_choice import World
+    from sitl_bridge.errors import UserError
+
+    for other in item.stash.get(_next, []):
+        if len(flights.pool) >= flights.pool.most:
+            return
+        names = getattr(other, "fixturenames", ())
+        count = 1 if "sitl" in names else None
+        if not {"sitl", "fleet"} & set(names) or _own_world(other) or other.get_closest_marker("skip"):
+            continue
+        try:
+            choice = _choice(other, World(), count)
+        except (UserError, pytest.skip.Exception):
+            continue
+        if choice.needs_processes or _is_asynchronous(other):
+            flights.prepare(choice, _run_name(other))
+
+
+def _own_world(item: pytest.Item) -> bool:
+    """Whether a test overrides the fixture ``world``, which is not known before it runs."""
+    definitions = item.session._fixturemanager.getfixturedefs("world", item) or ()
+    return len(definitions) > 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the flight stacks that wait for a test."""
+    if _flights in session.config.stash:
+        session.config.stash[_flights].close()
 
 
 def _choice(item: pytest.Item, world: World, count: int | None) -> FlightChoice:
@@ -173,6 +237,10 @@ def _argument(item: pytest.Item, name: str, default: Any) -> Any:
     return marker.args[0]
 
 
+def _notify(line: str) -> None:
+    print(f"sitl-bridge: {line}", file=sys.__stderr__, flush=True)
+
+
 def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> FlightDesk:
     from sitl_bridge.testing.flight_desk import FlightDesk
 
@@ -180,7 +248,8 @@ def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> Fligh
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         given = config.getoption("--sitl-runs")
         runs = factory.mktemp("sitl", numbered=True) if given is None else Path(given) / worker
-        config.stash[_flights] = FlightDesk(runs, int(worker.removeprefix("gw") or 0))
+        number = int(worker.removeprefix("gw") or 0)
+        config.stash[_flights] = FlightDesk(runs, number, config.getoption("--sitl-warm"), _notify)
     return config.stash[_flights]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +70,7 @@ def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytes
             "*<NO: came within * m of (50.00, 0.00, -5.00) at * s*",
             "*run directory: *",
             "*summary: *summary.json",
+            "*report: *report.html",
             "*flown by the built-in flight stack, not PX4, seed 1",
             "*Takeoff detected",
         ]
@@ -164,6 +167,24 @@ def test_px4_that_is_not_there_skips_with_the_reason(
     result = pytester.runpytest_inprocess(*PLUGIN, "--sitl-autopilot", "px4", "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*needs PX4: *nowhere (PX4_DIR), which does not exist*"])
+
+
+def test_the_template_flies(tmp_path: Path) -> None:
+    """The example of docs, as a user starts it: statements, faults, seeds, a MAVSDK program."""
+    place = tmp_path / "flight-tests"
+    shutil.copytree(Path(__file__).parent.parent / "docs" / "examples" / "flight-tests", place)
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "--basetemp", str(tmp_path / "temp")]
+    root = Path(sb.__file__).parent.parent
+    run = subprocess.run(
+        command,
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "5 passed" in run.stdout
 
 
 def test_instances_differ_while_they_are_claimed() -> None:

@@ -69,7 +69,7 @@ class ReadySession(FleetSession):
         Raises:
             UserError: when it will not become ready, with the reason.
         """
-        self._refuse_trouble()
+        self.refuse_trouble()
         progress = self.fleet_progress()
         self._begin_without_late(progress)
         if not self._confirmed and self._parameters_read(progress):
@@ -132,7 +132,7 @@ class ReadySession(FleetSession):
         self.server.step(steps)
         self.server.at(begun + steps * self.simulation.step * 1e-6, done.set)
         while not done.wait(LOOK):
-            self._refuse_trouble()
+            self.refuse_trouble()
 
     def run_freely(self) -> None:
         """Let simulated time pass by itself until :meth:`hold`, slowly while a vehicle is disarmed.
@@ -162,9 +162,9 @@ class ReadySession(FleetSession):
 
         self.server.call(flush)
         while not done.wait(LOOK):
-            self._refuse_trouble()
+            self.refuse_trouble()
 
-    def _refuse_trouble(self) -> None:
+    def refuse_trouble(self) -> None:
         """Raise what makes going on pointless.
 
         Raises:

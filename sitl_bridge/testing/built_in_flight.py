@@ -15,6 +15,7 @@ from sitl_bridge.api.world_choice import World
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
+from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
@@ -22,7 +23,7 @@ from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.scheduled_events import Timeline, actions
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
-from sitl_bridge.testing.sitl_flight import SitlFlight
+from sitl_bridge.testing.sitl_flight import SitlFlight, report_page
 
 READY_AT = 5.0
 """s of simulated time at which a test takes over; the estimator has settled by then."""
@@ -49,7 +50,7 @@ class BuiltInFlights:
             world=World.of(choice.world),
             parameters=choice.parameters,
             seed=choice.seed,
-            proximity=Proximity() if len(choice.airframes) > 1 else None,
+            proximity=_proximity(choice),
             logs=logs,
         )
 
@@ -58,6 +59,10 @@ class BuiltInFlights:
         self._idle[_key(choice)] = fleet
         while len(self._idle) > KEPT:
             self._idle.pop(next(iter(self._idle)))
+
+
+def _proximity(choice: FlightChoice) -> Proximity | None:
+    return Proximity() if len(choice.airframes) > 1 else None
 
 
 def _key(choice: FlightChoice) -> str:
@@ -79,12 +84,9 @@ class BuiltInFlight(SitlFlight):
         self._flights = flights
         self._place = RunDirectory(runs, name)
         self.directory = self._place.path
-        self._place.describe(
-            world=choice.world.model_dump(mode="json"),
-            seed=choice.seed,
-            vehicles=[airframe.model_dump(mode="json") for airframe in choice.airframes],
-        )
         self.fleet = flights.take(choice, self.directory / "autopilot")
+        simulation, proximity = self.fleet.core.simulation, _proximity(choice)
+        self._place.describe(**describe_simulation("fly", simulation, choice.airframes, proximity))
         self._recording: Recording = self.fleet.record(self._place.truth)
         self._files: list[tuple[str, Path]] | None = None
         self._closed = False
@@ -209,6 +211,7 @@ class BuiltInFlight(SitlFlight):
                 file = self.directory / ("summary.json" if len(self.names) == 1 else f"summary-{name}.json")
                 write_json(summarise(outcome, record, []), file)
                 self._files.append(("summary", file))
+            self._files += report_page(self.directory)
         return self._files
 
     def close(self) -> None:

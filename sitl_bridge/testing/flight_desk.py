@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.run.ready_session import ReadySession
+from sitl_bridge.run.warm_pool import WarmPool
 from sitl_bridge.testing.built_in_flight import BuiltInFlight, BuiltInFlights
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.instances import Instance, claim_instance
@@ -22,11 +24,29 @@ class FlightDesk:
     Args:
         runs: directory of the run directories.
         worker: number of this process among those that run tests side by side.
+        warm: sessions that wait ahead for the next tests.
+        notify: takes lines for the user.
     """
 
-    def __init__(self, runs: Path, worker: int = 0) -> None:
+    def __init__(
+        self,
+        runs: Path,
+        worker: int = 0,
+        warm: int = 0,
+        notify: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         self.runs, self._worker = runs, worker
         self._built_in = BuiltInFlights()
+        self.pool = WarmPool(warm, notify)
+
+    def close(self) -> None:
+        """End what waits; safe to call twice."""
+        self.pool.close()
+
+    def prepare(self, choice: FlightChoice, name: str) -> None:
+        """Start a session for a test that comes next and is reached over MAVLink, where there is room."""
+        with contextlib.suppress(UserError):  # the test itself reports it
+            self.pool.prepare(_key(choice, name), lambda: self._begin(choice, name))
 
     def open(self, choice: FlightChoice, name: str, *, linked: bool) -> SitlFlight:
         """Begin a flight that is ready to arm.
@@ -41,6 +61,15 @@ class FlightDesk:
         """
         if not linked and not choice.needs_processes and choice.speed == float("inf"):
             return BuiltInFlight(choice, self.runs, name, self._built_in)
+        session = self.pool.take(_key(choice, name)) or self._settled(choice, name)
+        return LinkedFlight(choice, session)
+
+    def _begin(self, choice: FlightChoice, name: str) -> ReadySession:
+        """A session that settles from now on.
+
+        Raises:
+            UserError: when it cannot be started.
+        """
         instances: list[Instance] = []
         try:
             while len(instances) < len(choice.airframes):
@@ -54,6 +83,15 @@ class FlightDesk:
             for instance in instances:
                 instance.release()
             raise
+        return session
+
+    def _settled(self, choice: FlightChoice, name: str) -> ReadySession:
+        """A session that is ready.
+
+        Raises:
+            UserError: when it does not become so, with the place of its logs.
+        """
+        session = self._begin(choice, name)
         try:
             session.settle()
         except UserError as error:
@@ -62,7 +100,11 @@ class FlightDesk:
         except BaseException:
             session.stop()
             raise
-        return LinkedFlight(choice, session)
+        return session
+
+
+def _key(choice: FlightChoice, name: str) -> str:
+    return f"{name}\n{choice.key}"
 
 
 class DeferredFlight:

@@ -18,7 +18,7 @@ from sitl_bridge.run.ready_session import ReadySession
 from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
-from sitl_bridge.testing.sitl_flight import SitlFlight
+from sitl_bridge.testing.sitl_flight import SitlFlight, report_page
 
 FORCE = 21196.0
 """Second parameter of ARM_DISARM that skips the checks."""
@@ -219,6 +219,7 @@ class LinkedFlight(SitlFlight):
             for name in ("flight.png", "fleet.png"):
                 if (self.directory / name).is_file():
                     self._files.append(("picture", self.directory / name))
+            self._files += report_page(self.directory)
         return self._files
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
 from sitl_bridge.testing.flight_assertions import Array, FlightAssertions
 from sitl_bridge.testing.flight_choice import FlightChoice
@@ -236,3 +237,17 @@ class SitlFlight(FlightAssertions):
         ]
         said = self.messages()[-LAST_MESSAGES:]
         return [*lines, *(["last messages:", *[f"  {line}" for line in said]] if said else ["no messages"])]
+
+
+def report_page(directory: Path) -> list[tuple[str, Path]]:
+    """Write the report of a run that has ended: what it is, and the file; nothing where that fails."""
+    # Plots take half a second to load, which only a test that fails waits for.
+    from sitl_bridge.report.report_page import write_report
+    from sitl_bridge.report.reported_run import report
+    from sitl_bridge.report.run_record import read_run
+
+    written: list[tuple[str, Path]] = []
+    with ErrorLog(print_error).guard(f"writing of the report of {directory}"):
+        page = write_report(report([read_run(directory)]), directory / "report.html")
+        written.append(("report", page))
+    return written
