@@ -271,7 +271,12 @@ def pytest_runtest_makereport(
 
 
 def _account(flight: SitlFlight, call: pytest.CallInfo[None]) -> str:
+    from sitl_bridge.error_log import ErrorLog
+
     reason = "" if call.excinfo is None else call.excinfo.exconly(tryshort=True).splitlines()[0]
     lines = flight.describe()
-    files = [f"{name}: {path}" for name, path in flight.finish(reason or "the test failed")]
+    errors = ErrorLog(lines.append)
+    files = [f"run directory: {flight.directory}"]
+    with errors.guard("writing of the summary"):
+        files = [f"{name}: {path}" for name, path in flight.finish(reason or "the test failed")]
     return "\n".join([*files, *lines])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 import sitl_bridge as sb
@@ -185,6 +186,39 @@ def test_the_template_flies(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "5 passed" in run.stdout
+
+
+def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_interrupted(sitl):
+            assert sitl.url.startswith("udpin://127.0.0.1:")
+            raise KeyboardInterrupt
+        """
+    )
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert [
+        p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE
+    ] == []
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "test_side_by_side.py").write_text(
+        "import pytest\n\n\n"
+        "@pytest.mark.parametrize('height', [3, 4, 5, 6])\n"
+        "def test_climb(sitl, height):\n"
+        "    assert sitl.url\n    sitl.arm()\n    sitl.takeoff(height)\n"
+        "    assert sitl.within(1.5, of=(0, 0, -height))\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "-n", "2", "--sitl-runs", str(tmp_path / "runs")]
+    environment = os.environ | {"PYTHONPATH": str(Path(sb.__file__).parent.parent)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "4 passed" in run.stdout, run.stdout + run.stderr
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["gw0", "gw1"]
+    assert len(list((tmp_path / "runs").glob("gw?/*/summary.json"))) == 4
 
 
 def test_instances_differ_while_they_are_claimed() -> None:

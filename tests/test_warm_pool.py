@@ -53,6 +53,8 @@ def test_a_flight_takes_what_waits_for_it_and_flies_at_once(desk: FlightDesk, tm
     assert flight.session is waiting
     assert len(desk.pool) == 0
     assert flight.time == 0.0
+    waiting._moved = (waiting.server.status().steps, -math.inf)
+    waiting.refuse_trouble()  # it may stand there for any time
     assert (waiting.now - waiting.simulation.start) % 5_000_000 == 0
     flight.arm()
     flight.takeoff(3.0)

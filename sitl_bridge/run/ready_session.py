@@ -46,6 +46,8 @@ class ReadySession(FleetSession):
         self.ready_at: int | None = None
         self._confirmed = False
         self._moved = (-1, time.monotonic())
+        """Steps taken, and s of wall time when that number changed last."""
+        self._advancing = False
         self._free: threading.Thread | None = None
         self._held = threading.Event()
 
@@ -128,11 +130,14 @@ class ReadySession(FleetSession):
             UserError: when a flight stack ends, the simulation fails, or time stands still.
         """
         done = threading.Event()
-        begun = self.server.status().time
+        progress = self.server.status()
+        self._moved = (progress.steps, time.monotonic())
+        self._advancing = True
         self.server.step(steps)
-        self.server.at(begun + steps * self.simulation.step * 1e-6, done.set)
+        self.server.at(progress.time + steps * self.simulation.step * 1e-6, done.set)
         while not done.wait(LOOK):
             self.refuse_trouble()
+        self._advancing = False
 
     def run_freely(self) -> None:
         """Let simulated time pass by itself until :meth:`hold`, slowly while a vehicle is disarmed.
@@ -172,7 +177,8 @@ class ReadySession(FleetSession):
         """
         progress = self._final = self.fleet_progress()
         steps, now = progress.server.steps, time.monotonic()
-        if steps != self._moved[0]:
+        waits = progress.server.paused and not self._advancing
+        if steps != self._moved[0] or waits:
             self._moved = (steps, now)
         self._look_for_lost()
         reason = self._trouble(progress, now - self._moved[1]) or self._parameter_faults() or self._losses()

@@ -1,0 +1,129 @@
+"""The pytest plug-in with real PX4: warm starts, side by side, failing tests, Ctrl-C and SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import sitl_bridge
+
+pytestmark = pytest.mark.px4
+
+ROOT = Path(sitl_bridge.__file__).parent.parent
+PROGRAM = """
+import pytest
+
+@pytest.mark.parametrize("north", [6, 7, 8])
+def test_leg(sitl, north):
+    sitl.arm()
+    sitl.takeoff(4)
+    sitl.goto((north, 0, -4), within=1.0)
+    assert sitl.reached((north, 0, -4), within=2.0)
+    sitl.land()
+    assert sitl.landed_within(2.5, of=(north, 0))
+
+@pytest.mark.faults({"at": 14.0, "kind": "motor_loss", "motor": 1})
+def test_motor(sitl):
+    sitl.arm()
+    sitl.takeoff(10)
+    sitl.run_until(lambda flight: not flight.armed, limit=60)
+    assert sitl.landed_within(0.01)
+"""
+
+
+def command(place: Path, *options: str) -> list[str]:
+    (place / "test_legs.py").write_text(PROGRAM, encoding="utf-8")
+    plugin = ["-p", "sitl_bridge.pytest_plugin", "-p", "no:cacheprovider", "--sitl-autopilot", "px4"]
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        *plugin,
+        "--basetemp",
+        str(place / "temp"),
+        *options,
+        "test_legs.py",
+    ]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def px4s_of(place: Path) -> list[int]:
+    """Processes of PX4 that work below a directory."""
+    found = []
+    for process in psutil.process_iter(["name", "status"]):
+        try:
+            if process.info["name"] == "px4" and str(place) in process.cwd():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_flights_succeed_fail_and_leave_nothing_running(tmp_path: Path, workers: str) -> None:
+    run = subprocess.run(
+        command(tmp_path, "-n", workers, "-p", "xdist"),
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 failed, 3 passed" in run.stdout, run.stdout + run.stderr
+    assert "flown by PX4" in run.stdout
+    assert "summary.json" in run.stdout
+    assert "report.html" in run.stdout
+    assert px4s_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_session_that_is_ended_takes_its_px4s_along(
+    tmp_path: Path, number: signal.Signals, wait_for: Callable[..., None]
+) -> None:
+    """One PX4 flies and one waits, when Ctrl-C or SIGKILL comes."""
+    process = subprocess.Popen(command(tmp_path), cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: len(px4s_of(tmp_path)) >= 2, "two PX4s", 240.0)
+        process.send_signal(number)
+        process.wait(60.0)
+    finally:
+        process.kill()
+    wait_for(lambda: px4s_of(tmp_path) == [], "the PX4s to end", 30.0)
+
+
+def test_a_warm_px4_is_ready_in_under_two_seconds(tmp_path: Path) -> None:
+    """The time that the next flight waits for a PX4 that has settled; it is printed, not limited tightly."""
+    from sitl_bridge.files.airframe_file import load_airframe
+    from sitl_bridge.px4.find import find_px4
+    from sitl_bridge.testing.flight_choice import FlightChoice
+    from sitl_bridge.testing.flight_desk import FlightDesk
+    from sitl_bridge.world.world import WorldSpecification
+
+    choice = FlightChoice((load_airframe("iris"),), WorldSpecification(), px4=find_px4().root)
+    desk = FlightDesk(tmp_path, warm=1, notify=pytest.fail)
+    try:
+        desk.prepare(choice, "warm")
+        [waiting] = desk.pool._waiting
+        assert waiting.settled.wait(240.0)
+        begun = time.monotonic()
+        flight = desk.open(choice, "warm", linked=True)
+        flight.arm()
+        took = time.monotonic() - begun
+        print(f"armed {took:.2f} s after the flight was asked for")
+        assert flight.armed
+        flight.disarm(force=True)
+        flight.close()
+    finally:
+        desk.close()
+    assert px4s_of(tmp_path) == []
