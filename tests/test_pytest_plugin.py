@@ -170,6 +170,7 @@ def test_px4_that_is_not_there_skips_with_the_reason(
     result.stdout.fnmatch_lines(["*needs PX4: *nowhere (PX4_DIR), which does not exist*"])
 
 
+@pytest.mark.timeout(900)
 def test_the_template_flies(tmp_path: Path) -> None:
     """The example of docs, as a user starts it: statements, faults, seeds, a MAVSDK program."""
     place = tmp_path / "flight-tests"
