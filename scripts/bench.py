@@ -105,20 +105,31 @@ Path(sys.argv[3]).write_bytes(b"".join(steps[50:550]))
 
 
 def null_factors(
-    build: Px4Build, program: Path, frames: Path, airframe: str, directory: Path, count: int, seconds: float
+    build: Px4Build,
+    program: Path,
+    frames: Path,
+    airframe: str,
+    directory: Path,
+    count: int,
+    seconds: float,
+    *,
+    together: bool = False,
 ) -> list[float]:
-    """Real-time factors of null simulators side by side, each with a PX4 of its own, over the same time.
+    """Real-time factors of null simulators side by side, over the same time.
 
+    Each serves a PX4 of its own; ``together``: one serves all PX4s, and a step begins when all have answered.
     None ends before all have been measured: a PX4 whose simulator is gone takes a core for itself.
     """
     directory.mkdir(parents=True)
-    told = [directory / f"{i}.steps" for i in range(count)]
+    served = [count] if together else [1] * count
+    told = [directory / f"{i}.steps" for i in range(len(served))]
     with contextlib.ExitStack() as stack:
         for i, path in enumerate(told):
             output = stack.enter_context(path.open("wb"))
-            null = subprocess.Popen([program, str(PORT + i), frames], stdout=output)
+            null = subprocess.Popen([program, str(PORT + i), str(served[i]), frames], stdout=output)
             stack.callback(null.wait)
             stack.callback(null.kill)
+        for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
         while not all(path.stat().st_size for path in told):
@@ -263,24 +274,43 @@ def link_overhead(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 def fleet_lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Real-time factors with several real PX4s, disarmed, interleaved with as many null simulators."""
+    """Real-time factors with several real PX4s, disarmed, interleaved with null simulators.
+
+    One world waits for the slowest of its PX4s in every step; as many null simulators, each with a PX4 of its
+    own, do not.  So the bridge is compared with one null simulator that waits for all PX4s, and that one with
+    the null simulators that run freely: what waiting for one another costs.
+    """
     build = find_px4()
     count, seconds = options.fleet, options.seconds
-    found: dict[str, list[float]] = {"null simulators": [], "one world": []}
+    free, together, world = "null simulators", "one null simulator", "one world"
+    found: dict[str, list[float]] = {free: [], together: [], world: []}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         program = compile_null(place)
         frames = record_frames("iris", place / "iris.frames")
+        null = functools.partial(null_factors, build, program, frames, "iris")
         for k in range(options.repeats):
-            nulls = null_factors(build, program, frames, "iris", place / f"nulls{k}", count, seconds)
-            found["null simulators"].append(statistics.mean(nulls))
-            found["one world"].append(bridge_factor(build, "iris", place / f"world{k}", count, seconds))
+            found[free].append(statistics.mean(null(place / f"nulls{k}", count, seconds)))
+            found[together] += null(place / f"null{k}", count, seconds, together=True)
+            found[world].append(bridge_factor(build, "iris", place / f"world{k}", count, seconds))
             say(f"  round {k + 1}: " + ", ".join(f"{n} {v[-1]:.2f} x" for n, v in found.items()))
-    pairs = zip(found["one world"], found["null simulators"], strict=True)
-    ratio = statistics.median(world / null for world, null in pairs)
-    say(f"  {count} PX4s in one world: {ratio:.3f} of as many null simulators")
+
+    def ratio(name: str, ceiling: str) -> float:
+        pairs = zip(found[name], found[ceiling], strict=True)
+        return statistics.median(value / most for value, most in pairs)
+
+    ratios = {
+        "ratio_to_null_that_waits_for_all": ratio(world, together),
+        "ratio_of_that_null_to_free_nulls": ratio(together, free),
+        "ratio_to_null": ratio(world, free),
+    }
+    say(
+        f"  {count} PX4s in one world: {ratios['ratio_to_null_that_waits_for_all']:.3f} of a null simulator that"
+        f" waits for all; that one {ratios['ratio_of_that_null_to_free_nulls']:.3f} of {count} that run freely,"
+        f" one world {ratios['ratio_to_null']:.3f} of them"
+    )
     medians = {name: statistics.median(values) for name, values in found.items()}
-    return {"count": count, "factors": medians, "ratio_to_null": ratio}
+    return {"count": count, "factors": medians, **ratios}
 
 
 def compile_null(place: Path) -> Path:

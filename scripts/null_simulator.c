@@ -1,10 +1,11 @@
 /* The ceiling for any simulator outside PX4: it plays recorded frames in a circle, each lockstep step as soon as
- * the one before is answered, and computes nothing, so PX4's own time is all that is left.  Only scripts/bench
+ * the one before is answered, and computes nothing, so PX4's own time is all that is left.  With several
+ * vehicles it is the ceiling for one world: a step begins when all of them have answered.  Only scripts/bench
  * uses it.
- *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT FRAMES
- * FRAMES: MAVLink 2 frames of whole steps, each of which begins with the HIL_SENSOR of sensor 0; simulated time
- * goes on from lap to lap.  Prints answered steps and monotonic seconds from the first answer on, four times a
- * second, until it is ended.
+ *   cc -O2 -o null_simulator null_simulator.c && ./null_simulator PORT COUNT FRAMES
+ * COUNT: vehicles, on PORT, PORT + 1 and so on.  FRAMES: MAVLink 2 frames of whole steps, each of which begins
+ * with the HIL_SENSOR of sensor 0; simulated time goes on from lap to lap.  Prints answered steps and monotonic
+ * seconds from the step on that all have answered for the first time, four times a second, until it is ended.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -86,12 +87,50 @@ static int answers(uint8_t *buffer, int *have) {
   return found;
 }
 
+struct link {
+  int fd, have;
+  uint8_t in[8192];
+};
+
+static int listen_on(int port) {
+  const struct sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  const int listener = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (bind(listener, (const struct sockaddr *)&address, sizeof address) || listen(listener, 1)) {
+    perror("null_simulator");
+    exit(1);
+  }
+  return listener;
+}
+
+/* Waits for an answer, at most so many ms; whether it came.  Nobody waits for a vehicle that has gone. */
+static int await_answer(struct link *link, int patience) {
+  while (link->fd >= 0) {
+    struct pollfd ready = {.fd = link->fd, .events = POLLIN};
+    if (poll(&ready, 1, patience) == 0) return 0;
+    const ssize_t count = recv(link->fd, link->in + link->have, sizeof link->in - (size_t)link->have, 0);
+    if (count <= 0) {
+      close(link->fd);
+      link->fd = -1;
+      break;
+    }
+    link->have += (int)count;
+    if (answers(link->in, &link->have)) return 1;
+  }
+  return 1;
+}
+
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
-  static uint8_t frames[1 << 22], out[4096], in[8192];
-  FILE *file = fopen(argv[2], "rb");
+  if (argc != 4) return 2;
+  static uint8_t frames[1 << 22], out[4096];
+  static struct link links[64];
+  static int listeners[64];
+  const int count = atoi(argv[2]), yes = 1;
+  if (count < 1 || count > 64) return 2;
+  FILE *file = fopen(argv[3], "rb");
   if (!file) {
-    perror(argv[2]);
+    perror(argv[3]);
     return 1;
   }
   const long size = (long)fread(frames, 1, sizeof frames, file);
@@ -100,19 +139,11 @@ int main(int argc, char **argv) {
   for (long at = 0; at < size; at += frames[at + 1] + 12) lap += begins_step(frames + at);
   if (lap == 0 || size == sizeof frames) return 2;
   fill_table();
-
-  const struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_port = htons((uint16_t)atoi(argv[1])),
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  const int listener = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (bind(listener, (const struct sockaddr *)&address, sizeof address) || listen(listener, 1)) {
-    perror("null_simulator");
-    return 1;
+  for (int i = 0; i < count; i++) listeners[i] = listen_on(atoi(argv[1]) + i);
+  for (int i = 0; i < count; i++) {
+    links[i].fd = accept(listeners[i], NULL, NULL);
+    setsockopt(links[i].fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   }
-  const int link = accept(listener, NULL, NULL);
-  setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  int have = 0;
   long steps = 0, answered_steps = 0, at = 0;
   double told = 0;
   for (;;) {
@@ -127,16 +158,12 @@ int main(int argc, char **argv) {
       at = at + whole < size ? at + whole : 0;
     } while (!begins_step(frames + at));
     steps++;
-    if (send(link, out, (size_t)length, MSG_NOSIGNAL) != length) return 1;
-    for (int answered = 0; !answered;) {
-      struct pollfd ready = {.fd = link, .events = POLLIN};
-      if (poll(&ready, 1, answered_steps ? 2000 : 4) == 0) break;
-      const ssize_t count = recv(link, in + have, sizeof in - (size_t)have, 0);
-      if (count <= 0) return 1;
-      have += (int)count;
-      answered = answers(in, &have);
-      answered_steps += answered > 0;
-    }
+    int left = 0, answered = 0;
+    for (int i = 0; i < count; i++)
+      left += links[i].fd >= 0 && send(links[i].fd, out, (size_t)length, MSG_NOSIGNAL) == length;
+    if (left == 0) return 0;
+    for (int i = count - 1; i >= 0; i--) answered += await_answer(&links[i], answered_steps ? 2000 : 4);
+    answered_steps += answered == count;
     const double now = seconds();
     if (answered_steps && now - told >= 0.25) {
       printf("%ld %.6f\n", answered_steps, now);

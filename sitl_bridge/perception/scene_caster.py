@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.perception.embree_meshes import EmbreeMeshes
-from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole, draw_scene
+from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
+from sitl_bridge.sensors.perception.scene_drawing import draw_scene
 from sitl_bridge.sensors.perception.view import Hits
 from sitl_bridge.world.ray_casting import cast_rays
 from sitl_bridge.world.records import SHAPE, SPHERE

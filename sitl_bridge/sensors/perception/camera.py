@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.kernels.normal_numbers import normal_numbers
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.sensors.perception.drawn_hits import hits_of
@@ -172,7 +173,7 @@ class ImagingSpecification(SeeingSpecification):
         shade(origins, turned, hits, view.caster.shapes, view.caster.record, light, pixel, radiance)
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
-        gauss = view.random.standard_normal(pixels.size, np.float32)
+        gauss = normal_numbers(view.random, pixels.size)
         expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
         return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
 

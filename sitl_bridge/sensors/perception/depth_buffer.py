@@ -1,9 +1,11 @@
-"""Images of a scene by a depth buffer: which surface each pixel of a pinhole camera shows, and its depth.
+"""A depth buffer: which surface each pixel of a pinhole camera shows, and its depth.
 
-Triangles and boxes are drawn in homogeneous coordinates (Olano and Greer, "Triangle scan conversion using 2D
+What it draws: triangles, planes and quadrics.  scene_drawing.py draws a scene with them.
+
+Triangles are drawn in homogeneous coordinates (Olano and Greer, "Triangle scan conversion using 2D
 homogeneous coordinates", Graphics Hardware 1997): no clipping, and depths that are exact at the centres of
-pixels.  Spheres, cylinders, terrain and voxels are cast pixel by pixel within the rectangle that they may
-cover.  For images this is some ten times as fast as casting a ray for every pixel.
+pixels.  In the same way, a quadric's 1/depth is the root of a quadratic equation whose coefficients are
+polynomials of the pixel's column.
 
 Camera axes: x along the optical axis, y right, z down.  A pixel (row v, column u) looks along
 (1, (u - cx)/f, (v - cy)/f).  The buffer holds 1/depth, 0 for nothing.
@@ -14,13 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.world.bounding_tree import DEEPEST
-from sitl_bridge.world.ray_casting import GROUND, NOTHING, ray_shape
-from sitl_bridge.world.records import BOX, MESH, NODE, PLANE, SHAPE, TRIANGLE
 
 NEAREST = 1e-4
 """m before the camera at which a surface begins to be seen."""
@@ -86,7 +82,7 @@ def _cross(a: Any, b: Any) -> tuple[float, float, float]:
 
 
 @compiled
-def _draw_triangle(
+def draw_triangle(
     p: Any, nearest: float, least: float, camera: Any, image: Any, shape: int, triangle: int
 ) -> None:
     """Draw one triangle.
@@ -147,7 +143,7 @@ def _draw_triangle(
 
 
 @compiled
-def _box_is_outside(low: Any, high: Any, pose: Any, camera: Any, limit: float) -> bool:
+def box_is_outside(low: Any, high: Any, pose: Any, camera: Any, limit: float) -> bool:
     """Whether a box in axes that ``pose`` turns into the camera's lies outside the camera's pyramid."""
     left, right = camera.cx / camera.focal, (camera.width - 1 - camera.cx) / camera.focal
     above, below = camera.cy / camera.focal, (camera.height - 1 - camera.cy) / camera.focal
@@ -169,66 +165,7 @@ def _box_is_outside(low: Any, high: Any, pose: Any, camera: Any, limit: float) -
 
 
 @compiled
-def _draw_mesh(shape: Any, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
-    """Draw a mesh: its triangles in those leaves of its tree that the camera may see."""
-    nodes = array_at(shape.nodes, shape.node_count, NODE)
-    triangles = array_at(shape.triangles, shape.triangle_count, TRIANGLE)
-    stack = np.empty(2 * DEEPEST, np.int64)
-    stack[0], waiting = 0, 1
-    while waiting > 0:
-        waiting -= 1
-        node = nodes[stack[waiting]]
-        if _box_is_outside(node.low, node.high, pose, camera, limit):
-            continue
-        if node.count == 0:
-            stack[waiting], stack[waiting + 1] = node.first, node.first + 1
-            waiting += 2
-            continue
-        for k in range(node.first, node.first + node.count):
-            t = triangles[k]
-            for i in range(3):
-                corner = (
-                    pose[i, 0] * t.corner[0]
-                    + pose[i, 1] * t.corner[1]
-                    + pose[i, 2] * t.corner[2]
-                    + pose[i, 3]
-                )
-                p[0, i] = corner
-                for j in range(2):
-                    e = t.edge[j]
-                    p[j + 1, i] = corner + pose[i, 0] * e[0] + pose[i, 1] * e[1] + pose[i, 2] * e[2]
-            most = max(p[0, 0], p[1, 0], p[2, 0])
-            if most > NEAREST:
-                nearest = min(p[0, 0], p[1, 0], p[2, 0])
-                _draw_triangle(p, nearest, 1.0 / limit, camera, image, index, k)
-
-
-@compiled
-def _draw_box(shape: Any, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
-    """Draw a box: two triangles for each of its faces that look at the camera."""
-    h = shape.half_size
-    for axis in range(3):
-        j, k = (axis + 1) % 3, (axis + 2) % 3
-        # The camera in the box's axes.
-        place = -(pose[0, axis] * pose[0, 3] + pose[1, axis] * pose[1, 3] + pose[2, axis] * pose[2, 3])
-        if abs(place) <= h[axis]:
-            continue
-        side = math.copysign(h[axis], place)
-        for half in range(2):
-            nearest, most = math.inf, -math.inf
-            for corner in range(3):
-                # Corners (-, -), (+, -), (+, +) and (-, -), (+, +), (-, +).
-                a = -h[j] if corner == 0 or (corner == 2 and half == 1) else h[j]
-                b = h[k] if corner == 2 or (corner == 1 and half == 1) else -h[k]
-                for i in range(3):
-                    p[corner, i] = pose[i, axis] * side + pose[i, j] * a + pose[i, k] * b + pose[i, 3]
-                nearest, most = min(nearest, p[corner, 0]), max(most, p[corner, 0])
-            if most > NEAREST:
-                _draw_triangle(p, nearest, 1.0 / limit, camera, image, index, -1)
-
-
-@compiled
-def _draw_half_space(
+def draw_half_space(
     nx: float, ny: float, nz: float, distance: float, index: int, limit: float, camera: Any, image: Any
 ) -> None:
     """Draw an endless plane, ``distance`` m from the camera against its normal, given in camera axes."""
@@ -242,7 +179,7 @@ def _draw_half_space(
 
 
 @compiled
-def _rectangle(low: Any, high: Any, pose: Any, camera: Any) -> tuple[int, int, int, int]:
+def covered_rectangle(low: Any, high: Any, pose: Any, camera: Any) -> tuple[int, int, int, int]:
     """First and last column and row that a box may cover; all where it reaches behind the camera."""
     least_u, most_u, least_v, most_v = math.inf, -math.inf, math.inf, -math.inf
     for corner in range(8):
@@ -265,79 +202,79 @@ def _rectangle(low: Any, high: Any, pose: Any, camera: Any) -> tuple[int, int, i
     )
 
 
+class Curve(NamedTuple):
+    """A quadric's front surface along one row of pixels, as functions of p = (u - cx)/f.
+
+    It is seen where q(p) >= 0, at 1/depth = zero + slope p + root sqrt(q(p)).  ``reach`` cuts it: it is seen
+    only where the distance from the middle plane, m along an axis, is at most ``reach``.
+
+    Attributes:
+        square: coefficient of p^2 in q.
+        half: half of that of p.
+        constant: q(0).
+        zero: 1/m.
+        slope: 1/m.
+        root: 1/m.
+        along: m, place of the camera along the axis.
+        along_zero: share of a pixel's direction along the axis at p = 0.
+        along_slope: its increase with p.
+        reach: m; inf: not cut.
+    """
+
+    square: float
+    half: float
+    constant: float
+    zero: float
+    slope: float
+    root: float
+    along: float
+    along_zero: float
+    along_slope: float
+    reach: float
+
+
 @compiled
-def _draw_by_rays(
-    shape: Any, index: int, world: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any
+def _columns(curve: Any, first: int, last: int, camera: Any) -> tuple[int, int]:
+    """First and last column of those given in which a curve may be seen; q opens downwards as a rule."""
+    if curve.square >= 0.0:
+        return first, last
+    left = curve.half * curve.half - curve.square * curve.constant
+    if left < 0.0:
+        return 1, 0
+    middle, half = -curve.half / curve.square, -math.sqrt(left) / curve.square
+    begin = camera.cx + camera.focal * (middle - half) - 1e-3
+    end = camera.cx + camera.focal * (middle + half) + 1e-3
+    return math.ceil(min(max(begin, first), last + 1.0)), math.floor(max(min(end, last), first - 1.0))
+
+
+@compiled
+def draw_curve(
+    curve: Any, v: int, first: int, last: int, camera: Any, image: Any, least: float, shape: int
 ) -> None:
-    """Draw a shape by a ray for every pixel that it may cover."""
-    direction, local, stack = np.empty(3), np.empty((4, 3)), np.empty(DEEPEST, np.int64)
-    first_u, last_u, first_v, last_v = _rectangle(shape.low, shape.high, world, camera)
-    for v in range(first_v, last_v + 1):
-        z = (v - camera.cy) / camera.focal
-        for u in range(first_u, last_u + 1):
-            y = (u - camera.cx) / camera.focal
-            length = math.sqrt(1.0 + y * y + z * z)
-            for i in range(3):
-                direction[i] = (turn[i, 0] + turn[i, 1] * y + turn[i, 2] * z) / length
-            before = image.inverse[v, u]
-            reach = length * min(limit, 1.0 / before if before > 0.0 else limit)
-            distance, _, _, _ = ray_shape(shape, place, direction, reach, local, stack)
-            if 0.0 < distance <= reach:
-                image.inverse[v, u] = length / distance
-                image.shape[v, u] = index
-                image.triangle[v, u] = -1
-
-
-@compiled
-def _pose_of(shape: Any, world: Any, pose: Any) -> None:
-    """Turn a shape's axes into the camera's: (3, 4), a rotation and the shape's origin."""
-    for i in range(3):
-        pose[i, 3] = world[i, 3]
-        for j in range(3):
-            pose[i, 3] += world[i, j] * shape.position[j]
-            pose[i, j] = 0.0
-            for k in range(3):
-                pose[i, j] += world[i, k] * shape.rotation[k, j]
-
-
-@compiled
-def draw_scene(scene: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any) -> None:
-    """Draw a scene as a pinhole camera sees it.
+    """Draw a row of a quadric.
 
     Args:
-        scene: SCENE.
-        place: (3,) m NED, of the camera.
-        turn: (3, 3) camera axes to NED.
-        limit: m of depth beyond which nothing is seen.
+        curve: ``Curve``.
+        v: row.
+        first: column.
+        last: column.
         camera: ``Pinhole``.
-        image: ``Image``, written.
+        image: ``Image``.
+        least: 1/m, inverse depth below which nothing is seen.
+        shape: what is written.
     """
-    image.inverse[:] = 0.0
-    image.shape[:] = NOTHING
-    image.triangle[:] = -1
-    world, pose, p = np.empty((3, 4)), np.empty((3, 4)), np.empty((3, 3))
-    for i in range(3):
-        world[i, 3] = 0.0
-        for j in range(3):
-            world[i, j] = turn[j, i]
-            world[i, 3] -= turn[j, i] * place[j]
-    if scene.groundless == 0:
-        # Its normal, up, in camera axes.
-        _draw_half_space(-turn[2, 0], -turn[2, 1], -turn[2, 2], -place[2], GROUND, limit, camera, image)
-    if scene.shape_count == 0:
-        return
-    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
-    for index in range(scene.shape_count):
-        shape = shapes[index]
-        _pose_of(shape, world, pose)
-        if shape.kind == PLANE:
-            height = pose[0, 2] * pose[0, 3] + pose[1, 2] * pose[1, 3] + pose[2, 2] * pose[2, 3]
-            _draw_half_space(-pose[0, 2], -pose[1, 2], -pose[2, 2], height, index, limit, camera, image)
-        elif _box_is_outside(shape.low, shape.high, world, camera, limit):
+    row, shapes, triangles = image.inverse[v], image.shape[v], image.triangle[v]
+    first, last = _columns(curve, first, last, camera)
+    for u in range(first, last + 1):
+        p = (u - camera.cx) / camera.focal
+        q = curve.constant + p * (2.0 * curve.half + curve.square * p)
+        if q < 0.0:
             continue
-        elif shape.kind == MESH:
-            _draw_mesh(shape, index, pose, limit, camera, image, p)
-        elif shape.kind == BOX:
-            _draw_box(shape, index, pose, limit, camera, image, p)
-        else:
-            _draw_by_rays(shape, index, world, place, turn, limit, camera, image)
+        inverse = curve.zero + curve.slope * p + curve.root * math.sqrt(q)
+        if not (inverse > row[u] and inverse >= least):
+            continue
+        along = curve.along * inverse + curve.along_zero + curve.along_slope * p
+        if abs(along) <= curve.reach * inverse:
+            row[u] = inverse
+            shapes[u] = shape
+            triangles[u] = -1

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.normal_numbers import normal_numbers
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
@@ -130,7 +131,7 @@ class DepthCameraSpecification(RangingSpecification):
             random = view.random.integers(1, 1 << 63, 4, np.uint64)
             fray_edges(inverse, self.edge_noise, self.mixed, random, frayed)
             inverse = frayed
-        normal = view.random.standard_normal(inverse.shape, np.float32)
+        normal = normal_numbers(view.random, *inverse.shape)
         depth = np.empty_like(inverse)
         bounds = np.array([self.minimum, self.maximum, self.noise, self.quadratic_noise])
         read_depths(inverse, normal, bounds, depth)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.random_streams import normal_pair
 
 STEP = 0.05
 """Relative difference of depths that makes an edge."""
+SHARE = np.float32(1.0 - STEP)
 REACH = 2
 """Pixels from an edge within which it counts."""
 
@@ -36,16 +39,54 @@ def cast_shadows(inverse: Any, shift: float) -> None:
 
 
 @compiled
-def _at_edge(inverse: Any, v: int, u: int) -> bool:
-    """Whether there is an edge within reach."""
-    here = inverse[v, u]
-    height, width = inverse.shape
-    for k in range(-REACH, REACH + 1):
-        beside = inverse[v, min(max(u + k, 0), width - 1)]
-        above = inverse[min(max(v + k, 0), height - 1), u]
-        if abs(beside - here) > STEP * max(beside, here) or abs(above - here) > STEP * max(above, here):
-            return True
-    return False
+def _spread(rows: Any, row: Any, sign: Any, out: Any) -> None:
+    """Greatest values of a row and of those within reach of each pixel, times ``sign`` (1, or -1: least).
+
+    Simple loops over whole rows, which compile to vector instructions.
+
+    Args:
+        rows: tuple of 2 REACH + 1 (w,) float32: the rows within reach.
+        row: (w,) float32.
+        sign: float32.
+        out: (w,) float32, written.
+    """
+    width = row.shape[0]
+    for k in range(2 * REACH + 1):
+        other = rows[k]
+        for u in range(width):
+            value = sign * other[u]
+            out[u] = value if k == 0 or value > out[u] else out[u]
+    for k in range(1, REACH + 1):
+        for ahead in range(2):
+            shown, other = (out[: width - k], row[k:]) if ahead == 1 else (out[k:], row[: width - k])
+            for u in range(shown.shape[0]):
+                value = sign * other[u]
+                shown[u] = value if value > shown[u] else shown[u]
+
+
+@compiled
+def _find_edges(inverse: Any, v: int, most: Any, least: Any, edges: Any) -> None:
+    """Whether there is an edge within reach of each pixel of a row.
+
+    Args:
+        inverse: (h, w) float32.
+        v: row.
+        most: (w,) float32, scratch.
+        least: (w,) float32, scratch.
+        edges: (w,) bool, written.
+    """
+    height, row = inverse.shape[0], inverse[v]
+    rows = (
+        inverse[max(v - 2, 0)],
+        inverse[max(v - 1, 0)],
+        row,
+        inverse[min(v + 1, height - 1)],
+        inverse[min(v + 2, height - 1)],
+    )
+    _spread(rows, row, np.float32(1.0), most)
+    _spread(rows, row, np.float32(-1.0), least)
+    for u in range(row.shape[0]):
+        edges[u] = (SHARE * most[u] > row[u]) | (-least[u] < SHARE * row[u])
 
 
 @compiled
@@ -60,10 +101,13 @@ def fray_edges(inverse: Any, spread: float, mixed: bool, random: Any, out: Any) 
         out: (h, w) float32, written.
     """
     height, width = inverse.shape
+    most, least = np.empty(width, np.float32), np.empty(width, np.float32)
+    edges = np.empty(width, np.bool_)
     for v in range(height):
+        out[v] = inverse[v]
+        _find_edges(inverse, v, most, least, edges)
         for u in range(width):
-            out[v, u] = inverse[v, u]
-            if not _at_edge(inverse, v, u):
+            if not edges[u]:
                 continue
             a, b = normal_pair(random)
             x = min(max(u + spread * a, 0.0), width - 1.0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.kernels.normal_numbers import normal_numbers
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.perception.lidar_odometry import LidarMotion
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
@@ -123,7 +124,7 @@ class LidarSpecification(RangingSpecification):
         origins, turned = self.rays(view, directions, -self.offsets if self.rolling else None)
         hits = view.caster.cast(origins, turned, self.maximum + 6.0 * self.noise)
         n = len(directions)
-        gauss = view.random.standard_normal(n, np.float32)
+        gauss = normal_numbers(view.random, n)
         lost = np.zeros(n, bool)
         if self.drop_out > 0.0:
             lost = view.random.random(n, np.float32) < self.drop_out
