@@ -155,8 +155,8 @@ def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
 
 
 @compiled
-def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
-    """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
+def move_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+    """Advance every vehicle from ``time`` to ``time + step`` (us), without its sensors.
 
     A vehicle depends on the others only through collisions and downwash.  With both off, its bytes are the
     same alone and among others.
@@ -171,7 +171,6 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
         -1, or the first vehicle whose motion diverged; those after it are not advanced.
     """
     vehicles, states, environment = fleet.vehicles, fleet.states, fleet.environment[0]
-    sensors, sensor_states = fleet.sensors, fleet.sensor_states
     proximity = fleet.neighbours.proximity[0]
     seconds = step * 1e-6
     place_moving_shapes(environment.scene, (time - START) * 1e-6)
@@ -185,8 +184,37 @@ def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
             return i
         note_contacts(fleet.neighbours, i, vehicles[i], state, environment.scene, time + step)
         _remember_pose(state, time + step)
-        sample_sensors(vehicles[i], state, environment, sensors[i], sensor_states[i], time + step, step)
     return -1
+
+
+@compiled
+def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
+    """Sample the sensors of vehicle ``i`` at ``time`` (us), the end of a step.
+
+    That depends on no other vehicle's sensors, so a vehicle's frame may be sent before the next is sampled.
+    """
+    sample_sensors(
+        fleet.vehicles[i],
+        fleet.states[i],
+        fleet.environment[0],
+        fleet.sensors[i],
+        fleet.sensor_states[i],
+        time,
+        step,
+    )
+
+
+@compiled
+def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+    """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
+
+    Arguments and result as of ``move_fleet``; where a vehicle diverged, no sensor is sampled.
+    """
+    diverged = move_fleet(fleet, time, step, substeps)
+    if diverged < 0:
+        for i in range(fleet.states.shape[0]):
+            sample_vehicle(fleet, i, time + step, step)
+    return diverged
 
 
 @compiled

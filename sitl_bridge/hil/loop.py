@@ -40,7 +40,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_row import write_row
 from sitl_bridge.sensors.sample import draw_ahead
-from sitl_bridge.simulation import Simulation, advance_fleet, fleet_of
+from sitl_bridge.simulation import Simulation, fleet_of, move_fleet, sample_vehicle
 
 ARMED = 128
 """Bit of ``mode`` (MAV_MODE_FLAG_SAFETY_ARMED)."""
@@ -81,7 +81,8 @@ MAX_LAG = 200_000_000
 """ns.  A pace that falls further behind than this starts anew instead of rushing to catch up: a fifth of a
 second is more than a scheduler takes away and less than a pilot notices."""
 CALL_TIME = 20_000_000
-"""ns after which the loop returns, so that requests, statistics and logs get their turn."""
+"""ns after which the loop returns, so that requests, statistics and logs get their turn.  A read that waits
+takes no longer (server.py sets the sockets' limit)."""
 LOG_BLOCK = 1024
 """Rows, of which the loop hands over about half at a time: 0.1 s at 20 times real time."""
 RECEIVE_BUFFER = 8192
@@ -216,8 +217,12 @@ def _send_due_bytes(link: Any, out: Any) -> None:
 
 @compiled
 def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
-    """Write and send the frames of every connected vehicle, behind messages that the server may have put."""
+    """Sample every vehicle; write and send its frames, behind messages that the server may have put.
+
+    Vehicle by vehicle, so that the first flight stacks compute while the others' sensors are sampled.
+    """
     for i in range(arrays.links.shape[0]):
+        sample_vehicle(fleet, i, loop.time, loop.step)
         link = arrays.links[i]
         link.previous = 1 if link.answer == Answer.RECEIVED else 0
         link.message_bytes = 0
@@ -274,34 +279,35 @@ def _receive(link: Any, buffer: Any, scratch: Any, now: int, how: int) -> None:
 
 
 @compiled
-def _watch_awaited(loop: Any, arrays: Any, until: int) -> tuple[int, int]:
+def _watch_awaited(loop: Any, arrays: Any, until: int) -> tuple[int, int, int]:
     """Prepare ``polls`` with the links whose answers are awaited.
 
     Returns:
-        _ANSWERED if there is none, CLOSED, OVERDUE, or BUDGET if there is something to wait for; and until
-        when (ns) to wait at most.
+        _ANSWERED if there is none, CLOSED, OVERDUE, or BUDGET if there is something to wait for; until when
+        (ns) to wait at most; and the last link that is awaited if all that are will answer soon, else -1.
     """
     links, polls = arrays.links, arrays.polls
     now = monotonic(arrays.clock)
-    reason = _ANSWERED
+    reason, last, soon = _ANSWERED, -1, True
     for i in range(links.shape[0]):
         link = links[i]
         polls[i].fd = -1
         if link.state == LinkState.CLOSED:
-            return CLOSED, until
+            return CLOSED, until, -1
         if link.answer != Answer.AWAITED:
             continue
         limit = answer_limit(link, loop.patience, loop.unanswered_wait)
         if now >= limit:
             if limit_passed(link):
-                return OVERDUE, until
+                return OVERDUE, until, -1
             continue
         until = min(until, limit)
         polls[i].fd = link.fd
         polls[i].events = POLLIN | POLLOUT if link.out_end > 0 else POLLIN
         polls[i].revents = 0
-        reason = BUDGET
-    return reason, until
+        reason, last = BUDGET, i
+        soon = soon and in_lockstep(link) and link.out_end == 0 and now < link.wait_start + CALL_TIME
+    return reason, until, last if soon else -1
 
 
 @compiled
@@ -330,7 +336,7 @@ def _await_answers(loop: Any, arrays: Any, until: int) -> int:
         if links[i].state == LinkState.LEFT_BEHIND:
             _receive(links[i], arrays.buffers[i], arrays.parser, monotonic(clock), MSG_DONTWAIT)
     while True:
-        reason, limit = _watch_awaited(loop, arrays, until)
+        reason, limit, last = _watch_awaited(loop, arrays, until)
         if reason != BUDGET:
             return reason
         now = monotonic(clock)
@@ -338,9 +344,10 @@ def _await_answers(loop: Any, arrays: Any, until: int) -> int:
             return BUDGET
         if loop.request != 0:
             return REQUEST
-        if links.shape[0] == 1 and in_lockstep(links[0]) and links[0].out_end == 0:
-            # One system call instead of two; the socket's own limit is shorter than ``patience``.
-            _receive(links[0], arrays.buffers[0], arrays.parser, now, 0)
+        if last >= 0:
+            # The vehicle that was sent its frames last answers last, as a rule.  Waiting for it alone wakes
+            # this thread once a step instead of once an answer, and takes one system call a vehicle.
+            _receive(links[last], arrays.buffers[last], arrays.parser, now, 0)
         else:
             _receive_when_ready(arrays, limit)
 
@@ -373,7 +380,7 @@ def _step_is_due(loop: Any, clock: Any, until: int) -> bool:
 @compiled
 def _take_step(loop: Any, fleet: Any, arrays: Any) -> bool:
     """Advance the vehicles and send their frames; False if the motion of one has diverged."""
-    diverged = advance_fleet(fleet, loop.time, loop.step, loop.substeps)
+    diverged = move_fleet(fleet, loop.time, loop.step, loop.substeps)
     if diverged >= 0:
         loop.diverged = diverged
         return False

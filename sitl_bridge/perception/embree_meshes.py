@@ -131,5 +131,7 @@ class EmbreeMeshes:
             hits: (n,) of other shapes.
         """
         starts = np.broadcast_to(origins - self._center, directions.shape).astype(np.float32)
-        found = self._scene.run(starts, directions.astype(np.float32), query="INTERSECT")
+        # A ray ends where another shape is in its way; rounded up to single precision.
+        ends = (np.minimum(hits.distance, limit) * (1.0 + 1e-6)).astype(np.float32)
+        found = self._scene.run(starts, directions.astype(np.float32), ends, query="INTERSECT")
         _meet_triangles(found, self._corners, self._owner, self._solid, origins, directions, limit, hits)

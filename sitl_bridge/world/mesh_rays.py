@@ -55,6 +55,32 @@ def enters_node(node: Any, o: Any, inverse: Any, limit: float) -> float:
 
 
 @compiled
+def next_waiting(stack: Any, waiting: int) -> tuple[int, int]:
+    """The node that was put on a stack last, -1 for none, and how many are left there."""
+    return (stack[waiting - 1], waiting - 1) if waiting > 0 else (-1, 0)
+
+
+@compiled
+def descend(
+    nodes: Any, first: int, o: Any, inverse: Any, limit: float, stack: Any, waiting: int
+) -> tuple[int, int]:
+    """The next node of a ray's way through a tree, nearest first, and how many wait on the stack.
+
+    Of the children ``first`` and ``first + 1``, that is the one that the ray enters first; the other one is
+    put on the stack if the ray enters it.  Where it enters neither, it is the last one on the stack.
+    """
+    left = enters_node(nodes[first], o, inverse, limit)
+    right = enters_node(nodes[first + 1], o, inverse, limit)
+    if min(left, right) == math.inf:
+        return next_waiting(stack, waiting)
+    nearer = first if left <= right else first + 1
+    if max(left, right) < math.inf:
+        stack[waiting] = 2 * first + 1 - nearer
+        waiting += 1
+    return nearer, waiting
+
+
+@compiled
 def ray_mesh(shape: Any, o: Any, d: Any, inverse: Any, limit: float, stack: Any) -> tuple[float, int]:
     """Distance along a ray to a mesh, and which triangle it is; inf and -1: none within ``limit``.
 
@@ -72,26 +98,14 @@ def ray_mesh(shape: Any, o: Any, d: Any, inverse: Any, limit: float, stack: Any)
     if enters_node(nodes[0], o, inverse, best) == math.inf:
         return math.inf, -1
     at, waiting = 0, 0
-    while True:
-        node = nodes[at]
-        first, count = node.first, node.count
-        if count > 0:
-            for k in range(first, first + count):
-                distance = ray_triangle(triangles[k], o, d)
-                if distance < best:
-                    best, found = distance, k
-        else:
-            left = enters_node(nodes[first], o, inverse, best)
-            right = enters_node(nodes[first + 1], o, inverse, best)
-            nearer = first if left <= right else first + 1
-            if min(left, right) < math.inf:
-                if max(left, right) < math.inf:
-                    stack[waiting] = 2 * first + 1 - nearer
-                    waiting += 1
-                at = nearer
-                continue
-        if waiting == 0:
-            break
-        waiting -= 1
-        at = stack[waiting]
+    while at >= 0:
+        first, count = nodes[at].first, nodes[at].count
+        if count == 0:
+            at, waiting = descend(nodes, first, o, inverse, best, stack, waiting)
+            continue
+        for k in range(first, first + count):
+            distance = ray_triangle(triangles[k], o, d)
+            if distance < best:
+                best, found = distance, k
+        at, waiting = next_waiting(stack, waiting)
     return (best, found) if found >= 0 else (math.inf, -1)

@@ -11,7 +11,7 @@ from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.bounding_tree import DEEPEST
 from sitl_bridge.world.grid_rays import ray_height_map, ray_voxels
-from sitl_bridge.world.mesh_rays import enters_node, ray_mesh
+from sitl_bridge.world.mesh_rays import descend, enters_node, next_waiting, ray_mesh
 from sitl_bridge.world.records import HEIGHT_MAP, MESH, NODE, SHAPE, TRIANGLE, VOXELS
 from sitl_bridge.world.solids import ray_solid
 
@@ -80,13 +80,26 @@ def ray_shape(shape: Any, origin: Any, direction: Any, limit: float, local: Any,
 
 
 @compiled
-def _cast_at_ground(scene: Any, origin: Any, direction: Any, limit: float) -> Meeting:
-    """The plane down = 0 along a ray, where the scene has one."""
-    if scene.groundless == 0:
-        if origin[2] >= 0.0:
-            return 0.0, 0.0, 0.0, -1.0, GROUND
-        if direction[2] > 0.0 and -origin[2] <= limit * direction[2]:
-            return -origin[2] / direction[2], 0.0, 0.0, -1.0, GROUND
+def _distance_to_ground(scene: Any, height: float, sinking: float, limit: float) -> float:
+    """m along a ray to the plane down = 0, where the scene has one; inf for none.
+
+    Args:
+        scene: SCENE.
+        height: m above the plane, where the ray begins.
+        sinking: m down a metre along the ray.
+        limit: m.
+    """
+    if scene.groundless != 0:
+        return math.inf
+    if height <= 0.0:
+        return 0.0
+    return height / sinking if sinking > 0.0 and height <= limit * sinking else math.inf
+
+
+@compiled
+def _ground_or_nothing(distance: float) -> Meeting:
+    if distance < math.inf:
+        return distance, 0.0, 0.0, -1.0, GROUND
     return math.inf, 0.0, 0.0, 0.0, NOTHING
 
 
@@ -106,7 +119,9 @@ def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, 
         Distance in m, normal (3 numbers, NED, out of the surface), and the index of the shape, GROUND or
         NOTHING; inf and zeros for nothing.
     """
-    best, nn, ne, nd, found = _cast_at_ground(scene, origin, direction, limit)
+    best, nn, ne, nd, found = _ground_or_nothing(
+        _distance_to_ground(scene, -origin[2], direction[2], limit)
+    )
     if scene.shape_count == 0:
         return best, nn, ne, nd, found
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
@@ -118,35 +133,24 @@ def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, 
     if scene.node_count == 0:
         return best, nn, ne, nd, found
     nodes = array_at(scene.nodes, scene.node_count, NODE)
-    inverse = local[3]
+    inverse, upper = local[3], stack[DEEPEST:]
     for i in range(3):
         inverse[i] = 1.0 / direction[i] if direction[i] != 0.0 else math.copysign(1e300, direction[i])
-    if enters_node(nodes[0], origin, inverse, reach) == math.inf:
-        return best, nn, ne, nd, found
-    upper = stack[DEEPEST:]
     at, waiting = 0, 0
-    while True:
-        node = nodes[at]
-        first, count = node.first, node.count
-        if count > 0:
-            for k in range(first, first + count):
-                distance, x, y, z = ray_shape(shapes[k], origin, direction, reach, local, stack)
-                if distance < best and distance <= limit:
-                    best, nn, ne, nd, found, reach = distance, x, y, z, k, distance
-        else:
-            left = enters_node(nodes[first], origin, inverse, reach)
-            right = enters_node(nodes[first + 1], origin, inverse, reach)
-            nearer = first if left <= right else first + 1
-            if min(left, right) < math.inf:
-                if max(left, right) < math.inf:
-                    upper[waiting] = 2 * first + 1 - nearer
-                    waiting += 1
-                at = nearer
+    if enters_node(nodes[0], origin, inverse, reach) == math.inf:
+        at = -1
+    while at >= 0:
+        first, count = nodes[at].first, nodes[at].count
+        if count == 0:
+            at, waiting = descend(nodes, first, origin, inverse, reach, upper, waiting)
+            continue
+        for k in range(first, first + count):
+            if enters_node(shapes[k], origin, inverse, reach) == math.inf:
                 continue
-        if waiting == 0:
-            break
-        waiting -= 1
-        at = upper[waiting]
+            distance, x, y, z = ray_shape(shapes[k], origin, direction, reach, local, stack)
+            if distance < best and distance <= limit:
+                best, nn, ne, nd, found, reach = distance, x, y, z, k, distance
+        at, waiting = next_waiting(upper, waiting)
     return best, nn, ne, nd, found
 
 
@@ -168,6 +172,9 @@ def cast_rays(
     local, stack = np.empty((4, 3)), np.empty(SCRATCH, np.int64)
     one = origins.shape[0] == 1
     for k in range(directions.shape[0]):
-        origin = origins[0 if one else k]
-        found = cast_ray(scene, origin, directions[k], limit, local, stack)
+        i = 0 if one else k
+        if scene.shape_count == 0:
+            found = _ground_or_nothing(_distance_to_ground(scene, -origins[i, 2], directions[k, 2], limit))
+        else:
+            found = cast_ray(scene, origins[i], directions[k], limit, local, stack)
         distance[k], normal[k, 0], normal[k, 1], normal[k, 2], shape[k] = found
