@@ -304,11 +304,9 @@ def fleet_lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
         "ratio_of_that_null_to_free_nulls": ratio(together, free),
         "ratio_to_null": ratio(world, free),
     }
-    say(
-        f"  {count} PX4s in one world: {ratios['ratio_to_null_that_waits_for_all']:.3f} of a null simulator that"
-        f" waits for all; that one {ratios['ratio_of_that_null_to_free_nulls']:.3f} of {count} that run freely,"
-        f" one world {ratios['ratio_to_null']:.3f} of them"
-    )
+    waiting, freely, own = ratios.values()
+    say(f"  {count} PX4s in one world: {waiting:.3f} of a null simulator that waits for all of them,")
+    say(f"  {own:.3f} of {count} null simulators that run freely; waiting alone: {freely:.3f}")
     medians = {name: statistics.median(values) for name, values in found.items()}
     return {"count": count, "factors": medians, **ratios}
 

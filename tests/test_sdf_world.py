@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scene_files import BOX_SIZE, write_obj
+from scenes import mesh_object
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.check import facts_of
@@ -19,8 +20,12 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files import sdf_world, xml_file
 from sitl_bridge.files.extrusion import extruded
 from sitl_bridge.files.mesh_file import is_solid
+from sitl_bridge.files.revolution import capsule, cone, ellipsoid
 from sitl_bridge.files.world_file import load_world
+from sitl_bridge.world.geometry import TriangleMesh
+from sitl_bridge.world.nearest_surface import nearest
 from sitl_bridge.world.scene import Scene
+from sitl_bridge.world.scene_specification import SceneSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
 GROUND = """
@@ -114,6 +119,9 @@ def test_every_geometry_that_is_read_makes_its_shape(tmp_path: Path) -> None:
         "<cylinder><radius>0.5</radius><length>4</length></cylinder>",
         "<mesh><uri>box.obj</uri><scale>1 1 0.5</scale></mesh>",
         "<polyline><point>-20 0</point><point>20 0</point><point>0 10</point><height>40</height></polyline>",
+        "<capsule><radius>0.5</radius><length>4</length></capsule>",
+        "<cone><radius>0.5</radius><length>4</length></cone>",
+        "<ellipsoid><radii>1 2 3</radii></ellipsoid>",
     )
     body = "".join(
         _model(_link(f"<geometry>{part}</geometry>"), f"m{i}", pose="40 20 0 1.5707963267948966 0 0")
@@ -123,11 +131,37 @@ def test_every_geometry_that_is_read_makes_its_shape(tmp_path: Path) -> None:
     boxes = {name: (shape["low"].round(6) + 0.0, shape["high"].round(6)) for name, shape in scene.objects()}
     np.testing.assert_allclose(boxes["m0/l"], [[18.0, 39.5, -0.5], [22.0, 40.5, 0.5]])
     # The mesh's z, half of 8 m, points to the south.
-    np.testing.assert_allclose(boxes["m1/l"], [[16.0, 40.0, -BOX_SIZE[1]], [20.0, 42.0, 0.0]])
+    np.testing.assert_allclose(boxes["m1/l"], [[16.0, 40.0, -BOX_SIZE[1]], [20.0, 42.0, 0.0]], atol=1e-4)
     # A ridge along north, from 20 m to 60 m east and 10 m high.
-    np.testing.assert_allclose(boxes["m2/l"], [[-20.0, 20.0, -10.0], [20.0, 60.0, 0.0]])
+    np.testing.assert_allclose(boxes["m2/l"], [[-20.0, 20.0, -10.0], [20.0, 60.0, 0.0]], atol=1e-4)
+    np.testing.assert_allclose(boxes["m3/l"], [[17.5, 39.5, -0.5], [22.5, 40.5, 0.5]], atol=1e-4)
+    np.testing.assert_allclose(boxes["m4/l"], [[18.0, 39.5, -0.5], [22.0, 40.5, 0.5]], atol=1e-4)
+    np.testing.assert_allclose(boxes["m5/l"], [[17.0, 39.0, -2.0], [23.0, 41.0, 2.0]], atol=1e-4)
     assert not world.scene.ground
     assert not any("no ground" in note for note in world.scene.notes)
+
+
+@pytest.mark.parametrize(
+    ("solid", "volume"),
+    [
+        (capsule(0.5, 4.0), np.pi * (0.5**2 * 4.0 + 4.0 / 3.0 * 0.5**3)),
+        (cone(0.5, 4.0), np.pi * 0.5**2 * 4.0 / 3.0),
+        (ellipsoid(1.0, 2.0, 3.0), 4.0 / 3.0 * np.pi * 6.0),
+    ],
+)
+def test_a_solid_of_revolution_is_closed_and_has_its_volume(solid: TriangleMesh, volume: float) -> None:
+    corners = solid.vertices[solid.faces]
+    assert np.linalg.det(corners).sum() / 6.0 == pytest.approx(volume, rel=5e-3)
+    assert is_solid(solid.vertices, solid.faces)
+    distance, _, _ = nearest(
+        Scene(SceneSpecification(objects=(mesh_object(solid.vertices, solid.faces),), ground=False)).record[
+            0
+        ],
+        np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 10.0]]),
+        20.0,
+    )
+    assert distance[0] < 0.0 < distance[1]
+    assert distance[1] == pytest.approx(10.0 - solid.vertices[:, 2].max(), abs=1e-6)
 
 
 def test_planes_are_endless_but_for_visuals_and_the_level_one_is_the_ground(tmp_path: Path) -> None:
@@ -239,11 +273,11 @@ def test_origin_and_wind_are_the_worlds_unless_the_yaml_sets_them(tmp_path: Path
 
 
 def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
-    capsule = '<collision name="k"><geometry><capsule/></geometry></collision>'
+    torus = '<collision name="k"><geometry><torus/></geometry></collision>'
     body = (
         '<plugin filename="libPhysics.so" name="p"/><light name="sun" type="directional"/>'
         "<gravity>0 0 -3.7</gravity>"
-        f'<model name="cart"><link name="l">{capsule}</link><joint name="wheel"/></model>'
+        f'<model name="cart"><link name="l">{torus}</link><joint name="wheel"/></model>'
     )
     world, _ = _read(tmp_path, body)
     notes = [note.removeprefix(f"{tmp_path}/world.sdf: ") for note in world.scene.notes]
@@ -251,7 +285,7 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
     assert notes == [
         f"gravity 0 0 -3.7 is not taken; it is {gravity:.3f} m/s^2 at the world's origin",
         "it has no ground; the level ground at height 0 is taken",
-        "not read: plugin libPhysics.so; light sun; joint wheel; geometry <capsule> of cart/l",
+        "not read: plugin libPhysics.so; light sun; joint wheel; geometry <torus> of cart/l",
         "not static in the file, stands still here: cart",
     ]
     assert world.scene.ground

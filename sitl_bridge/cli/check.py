@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections import Counter
@@ -25,7 +26,7 @@ from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
-from sitl_bridge.files.world_file import load_world
+from sitl_bridge.files.world_file import find_world, load_world
 from sitl_bridge.files.yaml_file import placed, read
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.sensors.custom import CustomSpecification
@@ -196,7 +197,7 @@ def facts_of(file: str) -> Facts:
         return plan_facts(load_plan(file))
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
-    path = find_airframe(file)
+    path = _find(file)
     document = read(path)
     if document.data.get("fileType") == "Plan":
         return plan_facts(load_plan(file))
@@ -209,6 +210,20 @@ def facts_of(file: str) -> Facts:
         airframe = load_airframe(path)
         _run_own_code(airframe)
         return airframe_facts(airframe)
+
+
+def _find(file: str) -> Path:
+    """The file of a path, or of the bare name of an airframe or a world.
+
+    Raises:
+        UserError: when there is none.
+    """
+    try:
+        return find_airframe(file)
+    except UserError:
+        with contextlib.suppress(UserError):
+            return find_world(file)
+        raise
 
 
 def _run_own_code(airframe: Airframe) -> None:

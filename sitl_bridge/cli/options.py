@@ -20,7 +20,8 @@ from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
 WorldOption = Annotated[
-    Path | None, typer.Option(help="world file (YAML or SDF): origin, air, wind and scene")
+    Path | None,
+    typer.Option(help="world file (YAML or SDF) or name of a shipped world: origin, air, wind and scene"),
 ]
 WindOption = Annotated[
     str | None,

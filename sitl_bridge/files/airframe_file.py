@@ -6,20 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.errors import ConfigurationError, UserError, did_you_mean, shortened
+from sitl_bridge.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.field_paths import FieldPath
+from sitl_bridge.files.shipped_files import find_shipped, shipped_directories
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
-from sitl_bridge.input_file import exists, is_file
+from sitl_bridge.input_file import is_file
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.vehicle.airframe import Airframe, has_field
 from sitl_bridge.vehicle.controller import beside
 from sitl_bridge.vehicle.figure_sources import useless_sources
 
+_FOLDER = "airframes"
+
 
 def airframe_directories() -> list[Path]:
-    """Where bare airframe names are looked up: ./airframes, then the ones that came with the package."""
-    package = Path(__file__).resolve().parent.parent
-    return [Path("airframes"), package.parent / "airframes", package / "airframes"]
+    """Where bare airframe names are looked up."""
+    return shipped_directories(_FOLDER)
 
 
 def find_airframe(name: str) -> Path:
@@ -28,22 +30,7 @@ def find_airframe(name: str) -> Path:
     Raises:
         UserError: naming the airframes there are.
     """
-    direct = Path(name)
-    if direct.suffix in (".yaml", ".yml") or is_file(direct):
-        if exists(direct):
-            return direct
-        raise UserError(f"{shortened(name)}: no such airframe file")
-    names: set[str] = set()
-    for directory in airframe_directories():
-        candidate = directory / f"{name}.yaml"
-        if is_file(candidate):
-            return candidate
-        names.update(path.stem for path in directory.glob("*.yaml"))
-    if exists(direct):
-        raise UserError(f"{name}: is not an ordinary file; name the airframe's YAML file")
-    near = did_you_mean(name, names)
-    known = ", ".join(sorted(names)) or "none"
-    raise UserError(f"no airframe is called {shortened(name)!r}{near}; there are {known}")
+    return find_shipped(name, "airframe", _FOLDER)
 
 
 def load_airframe(name: str | Path) -> Airframe:

@@ -21,7 +21,7 @@ from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.formation_file import FormationSection
 from sitl_bridge.files.old_scenario import old_faults
-from sitl_bridge.files.world_file import load_world, wind_with_files_beside, with_files_beside
+from sitl_bridge.files.world_file import find_world, load_world, wind_with_files_beside, with_files_beside
 from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.input_file import exists, is_file
@@ -272,7 +272,7 @@ def load_scenario(
 
 
 def _world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:
-    """The world of a scenario, a section or a file beside it.
+    """The world of a scenario: a section, a file beside it or the name of a shipped world.
 
     Raises:
         ConfigurationError: with every fault of the world's file.
@@ -280,6 +280,13 @@ def _world(world: WorldSpecification | Path, file: Path, document: Document) -> 
     if isinstance(world, WorldSpecification):
         return with_files_beside(world, document, "world")
     beside = file.parent / world
+    if not world.suffix and not exists(beside):
+        try:
+            beside = find_world(str(world))
+        except UserError as error:
+            raise ConfigurationError(
+                document.source, [fault_line(document, ("world",), str(error))]
+            ) from error
     if not exists(beside):
         message = f"there is no file {beside}; give the name of a world file, or the sections of one"
         raise ConfigurationError(document.source, [fault_line(document, ("world",), message)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.extrusion import extruded
 from sitl_bridge.files.height_map_file import load_picture
 from sitl_bridge.files.mesh_file import TO_NED
+from sitl_bridge.files.revolution import capsule, cone, ellipsoid
 from sitl_bridge.files.scene_geometry import GeometryLoader
 from sitl_bridge.files.sdf_frames import Matrix, numbers
 from sitl_bridge.files.xml_file import XmlNode
@@ -215,9 +217,35 @@ def _polyline(part: Part, node: XmlNode) -> SceneObject:
         solid = extruded(points, height)
     except UserError as error:
         raise node.fault(f"<polyline> {error}") from error
+    return _solid(part, node, _to_ned(solid))
+
+
+def _solid(part: Part, node: XmlNode, mesh: TriangleMesh) -> SceneObject:
     thing = MeshObject(kind="mesh", file=node.source, axes="z_up", **_common(part))
-    thing._mesh = TriangleMesh(solid.vertices @ ENU_TO_NED.T, solid.faces, None, True)
+    thing._mesh = mesh
     return thing
+
+
+def _to_ned(mesh: TriangleMesh) -> TriangleMesh:
+    return mesh._replace(vertices=mesh.vertices @ ENU_TO_NED.T)
+
+
+@lru_cache(maxsize=256)
+def _revolved(make: Callable[..., TriangleMesh], *figures: float) -> TriangleMesh:
+    """A solid of revolution; equal ones share their triangles."""
+    return _to_ned(make(*figures))
+
+
+def _capsule(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(capsule, _length(node, "radius"), _length(node, "length")))
+
+
+def _cone(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(cone, _length(node, "radius"), _length(node, "length")))
+
+
+def _ellipsoid(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(ellipsoid, *_lengths(node, "radii", 3)))
 
 
 def _heightmap(part: Part, node: XmlNode) -> SceneObject:
@@ -259,7 +287,10 @@ def square_grid(heights: NDArray[np.float64], north: float, east: float) -> Heig
 
 _KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
     "box": _box,
+    "capsule": _capsule,
+    "cone": _cone,
     "cylinder": _cylinder,
+    "ellipsoid": _ellipsoid,
     "sphere": _sphere,
     "plane": _plane,
     "mesh": _mesh,

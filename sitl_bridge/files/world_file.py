@@ -8,18 +8,33 @@ from typing import Any
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.scene_geometry import GeometryLoader, PlacedFault
 from sitl_bridge.files.sdf_world import SUFFIXES, SdfReader
+from sitl_bridge.files.shipped_files import find_shipped
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
 from sitl_bridge.world.scene_specification import MAX_OBJECTS, SceneSpecification
 from sitl_bridge.world.wind import WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
 
+def find_world(name: str) -> Path:
+    """File of a world given by path or by bare name.
+
+    Raises:
+        UserError: naming the worlds there are.
+    """
+    return find_shipped(name, "world", "missions/worlds", (".yaml", ".yml", *SUFFIXES))
+
+
 def load_world(path: Path) -> WorldSpecification:
     """Read a world from YAML or, by its suffix, from SDF, and the files that its wind and its scene name.
 
+    Args:
+        path: of the file, or the bare name of a shipped world.
+
     Raises:
         ConfigurationError: with every fault of the file, and of those it names.
+        UserError: when there is no such world.
     """
+    path = find_world(str(path))
     if path.suffix.lower() in SUFFIXES:
         bare = WorldSpecification(scene=SceneSpecification(sdf=Path(path.name)))
         world, faults = _completed(bare, path.parent)

@@ -119,9 +119,7 @@ def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, 
         Distance in m, normal (3 numbers, NED, out of the surface), and the index of the shape, GROUND or
         NOTHING; inf and zeros for nothing.
     """
-    best, nn, ne, nd, found = _ground_or_nothing(
-        _distance_to_ground(scene, -origin[2], direction[2], limit)
-    )
+    best, nn, ne, nd, found = _ground_or_nothing(_distance_to_ground(scene, -origin[2], direction[2], limit))
     if scene.shape_count == 0:
         return best, nn, ne, nd, found
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)

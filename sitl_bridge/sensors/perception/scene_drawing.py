@@ -161,7 +161,7 @@ def _draw_cylinder(
             )  # fmt: skip
             draw_curve(side, v, first_u, last_u, camera, image, 1.0 / limit, index)
         if beyond > 0.0:
-            # 1/depth of the end's plane is zero + slope p; (x w + d_x, y w + d_y) is where it is met, times w.
+            # 1/depth of the end's plane is zero + slope p; a + b p is where it is met, times that.
             zero, slope = ez / (math.copysign(half, z) - z), gz / (math.copysign(half, z) - z)
             ax, ay, bx, by = x * zero + ex, y * zero + ey, x * slope + gx, y * slope + gy
             end = Curve(
