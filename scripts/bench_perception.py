@@ -5,18 +5,24 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes
+from sitl_bridge.files.world_file import load_world
+from sitl_bridge.perception.embree_meshes import EmbreeMeshes, meshes_of
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.sensors.perception.view import Poses, View
 from sitl_bridge.world.geometry import TriangleMesh, VoxelGrid
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
 
+WORLDS = Path(__file__).resolve().parent.parent / "missions" / "worlds"
 PLACE = np.array([[0.05, 0.03, -3.0]])
 LIMIT = 100.0
 CAMERA = Pinhole(640, 480, 577.3, 319.5, 239.5)
@@ -91,8 +97,24 @@ def open3d_scene(scene: Scene) -> Any:
     return caster
 
 
+def sensors_in_worlds(measure: Callable[[str, Callable[[], object]], None]) -> None:
+    """A sample of a depth camera and a turn of a lidar, 2 m above the origin of every shipped world."""
+    camera = DepthCameraSpecification(kind="depth_camera", rate=15.0)
+    laser = LidarSpecification(kind="lidar", columns=1024)
+    poses = Poses(np.array([0]), np.array([[0.0, 0.0, -2.0]]), np.array([[1.0, 0.0, 0.0, 0.0]]))
+    scenes = {"level ground": Scene(SceneSpecification())}
+    scenes |= {file.stem: Scene(load_world(file).scene) for file in sorted(WORLDS.glob("*.yaml"))}
+    for name, scene in scenes.items():
+        if name != "level ground" and not scene:
+            continue
+        caster = SceneCaster(scene, 0, NOBODY, meshes_of(scene))
+        view = View(caster, poses, 0, np.random.default_rng(1))
+        measure(f"{name}: 640 x 480 depth camera, a sample", lambda view=view: camera.measure(view))
+        measure(f"{name}: 16 x 1024 lidar, a turn", lambda view=view: laser.measure(view))
+
+
 def perception(repeats: int, say: Callable[[str], None]) -> dict[str, float]:
-    """Processor time of one thread for a 64 x 1024 lidar and a 640 x 480 depth image, in ms."""
+    """Processor time of one thread in ms: rays and images of meshes and voxels, sensors in worlds."""
     figures: dict[str, float] = {}
 
     def measure(name: str, action: Callable[[], object]) -> None:
@@ -121,4 +143,5 @@ def perception(repeats: int, say: Callable[[str], None]) -> dict[str, float]:
     cells = SceneCaster(voxels, 0, NOBODY)
     measure("1,000,000 voxels, lidar", lambda: cells.cast(PLACE, turn, LIMIT))
     measure("1,000,000 voxels, depth image", lambda: cells.draw(PLACE[0], np.eye(3), LIMIT, CAMERA))
+    sensors_in_worlds(measure)
     return figures

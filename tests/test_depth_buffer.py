@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scenes import everything, mesh_object, scene_of
+from scenes import everything, mesh_object, scene_of, terrain
 
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.camera import CameraSpecification
@@ -12,6 +12,7 @@ from sitl_bridge.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.sensors.perception.view import Poses, View
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.world.scene import rotation_matrix
+from sitl_bridge.world.scene_specification import AnyObject, CylinderObject, SphereObject
 
 CAMERA = Pinhole(160, 120, 140.0, 79.5, 59.5)
 NOBODY = np.zeros((0, 4))
@@ -53,6 +54,40 @@ def test_an_image_is_that_of_a_ray_for_every_pixel(seed: int) -> None:
     assert seen > 10_000
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_spheres_and_cylinders_around_a_camera_are_drawn_as_rays_meet_them(seed: int) -> None:
+    random = np.random.default_rng(100 + seed)
+    objects: list[AnyObject] = []
+    for k in range(60):
+        place = random.uniform(-6.0, 6.0, 3) - [0.0, 0.0, 10.0]
+        turn = random.uniform(-180.0, 180.0, 3) if k % 3 else np.zeros(3)  # every third stands upright
+        radius, length = random.uniform(0.1, 1.5), random.uniform(0.1, 12.0)
+        common = {"position": tuple(place.tolist()), "rotation": tuple(turn.tolist()), "radius": radius}
+        if k % 4:
+            objects.append(CylinderObject.model_validate({"kind": "cylinder", "length": length, **common}))
+        else:
+            objects.append(SphereObject.model_validate({"kind": "sphere", **common}))
+    caster = SceneCaster(scene_of(*objects, ground=False), 0, NOBODY)
+    rays = pixel_directions(CAMERA)
+    lengths = np.linalg.norm(rays, axis=1)
+    different = seen = 0
+    for _ in range(4):
+        place = random.uniform(-3.0, 3.0, 3) - [0.0, 0.0, 10.0]
+        angles = random.uniform([-0.5, -1.5, -3.0], [0.5, 1.5, 3.0])
+        turn = rotation_matrix(*(angles if seed else (0.0, 0.0, 0.0)))  # level: rays along the caps
+        hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 200.0)
+        if (hits.distance == 0.0).any():
+            continue  # the camera is in a solid
+        image = caster.draw(place, turn, 50.0, CAMERA)
+        with np.errstate(divide="ignore"):
+            drawn = (1.0 / image.inverse).reshape(-1).astype(float)
+        depth = hits.distance / lengths
+        different += int((~np.isclose(drawn, depth, rtol=1e-5, atol=0.0) & (depth < 50.0)).sum())
+        seen += int((depth < 50.0).sum())
+    assert different <= 2
+    assert seen > 5_000
+
+
 def test_a_triangle_that_reaches_behind_the_camera_is_drawn() -> None:
     vertices = [[-5.0, -50.0, 1.0], [60.0, 0.0, 1.0], [-5.0, 50.0, 1.0]]
     caster = SceneCaster(scene_of(mesh_object(vertices, [[0, 1, 2]], solid=False)), 0, NOBODY)
@@ -61,6 +96,25 @@ def test_a_triangle_that_reaches_behind_the_camera_is_drawn() -> None:
     below = rows > 0.05
     assert image.inverse[below, 80] == pytest.approx(rows[below], rel=1e-6)
     assert (image.shape[~below & (rows < 0), :] == NOTHING).all()
+
+
+def test_terrain_of_many_blocks_is_drawn_as_rays_meet_it() -> None:
+    caster = SceneCaster(
+        scene_of(terrain(90, 70, 3, 2.0, position=(-80.0, -60.0, 0.0)), ground=False), 0, NOBODY
+    )
+    rays = pixel_directions(CAMERA)
+    lengths = np.linalg.norm(rays, axis=1)
+    for angles in ((0.0, -0.3, 0.5), (0.2, -0.1, 2.5), (0.0, -1.5, 0.0)):
+        turn, place = rotation_matrix(*angles), np.array([3.0, 5.0, -9.0])
+        hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 100.0)
+        image = caster.draw(place, turn, 40.0, CAMERA)
+        depth = hits.distance / lengths
+        depth[depth > 40.0] = np.inf
+        with np.errstate(divide="ignore"):
+            drawn = (1.0 / image.inverse).reshape(-1).astype(float)
+        assert (~(np.isclose(drawn, depth, rtol=1e-5, atol=0.0) | (drawn == depth))).sum() <= 2
+    below = caster.draw(np.array([3.0, 5.0, 1.0]), np.eye(3), 40.0, CAMERA)
+    assert (below.shape == NOTHING).all()
 
 
 def test_the_ground_is_seen_to_the_limit_of_depth() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
+from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.scenario import load_scenario
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.world.ray_casting import SCRATCH, cast_ray
 from sitl_bridge.world.records import START
@@ -93,3 +97,26 @@ def test_the_built_in_stack_gets_the_place_of_a_world_without_its_scene() -> Non
     ).world
     assert handed.origin == world.origin
     assert not World(handed).scene
+
+
+def test_a_world_is_found_by_its_name_wherever_the_program_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_world(Path("hills")) == load_world(WORLDS / "hills.yaml")
+    assert facts_of("wall").keys() == facts_of(str(WORLDS / "wall.yaml")).keys()
+    with pytest.raises(UserError, match=r"no world is called 'ofice', did you mean 'office'\?; there are"):
+        load_world(Path("ofice"))
+    scenario = tmp_path / "flight.yaml"
+    scenario.write_text("vehicles: [{airframe: iris}]\nworld: wall\nmission: hover.py\n", "utf-8")
+    (tmp_path / "hover.py").write_text("", "utf-8")
+    assert load_scenario(scenario).world == load_world(WORLDS / "wall.yaml")
+
+
+def test_an_installed_package_carries_every_file_of_the_worlds() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    assert tools["package-dir"]["sitl_bridge.worlds"] == "missions/worlds"
+    assert "sitl_bridge.worlds" in tools["packages"]
+    patterns = ["*.py", *tools["package-data"]["sitl_bridge.worlds"]]
+    files = [path for path in WORLDS.iterdir() if path.is_file()]
+    assert [path for path in files if not any(path.match(pattern) for pattern in patterns)] == []

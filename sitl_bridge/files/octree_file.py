@@ -90,6 +90,20 @@ def _header(path: Path, raw: bytes) -> tuple[str, float, int]:
 
 
 @compiled
+def _corner(x: int, y: int, z: int, half: int, child: int) -> tuple[int, int, int]:
+    """Key of the least cell of a child."""
+    return x + half * (child & 1), y + half * (child >> 1 & 1), z + half * (child >> 2 & 1)
+
+
+@compiled
+def _push(stack: Any, depth: int, x: int, y: int, z: int, half: int, child: int) -> int:
+    """Put a child of the node at x, y, z on the stack; returns how many are there."""
+    stack[depth, 0], stack[depth, 1], stack[depth, 2] = _corner(x, y, z, half, child)
+    stack[depth, 3] = half
+    return depth + 1
+
+
+@compiled
 def _binary_leaves(data: Any, leaves: Any) -> int:
     """Read the nodes of a .bt file: two bits a child, 01 free, 10 occupied, 11 a node of its own.
 
@@ -114,12 +128,10 @@ def _binary_leaves(data: Any, leaves: Any) -> int:
         # The first child stands next in the file, so it is put on the stack last.
         for child in range(7, -1, -1):
             bits = (data[at + child // 4] >> (2 * (child % 4))) & 3
-            kx, ky, kz = x + half * (child & 1), y + half * (child >> 1 & 1), z + half * (child >> 2 & 1)
             if bits == 3:
-                stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = kx, ky, kz, half
-                depth += 1
+                depth = _push(stack, depth, x, y, z, half, child)
             elif bits == 2:
-                count = _add(leaves, count, kx, ky, kz, half)
+                count = _add(leaves, count, *_corner(x, y, z, half, child), half)
         at += 2
     return count
 
@@ -157,11 +169,7 @@ def _full_leaves(data: Any, data_bytes: int, leaves: Any) -> int:
         half = edge >> 1
         for child in range(7, -1, -1):
             if mask >> child & 1:
-                stack[depth, 0] = x + half * (child & 1)
-                stack[depth, 1] = y + half * (child >> 1 & 1)
-                stack[depth, 2] = z + half * (child >> 2 & 1)
-                stack[depth, 3] = half
-                depth += 1
+                depth = _push(stack, depth, x, y, z, half, child)
     return count
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.output_file import write_whole
-from sitl_bridge.perception.sample_files import Trajectory
+from sitl_bridge.perception.sample_files import SampleFolder
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.view import Arrays, Poses
+from sitl_bridge.sensors.perception.view import Arrays
 
 POINT = np.dtype(
     [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")]
@@ -55,8 +54,8 @@ def ply(cloud: NDArray[np.void]) -> bytes:
     return header.encode() + cloud.tobytes()
 
 
-class CloudFolder:
-    """A file a turn, named by its time in ns, and ``groundtruth.txt`` of the sensor.
+class CloudFolder(SampleFolder):
+    """A PCD or PLY file a turn.
 
     Args:
         sensor: whose samples they are.
@@ -64,18 +63,10 @@ class CloudFolder:
     """
 
     def __init__(self, sensor: LidarSpecification, path: Path) -> None:
-        path.mkdir(parents=True)
-        self._path = path
+        super().__init__(sensor, path)
         self._ending = sensor.cloud_format
-        self._way = Trajectory(path / "groundtruth.txt", sensor, np.eye(3))
 
-    def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
-        """Add a sample; see ``Folder``."""
+    def file_of(self, arrays: Arrays) -> tuple[str, bytes]:
+        """The turn in the sensor's ``cloud_format``."""
         cloud = points_of(arrays)
-        content = pcd(cloud) if self._ending == "pcd" else ply(cloud)
-        write_whole(self._path / f"{time * 1000}.{self._ending}", content)
-        self._way.add(poses)
-
-    def close(self) -> None:
-        """Close its tables."""
-        self._way.close()
+        return self._ending, pcd(cloud) if self._ending == "pcd" else ply(cloud)

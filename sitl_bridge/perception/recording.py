@@ -17,7 +17,7 @@ from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder
-from sitl_bridge.perception.sample_files import SampleFolder
+from sitl_bridge.perception.sample_files import ArrayFolder
 from sitl_bridge.perception.tum_folder import TumFolder
 from sitl_bridge.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
@@ -67,7 +67,7 @@ def folder_for(sensor: SeeingSpecification, path: Path) -> Folder:
         case LidarSpecification():
             return CloudFolder(sensor, path)
         case _:
-            return SampleFolder(sensor, path)
+            return ArrayFolder(sensor, path)
 
 
 def warn(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 import numpy as np
@@ -109,8 +110,8 @@ class Trajectory:
         self._table.close()
 
 
-class SampleFolder:
-    """An NPZ file a sample, named by its time in ns, and ``groundtruth.txt``.
+class SampleFolder(ABC):
+    """A file a sample, named by its time in ns, and ``groundtruth.txt`` of the sensor.
 
     Args:
         sensor: whose samples they are.
@@ -122,13 +123,26 @@ class SampleFolder:
         self._path = path
         self._truth = Trajectory(path / "groundtruth.txt", sensor, np.eye(3))
 
+    @abstractmethod
+    def file_of(self, arrays: Arrays) -> tuple[str, bytes]:
+        """Ending and content of the file of a sample."""
+
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
         """Add a sample; see ``Folder``."""
-        packed = io.BytesIO()
-        np.savez(packed, allow_pickle=False, **arrays)
-        write_whole(self._path / f"{time * 1000}.npz", packed.getvalue())
+        ending, content = self.file_of(arrays)
+        write_whole(self._path / f"{time * 1000}.{ending}", content)
         self._truth.add(poses)
 
     def close(self) -> None:
         """Close its tables."""
         self._truth.close()
+
+
+class ArrayFolder(SampleFolder):
+    """An NPZ file a sample."""
+
+    def file_of(self, arrays: Arrays) -> tuple[str, bytes]:
+        """The sample's arrays by their names."""
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **arrays)
+        return "npz", packed.getvalue()

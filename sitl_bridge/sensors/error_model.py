@@ -19,6 +19,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import STRICT, NonNegative, Positive, Vector
 from sitl_bridge.sensors.records import DELAY_SLOTS, SENSOR
+from sitl_bridge.world.scene import rotation_matrix
 
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
@@ -150,16 +151,7 @@ class SensorSpecification(BaseModel):
 
 def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
     """Return the rotation (3, 3) from body axes to a sensor mounted at roll, pitch, yaw (deg)."""
-    roll, pitch, yaw = np.radians(angles)
-    cr, sr, cp, sp, cy, sy = (f(x) for x in (roll, pitch, yaw) for f in (np.cos, np.sin))
-    sensor_to_body = np.array(
-        [
-            [cp * cy, sr * sp * cy - cr * sy, cr * sp * cy + sr * sy],
-            [cp * sy, sr * sp * sy + cr * cy, cr * sp * sy - sr * cy],
-            [-sp, sr * cp, cr * cp],
-        ]
-    )
-    return sensor_to_body.T
+    return rotation_matrix(*np.radians(angles)).T
 
 
 @compiled
