@@ -153,13 +153,10 @@ def test_a_solid_of_revolution_is_closed_and_has_its_volume(solid: TriangleMesh,
     corners = solid.vertices[solid.faces]
     assert np.linalg.det(corners).sum() / 6.0 == pytest.approx(volume, rel=5e-3)
     assert is_solid(solid.vertices, solid.faces)
-    distance, _, _ = nearest(
-        Scene(SceneSpecification(objects=(mesh_object(solid.vertices, solid.faces),), ground=False)).record[
-            0
-        ],
-        np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 10.0]]),
-        20.0,
-    )
+    things = (mesh_object(solid.vertices, solid.faces),)
+    scene = Scene(SceneSpecification(objects=things, ground=False))
+    points = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 10.0]])
+    distance, _, _ = nearest(scene.record[0], points, 20.0)
     assert distance[0] < 0.0 < distance[1]
     assert distance[1] == pytest.approx(10.0 - solid.vertices[:, 2].max(), abs=1e-6)
 

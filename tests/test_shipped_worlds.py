@@ -103,7 +103,8 @@ def test_a_world_is_found_by_its_name_wherever_the_program_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_world(Path("hills")) == load_world(WORLDS / "hills.yaml")
+    assert load_world(Path("wall")) == load_world(WORLDS / "wall.yaml")
+    assert len(load_world(Path("hills")).scene.objects) == 1  # with its file of heights
     assert facts_of("wall").keys() == facts_of(str(WORLDS / "wall.yaml")).keys()
     with pytest.raises(UserError, match=r"no world is called 'ofice', did you mean 'office'\?; there are"):
         load_world(Path("ofice"))

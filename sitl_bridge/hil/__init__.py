@@ -24,8 +24,8 @@ The lockstep thread (server.py) and the compiled loop that it calls (loop.py)::
             apply the commands to the vehicles       held over the whole step
             return if another thread asks for it
             sleep until the pace allows the next step
-            advance all vehicles by one step         wind, motors, forces, integration, sensors
-            send the frames of each vehicle          HIL_SENSOR first: it sets PX4's clock
+            advance all vehicles by one step         wind, motors, forces, integration
+            for each vehicle: sample its sensors; send its frames    HIL_SENSOR first: it sets PX4's clock
             log the step; draw random numbers        while the flight stacks compute
 
 **The answer** to a frame is a HIL_ACTUATOR_CONTROLS with exactly that frame's time stamp.

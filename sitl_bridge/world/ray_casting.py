@@ -143,7 +143,8 @@ def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, 
             at, waiting = descend(nodes, first, origin, inverse, reach, upper, waiting)
             continue
         for k in range(first, first + count):
-            if enters_node(shapes[k], origin, inverse, reach) == math.inf:
+            # A mesh, whose triangles are rounded beyond its box, has a tree of its own.
+            if shapes[k].kind != MESH and enters_node(shapes[k], origin, inverse, reach) == math.inf:
                 continue
             distance, x, y, z = ray_shape(shapes[k], origin, direction, reach, local, stack)
             if distance < best and distance <= limit:

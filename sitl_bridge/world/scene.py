@@ -244,9 +244,7 @@ class Scene:
         shape["kind"], shape["solid"] = MESH, mesh.solid
         shape["triangles"], shape["triangle_count"] = triangles.ctypes.data, len(triangles)
         shape["nodes"], shape["node_count"] = nodes.ctypes.data, len(nodes)
-        low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
-        slack = 1e-6 * (np.abs(low) + np.abs(high))  # triangles are in single precision
-        return low - slack, high + slack
+        return mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
 
     def _fill_heights(
         self, shape: NDArray[np.void], thing: HeightMapObject
