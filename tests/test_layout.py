@@ -44,6 +44,8 @@ ROOMS = (
     ("mission_link",),
     ("bus",),
     ("report",),
+    ("replay",),
+    ("export",),
     ("offboard",),
     ("run",),
     ("api",),

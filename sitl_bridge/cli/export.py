@@ -1,23 +1,62 @@
-"""``sitl-bridge export``: the truth log of a run as CSV."""
+"""``sitl-bridge export``: the recording of a run as MCAP, CSV or Parquet."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 
+from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import whole_file
 from sitl_bridge.record.truth_log import read_truth
+
+Format = Literal["csv", "mcap", "parquet", "csv-tables"]
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="run directory or truth.npy")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="default: beside it")] = None,
-    every: Annotated[int, typer.Option(min=1, help="one row in so many")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="file, or directory of tables (default: in the run)")
+    ] = None,
+    every: Annotated[int, typer.Option(min=1, help="one row of the truth in so many")] = 1,
+    to: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file a table "
+            "(default: by the ending of --output, else csv)",
+        ),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Hz of ground truth and transforms in MCAP")] = 50.0,
 ) -> None:
-    """Write the truth and the commands of a run as a table with a header line."""
+    """Convert the recording of a run, also of one that was killed.
+
+    MCAP holds sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2's
+    messages, and objects, plan, fence and formation slots as Foxglove's scene.
+    """
+    chosen = to or _by_ending(output)
+    if chosen == "csv":
+        _truth(run, output, every)
+    elif chosen == "mcap":
+        _mcap(run, output, rate)
+    else:
+        _tables(run, output, every, parquet=chosen == "parquet")
+
+
+def _by_ending(output: Path | None) -> Format:
+    if output is not None and output.suffix == ".mcap":
+        return "mcap"
+    if output is not None and output.suffix == ".parquet":
+        raise UserError(
+            f"{output}: Parquet has a file for every table; give --format parquet and a directory"
+        )
+    return "csv"
+
+
+def _truth(run: Path, output: Path | None, every: int) -> None:
+    """Write the truth and the commands as a table with a header line."""
     source = run / "truth.npy" if run.is_dir() else run
     table = read_truth(source)[::every]
     target = output or source.with_suffix(".csv")
@@ -26,3 +65,28 @@ def export(
     with whole_file(target) as place:
         np.savetxt(place, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
     typer.echo(f"{target}: {len(table)} rows of {len(names)} columns")
+
+
+def _mcap(run: Path, output: Path | None, rate: float) -> None:
+    from sitl_bridge.export.mcap_file import write_mcap
+    from sitl_bridge.record.run_reader import RecordedRun
+
+    recorded = RecordedRun(run)
+    target = output or recorded.path / f"{recorded.path.name}.mcap"
+    typer.echo(f"{target}: {write_mcap(recorded, target, rate)} messages")
+
+
+def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> None:
+    from sitl_bridge.export.recorded_tables import recorded_tables, write_csv_table, write_parquet_table
+    from sitl_bridge.record.run_reader import RecordedRun
+
+    recorded = RecordedRun(run)
+    directory = output or recorded.path / "tables"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    for name, table in recorded_tables(recorded, every).items():
+        target = directory / f"{name}.{'parquet' if parquet else 'csv'}"
+        (write_parquet_table if parquet else write_csv_table)(target, table)
+        typer.echo(f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns")

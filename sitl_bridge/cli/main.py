@@ -35,7 +35,8 @@ COMMANDS = {
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
     "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files of an airframe."),
-    "export": ("sitl_bridge.cli.export", "Turn the truth log of a run into CSV."),
+    "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
+    "export": ("sitl_bridge.cli.export", "Turn the recording of a run into MCAP, CSV or Parquet."),
 }
 """Name to module (which has a function of that name) and the line that ``--help`` shows."""
 

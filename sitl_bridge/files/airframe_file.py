@@ -42,19 +42,24 @@ def load_airframe(name: str | Path) -> Airframe:
     """
     path = find_airframe(str(name))
     airframe = validate(Airframe, _with_base(_document(path), path, (path.resolve(),)))
+    return airframe_beside(airframe, path.parent)
+
+
+def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
+    """An airframe with the files that it names taken relative to a directory, and its payload loaded."""
     placed = tuple(
-        sensor.model_copy(update={"file": path.parent / sensor.file})
+        sensor.model_copy(update={"file": directory / sensor.file})
         if isinstance(sensor, CustomSpecification)
         else sensor
         for sensor in airframe.sensors
     )
-    kind = beside(airframe.controller.kind, path.parent)
+    kind = beside(airframe.controller.kind, directory)
     controller = airframe.controller.model_copy(update={"kind": kind})
     changed: dict[str, Any] = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor) and rotor.file is not None:
         # In full: the built-in stack, a process in another directory, loads it as well.
-        changed["rotor_model"] = rotor.model_copy(update={"file": path.resolve().parent / rotor.file})
+        changed["rotor_model"] = rotor.model_copy(update={"file": directory.resolve() / rotor.file})
     return airframe.model_copy(update=changed).loaded()
 
 

@@ -6,6 +6,8 @@ from sitl_bridge.errors import UserError
 
 PERCEPTION = "perception"
 """Extra of this package with what reads scenes."""
+EXPORT = "export"
+"""Extra of this package with what writes MCAP and Parquet files."""
 
 
 def missing(package: str, purpose: str, extra: str = PERCEPTION) -> UserError:

@@ -65,6 +65,18 @@ def with_files_beside(world: WorldSpecification, document: Document, *head: str)
     return made
 
 
+def world_beside(world: WorldSpecification, directory: Path) -> WorldSpecification:
+    """The same world with what its scene's files hold; files are taken relative to a directory.
+
+    Raises:
+        ConfigurationError: with every fault of a file that the scene names.
+    """
+    made, faults = _completed(world, directory)
+    if faults:
+        raise ConfigurationError("the world's scene", [message for _, message in faults])
+    return made
+
+
 def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecification, list[PlacedFault]]:
     """A world with what the files beside it hold, and the faults of the files, by their path in it."""
     scene = world.scene

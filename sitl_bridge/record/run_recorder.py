@@ -5,9 +5,10 @@ Every file can be read at any moment: after a killed run, after a full disk, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,24 +58,27 @@ class RunRecorder:
         self._events = LineLog(directory / EVENTS)
 
     def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
-        """Append steps; does nothing once the recording has ended.
-
-        Raises:
-            UserError: for the first block that could not be written; what was written before stays readable.
-        """
-        if not self.complete:
-            return
-        try:
-            append_whole(self._frames, np.ascontiguousarray(frames).data)
+        """Append steps; does nothing once the recording has ended."""
+        with self._errors.guard(TASK), self._writing() as goes_on:
+            if not goes_on:
+                return
+            try:
+                append_whole(self._frames, np.ascontiguousarray(frames).data)
+            except OSError as error:
+                ended = f"the recording ends after {len(self._truth)} rows"
+                raise UserError(f"{self.directory / FRAMES}: {error.strerror}; {ended}") from error
             self._truth.write(rows)
             self._steps.write(steps)
-        except OSError as error:
-            self.complete = False
-            ended = f"the recording ends after {len(self._truth)} rows"
-            raise UserError(f"{self.directory / FRAMES}: {error.strerror}; {ended}") from error
-        except UserError:
-            self.complete = False
-            raise
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[bool]:
+        """Give whether the recording goes on; one thread at a time writes, and an error ends it."""
+        with self._lock:
+            try:
+                yield self.complete
+            except Exception:
+                self.complete = False
+                raise
 
     def note(self, time: int, kind: str, **facts: Any) -> None:
         """Append an event, from any thread; does nothing once the recording has ended.
@@ -84,14 +88,9 @@ class RunRecorder:
             kind: of entry: event, command or link.
             facts: plain values.
         """
-        with self._errors.guard(TASK), self._lock:
-            if not self.complete:
-                return
-            try:
+        with self._errors.guard(TASK), self._writing() as goes_on:
+            if goes_on:
                 self._events.write(json.dumps({"time": time, "kind": kind, **facts}))
-            except UserError:
-                self.complete = False
-                raise
 
     def scheduled(self, time: int, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
         """Note a scheduled event that begins or ends; arguments as of ``note`` and ``EventWitness``."""

@@ -1,0 +1,131 @@
+"""``sitl-bridge replay``: repeats a recorded run to the bit, or a real flight's commands on an airframe."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sitl_bridge.errors import UserError
+
+if TYPE_CHECKING:
+    from sitl_bridge.replay.vehicle_replay import VehicleReplay
+
+
+def replay(
+    flight: Annotated[Path, typer.Argument(help="run directory of fly, serve or simulate, or a ULog (.ulg)")],
+    airframe: Annotated[
+        str | None, typer.Option(help="that flies a ULog's motor commands: name or file")
+    ] = None,
+    window: Annotated[
+        float, typer.Option(min=0.1, max=60.0, help="s of a ULog until the simulation begins anew")
+    ] = 1.0,
+    wind: Annotated[
+        Literal["auto", "log", "fit", "none"],
+        typer.Option(help="of a ULog: PX4's estimate, fitted, or calm; auto: the estimate, else fitted"),
+    ] = "auto",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV file of a ULog's measured and simulated values")
+    ] = None,
+) -> None:
+    """Repeat a run with its recorded commands and events, and compare every byte.
+
+    Exit code 0 if all truth and all sensor frames are the same to the bit; else 1, and the first difference
+    is shown.
+
+    Of a ULog with --airframe: fly its motor commands in simulation, and compare rates, specific force and
+    velocity with the measured ones.  Every window begins with the measured motion.
+    """
+    if not flight.exists():
+        raise UserError(f"{flight}: no such run directory or ULog")
+    if flight.is_dir():
+        if airframe is not None:
+            raise UserError("--airframe is for a ULog; a run has its own airframes")
+        raise typer.Exit(0 if _replay_run(flight, Console()) else 1)
+    if airframe is None:
+        raise UserError(f"{flight}: name the airframe that is to fly its commands: --airframe NAME")
+    _replay_log(flight, airframe, window, wind, output, Console())
+
+
+def _replay_run(directory: Path, console: Console) -> bool:
+    from sitl_bridge.record.run_reader import RecordedRun
+    from sitl_bridge.replay.rebuilt_run import differing_versions
+    from sitl_bridge.replay.run_replay import replay_run
+
+    run = RecordedRun(directory)
+    if not len(run.rows):
+        raise UserError(f"{directory}: no step was recorded")
+    result = replay_run(run)
+    seconds = (int(run.rows["time"][-1]) - run.start) * 1e-6
+    vehicles = f"{run.count} vehicle{'s' if run.count > 1 else ''}"
+    if result.message_bytes:
+        console.print(
+            f"note: {result.message_bytes:,} bytes of messages of custom sensors and of those that see were"
+            " not compared"
+        )
+    if result.difference is None:
+        frames = f"{result.frame_bytes:,} bytes of sensor frames" if result.frame_bytes else "no frames"
+        line = f"{directory}: {result.steps:,} steps of {vehicles}, {seconds:.1f} s, {frames}"
+        console.print(f"{line}: identical to the bit", highlight=False, soft_wrap=True)
+        return True
+    first = result.difference
+    line = f"{directory}: differs after {result.steps:,} identical steps"
+    console.print(line, highlight=False, soft_wrap=True)
+    table = Table("step", "time, s", "vehicle", "field", "recorded", "replayed")
+    table.add_row(
+        f"{first.step}", f"{first.time:.3f}", first.vehicle, first.field, first.recorded, first.replayed
+    )
+    console.print(table)
+    for line in differing_versions(run):
+        console.print(f"note: {line}", highlight=False)
+    return False
+
+
+def _replay_log(
+    file: Path,
+    name: str,
+    window: float,
+    wind: Literal["auto", "log", "fit", "none"],
+    output: Path | None,
+    console: Console,
+) -> None:
+    from sitl_bridge.export.recorded_tables import scalar_columns, write_csv_table
+    from sitl_bridge.files.airframe_file import load_airframe
+    from sitl_bridge.replay.vehicle_log import read_vehicle_log
+    from sitl_bridge.replay.vehicle_replay import replay_log
+
+    airframe = load_airframe(name)
+    log = read_vehicle_log(file, len(airframe.rotors))
+    result = replay_log(log, airframe, window=window, wind=wind)
+    _show(result, f"{file.name} on {airframe.name}", console)
+    if output is not None:
+        write_csv_table(output, scalar_columns(result.table))
+        console.print(f"{output}: {len(result.table)} rows", highlight=False)
+
+
+def _show(result: VehicleReplay, title: str, console: Console) -> None:
+    from sitl_bridge.replay.vehicle_replay import LOW_RATE
+
+    north, east = result.wind
+    origin = math.degrees(math.atan2(-east, -north)) % 360.0
+    line = f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg"
+    if math.isfinite(result.wind_error[0]):
+        line += f" (standard error {max(result.wind_error):.2f} m/s)"
+    console.print(f"{title}: {result.windows} windows of {result.length:g} s", highlight=False)
+    console.print(f"{line}, {result.wind_source}", highlight=False)
+    console.print(f"motor commands: {result.source}, {result.rate:.0f} Hz", highlight=False)
+    if result.rate < LOW_RATE:
+        console.print(
+            "note: the motor commands were logged too seldom to reproduce angular rates; log them faster:"
+            " set bit 4 (high rate) of SDLOG_PROFILE",
+            highlight=False,
+        )
+    table = Table("", "unit", "measured", "RMS error", "largest", "mean", "correlation")
+    for error in result.errors:
+        figures = (error.measured, error.rms, error.largest, error.bias, error.correlation)
+        table.add_row(error.name, error.unit, *(f"{figure:.3g}" for figure in figures))
+    console.print(table)

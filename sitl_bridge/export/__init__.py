@@ -1,0 +1,1 @@
+"""Turns recordings into other programs' formats: MCAP with ROS 2's messages, CSV and Parquet."""

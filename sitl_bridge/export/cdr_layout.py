@@ -1,0 +1,102 @@
+"""Many messages of one type at once in CDR, ROS 2's encoding: as rows of a numpy table, without a loop.
+
+Strings and lengths of sequences are the same in all messages of a table, so every field has a fixed place.
+CDR (OMG DDS-XTypes, encoding version 1): four bytes of header, then each value aligned to its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.export.ros_definitions import DEFINITIONS, fields_of
+
+_BASIC = {
+    "bool": "u1",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "<i2",
+    "uint16": "<u2",
+    "int32": "<i4",
+    "uint32": "<u4",
+    "float32": "<f4",
+    "float64": "<f8",
+}
+HEADER = b"\x00\x01\x00\x00"
+"""Little-endian CDR without options."""
+
+
+class CdrLayout:
+    """Places of all fields of a message.
+
+    Args:
+        name: ``package/Type``.
+        strings: values of its strings by path, for example ``header.frame_id``.
+        lengths: of its sequences by path; elements are ``path.0``, ``path.1`` ...
+    """
+
+    def __init__(
+        self, name: str, strings: Mapping[str, str], lengths: Mapping[str, int] | None = None
+    ) -> None:
+        self.name = name
+        self._strings, self._lengths = strings, lengths or {}
+        self._fields: dict[str, tuple[Any, int]] = {}
+        self._constants: list[tuple[int, bytes]] = [(0, HEADER)]
+        self._end = len(HEADER)
+        self._add(name, "")
+        self.dtype = np.dtype(
+            {
+                "names": list(self._fields),
+                "formats": [kind for kind, _ in self._fields.values()],
+                "offsets": [offset for _, offset in self._fields.values()],
+                "itemsize": self._end,
+            }
+        )
+
+    def _align(self, size: int) -> None:
+        self._end += -(self._end - len(HEADER)) % size
+
+    def _constant(self, value: bytes) -> None:
+        self._constants.append((self._end, value))
+        self._end += len(value)
+
+    def _length(self, count: int) -> None:
+        self._align(4)
+        self._constant(count.to_bytes(4, "little"))
+
+    def _add(self, name: str, path: str) -> None:
+        for kind, count, field in fields_of(name):
+            place = f"{path}{field}"
+            if kind == "string":
+                text = self._strings[place].encode() + b"\0"
+                self._length(len(text))
+                self._constant(text)
+                continue
+            number = count
+            if number is None:
+                number = self._lengths[place]
+                self._length(number)
+            if kind in DEFINITIONS:
+                for k in range(number):
+                    self._add(kind, f"{place}." if count == 1 else f"{place}.{k}.")
+            elif number > 0:
+                base = np.dtype(_BASIC[kind])
+                self._align(base.itemsize)
+                self._fields[place] = (base if count == 1 else (base, number)), self._end
+                self._end += base.itemsize * number
+
+    def messages(self, count: int) -> NDArray[np.void]:
+        """So many messages, with 0 in all fields but strings and lengths; columns have the fields' paths."""
+        table = np.zeros(count, self.dtype)
+        data = bytes_of(table)
+        for offset, value in self._constants:
+            data[:, offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        return table
+
+
+def bytes_of(table: NDArray[np.void]) -> NDArray[np.uint8]:
+    """(k, size) the memory of a table of messages."""
+    return table.view(np.uint8).reshape(len(table), table.dtype.itemsize)

@@ -1,0 +1,96 @@
+"""Definitions of the messages that recordings are exported as: ROS 2 Humble's, without comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+DEFINITIONS = {
+    "builtin_interfaces/Time": "int32 sec\nuint32 nanosec",
+    "std_msgs/Header": "builtin_interfaces/Time stamp\nstring frame_id",
+    "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
+    "geometry_msgs/Point": "float64 x\nfloat64 y\nfloat64 z",
+    "geometry_msgs/Quaternion": "float64 x 0\nfloat64 y 0\nfloat64 z 0\nfloat64 w 1",
+    "geometry_msgs/Pose": "geometry_msgs/Point position\ngeometry_msgs/Quaternion orientation",
+    "geometry_msgs/PoseWithCovariance": "geometry_msgs/Pose pose\nfloat64[36] covariance",
+    "geometry_msgs/Twist": "geometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular",
+    "geometry_msgs/TwistWithCovariance": "geometry_msgs/Twist twist\nfloat64[36] covariance",
+    "geometry_msgs/Vector3Stamped": "std_msgs/Header header\ngeometry_msgs/Vector3 vector",
+    "geometry_msgs/Transform": "geometry_msgs/Vector3 translation\ngeometry_msgs/Quaternion rotation",
+    "geometry_msgs/TransformStamped": (
+        "std_msgs/Header header\nstring child_frame_id\ngeometry_msgs/Transform transform"
+    ),
+    "tf2_msgs/TFMessage": "geometry_msgs/TransformStamped[] transforms",
+    "nav_msgs/Odometry": (
+        "std_msgs/Header header\nstring child_frame_id\n"
+        "geometry_msgs/PoseWithCovariance pose\ngeometry_msgs/TwistWithCovariance twist"
+    ),
+    "sensor_msgs/Imu": (
+        "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\n"
+        "geometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\n"
+        "geometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance"
+    ),
+    "sensor_msgs/MagneticField": (
+        "std_msgs/Header header\ngeometry_msgs/Vector3 magnetic_field\nfloat64[9] magnetic_field_covariance"
+    ),
+    "sensor_msgs/FluidPressure": "std_msgs/Header header\nfloat64 fluid_pressure\nfloat64 variance",
+    "sensor_msgs/NavSatStatus": (
+        "int8 STATUS_NO_FIX=-1\nint8 STATUS_FIX=0\nint8 STATUS_SBAS_FIX=1\nint8 STATUS_GBAS_FIX=2\n"
+        "uint16 SERVICE_GPS=1\nuint16 SERVICE_GLONASS=2\nuint16 SERVICE_COMPASS=4\n"
+        "uint16 SERVICE_GALILEO=8\nint8 status\nuint16 service"
+    ),
+    "sensor_msgs/NavSatFix": (
+        "uint8 COVARIANCE_TYPE_UNKNOWN=0\nuint8 COVARIANCE_TYPE_APPROXIMATED=1\n"
+        "uint8 COVARIANCE_TYPE_DIAGONAL_KNOWN=2\nuint8 COVARIANCE_TYPE_KNOWN=3\n"
+        "std_msgs/Header header\nsensor_msgs/NavSatStatus status\nfloat64 latitude\nfloat64 longitude\n"
+        "float64 altitude\nfloat64[9] position_covariance\nuint8 position_covariance_type"
+    ),
+    "sensor_msgs/Range": (
+        "uint8 ULTRASOUND=0\nuint8 INFRARED=1\nstd_msgs/Header header\nuint8 radiation_type\n"
+        "float32 field_of_view\nfloat32 min_range\nfloat32 max_range\nfloat32 range"
+    ),
+    "sensor_msgs/Image": (
+        "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 is_bigendian\n"
+        "uint32 step\nuint8[] data"
+    ),
+    "sensor_msgs/PointField": (
+        "uint8 INT8=1\nuint8 UINT8=2\nuint8 INT16=3\nuint8 UINT16=4\nuint8 INT32=5\nuint8 UINT32=6\n"
+        "uint8 FLOAT32=7\nuint8 FLOAT64=8\nstring name\nuint32 offset\nuint8 datatype\nuint32 count"
+    ),
+    "sensor_msgs/PointCloud2": (
+        "std_msgs/Header header\nuint32 height\nuint32 width\nsensor_msgs/PointField[] fields\n"
+        "bool is_bigendian\nuint32 point_step\nuint32 row_step\nuint8[] data\nbool is_dense"
+    ),
+}
+"""Definition by ``package/Type``."""
+
+_FIELD = re.compile(r"([\w/]+)(\[(\d*)\])? (\w+)( \S+)?")
+
+
+def fields_of(name: str) -> Iterator[tuple[str, int | None, str]]:
+    """Type, number and name of each field; the number is 1 without brackets and None in empty ones."""
+    for line in DEFINITIONS[name].splitlines():
+        if "=" in line:
+            continue
+        match = _FIELD.fullmatch(line)
+        assert match is not None, line
+        kind, brackets, count, field, _ = match.groups()
+        yield kind, 1 if brackets is None else (int(count) if count else None), field
+
+
+def schema_text(name: str) -> str:
+    """A definition with those of all types in it, as the encoding ``ros2msg`` of MCAP has them."""
+    needed, todo = [name], [name]
+    while todo:
+        for kind, _, _ in fields_of(todo.pop(0)):
+            if kind in DEFINITIONS and kind not in needed:
+                needed.append(kind)
+                todo.append(kind)
+    parts = [DEFINITIONS[name], *(f"MSG: {kind}\n{DEFINITIONS[kind]}" for kind in needed[1:])]
+    return f"\n{'=' * 80}\n".join(parts) + "\n"
+
+
+def schema_name(name: str) -> str:
+    """``package/msg/Type`` of ``package/Type``."""
+    package, kind = name.split("/")
+    return f"{package}/msg/{kind}"

@@ -1,0 +1,211 @@
+"""Topics of a recorded run as ROS 2's messages, in ROS's axes (REP 103 and 105).
+
+World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``, forward-left-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.hil.recorded_samples import samples_of
+from sitl_bridge.record.run_reader import RecordedRun
+
+Array = NDArray[np.float64]
+WORLD = "map"
+NO_COVARIANCE = -1.0
+"""First element of a covariance in sensor_msgs/Imu where there is no such estimate."""
+ODOMETRY_RATE = 50.0
+"""Hz of ground truth and transforms."""
+GPS_FIX = 3
+"""GPS_FIX_TYPE_3D_FIX of MAVLink."""
+
+
+@dataclass(frozen=True)
+class RosMessages:
+    """Messages of one topic.
+
+    Attributes:
+        topic: its name.
+        name: ``package/Type``.
+        time: (k,) ns of simulated time.
+        data: (k, size) CDR.
+    """
+
+    topic: str
+    name: str
+    time: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+
+def ros_name(name: str) -> str:
+    """A vehicle's name as part of topics and frames, which begin with no digit in ROS."""
+    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return made if made[:1].isalpha() else f"vehicle_{made}"
+
+
+def base_link(name: str) -> str:
+    """Frame of a vehicle's body."""
+    return f"{ros_name(name)}/base_link"
+
+
+def to_enu(ned: Array) -> Array:
+    """(k, 3) NED to ENU."""
+    return np.stack([ned[:, 1], ned[:, 0], -ned[:, 2]], axis=1)
+
+
+def to_flu(frd: Array) -> Array:
+    """(k, 3) body FRD to FLU."""
+    return frd * (1.0, -1.0, -1.0)
+
+
+def to_enu_flu(attitude: Array) -> Array:
+    """(k, 4) w, x, y, z of FRD to NED, to x, y, z, w of FLU to ENU."""
+    w, x, y, z = attitude.T
+    half = np.sqrt(0.5)
+    # (0, half, half, 0) q (0, 1, 0, 0)
+    return np.stack([half * (x + y), half * (x - y), half * (w - z), half * (w + z)], axis=1)
+
+
+def _set(table: NDArray[np.void], path: str, values: Array) -> None:
+    for axis, name in enumerate("xyzw"[: values.shape[1]]):
+        table[f"{path}.{name}"] = values[:, axis]
+
+
+def _stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+    table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000, time % 1_000_000 * 1000
+
+
+def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: NDArray[np.int64]) -> RosMessages:
+    return RosMessages(topic, layout.name, time * 1000, bytes_of(table))
+
+
+def ros_messages(
+    run: RecordedRun, names: tuple[str, ...], first: int, last: int, rate: float = ODOMETRY_RATE
+) -> Iterator[RosMessages]:
+    """Topics of the rows ``first`` to ``last`` of a run.
+
+    Args:
+        run: the recording.
+        names: of the vehicles.
+        first, last: rows; whole steps.
+        rate: Hz of ground truth and transforms.
+    """
+    rows = run.rows[first:last]
+    step = int(run.description["step"])
+    every = max(round(1e6 / rate / step), 1)
+    n = len(names)
+    for i, name in enumerate(names):
+        mine = rows[i::n]
+        kept = mine[((mine["time"] - run.start) // step) % every == 0]
+        yield _odometry(name, kept)
+        yield _transforms(name, kept)
+        yield _wind(name, kept)
+    samples = samples_of(run, first, last)
+    makers = {
+        "imu": _imu,
+        "magnetometer": _magnetic_field,
+        "barometer": _pressure,
+        "gps": _fix,
+        "range_finder": _range,
+    }
+    for kind, maker in makers.items():
+        table = samples.get(kind)
+        if table is None:
+            continue
+        for i, name in enumerate(names):
+            for instance in np.unique(table["instance"][table["vehicle"] == i]).tolist():
+                these = table[(table["vehicle"] == i) & (table["instance"] == instance)]
+                yield maker(name, "" if instance == 0 else str(instance), these)
+
+
+def _odometry(name: str, rows: NDArray[np.void]) -> RosMessages:
+    layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": WORLD, "child_frame_id": base_link(name)})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"])
+    _set(table, "pose.pose.position", to_enu(rows["position"]))
+    _set(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
+    _set(table, "twist.twist.linear", to_flu(_to_body(rows["attitude"], rows["velocity"])))
+    _set(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
+    return _made(f"/{ros_name(name)}/odometry", layout, table, rows["time"])
+
+
+def _to_body(attitude: Array, ned: Array) -> Array:
+    """(k, 3) NED turned into the body."""
+    w, u = attitude[:, :1], -attitude[:, 1:]
+    across = np.cross(u, ned)
+    turned: Array = ned + 2.0 * (w * across + np.cross(u, across))
+    return turned
+
+
+def _transforms(name: str, rows: NDArray[np.void]) -> RosMessages:
+    strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
+    layout = CdrLayout("tf2_msgs/TFMessage", strings, {"transforms": 1})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"], "transforms.0.header.stamp")
+    _set(table, "transforms.0.transform.translation", to_enu(rows["position"]))
+    _set(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
+    return _made("/tf", layout, table, rows["time"])
+
+
+def _wind(name: str, rows: NDArray[np.void]) -> RosMessages:
+    layout = CdrLayout("geometry_msgs/Vector3Stamped", {"header.frame_id": WORLD})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"])
+    _set(table, "vector", to_enu(rows["wind"].astype(np.float64)))
+    return _made(f"/{ros_name(name)}/wind", layout, table, rows["time"])
+
+
+def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, NDArray[np.void]]:
+    layout = CdrLayout(kind, {"header.frame_id": base_link(name)})
+    table = layout.messages(len(samples))
+    _stamp(table, samples["time"])
+    return layout, table
+
+
+def _imu(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/Imu", name, samples)
+    table["orientation.w"] = 1.0
+    table["orientation_covariance"][:, 0] = NO_COVARIANCE
+    _set(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
+    _set(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
+    return _made(f"/{ros_name(name)}/imu{instance}", layout, table, samples["time"])
+
+
+def _magnetic_field(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/MagneticField", name, samples)
+    _set(table, "magnetic_field", to_flu(samples["field"]))
+    return _made(f"/{ros_name(name)}/magnetic_field{instance}", layout, table, samples["time"])
+
+
+def _pressure(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/FluidPressure", name, samples)
+    table["fluid_pressure"] = samples["pressure"]
+    return _made(f"/{ros_name(name)}/pressure{instance}", layout, table, samples["time"])
+
+
+def _fix(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/NavSatFix", name, samples)
+    _stamp(table, samples["fix_time"])
+    table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
+    table["status.service"] = 1
+    for column in ("latitude", "longitude", "altitude"):
+        table[column] = samples[column]
+    for k, error in ((0, "eph"), (4, "eph"), (8, "epv")):
+        table["position_covariance"][:, k] = samples[error] ** 2
+    table["position_covariance_type"] = 1
+    return _made(f"/{ros_name(name)}/fix{instance}", layout, table, samples["time"])
+
+
+def _range(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/Range", name, samples)
+    table["radiation_type"] = 1
+    table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
+    # Beyond the far limit is REP 117's +inf.
+    beyond = samples["distance"] > samples["maximum"]
+    table["range"] = np.where(beyond, np.inf, samples["distance"])
+    return _made(f"/{ros_name(name)}/range{instance}", layout, table, samples["time"])

@@ -1,0 +1,1 @@
+"""Repeats recorded flights: runs of this program to the bit, flights of real vehicles in simulation."""

@@ -1,0 +1,221 @@
+"""Exported recordings: MCAP that ROS 2's definitions decode, CSV and Parquet with the recorded values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from pyarrow import parquet
+from rosbags.typesys import Stores, get_typestore
+from typer.testing import CliRunner
+
+from sitl_bridge.cli.main import build
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.export.mcap_file import write_mcap
+from sitl_bridge.export.ros_definitions import DEFINITIONS, schema_name, schema_text
+from sitl_bridge.export.seen_samples import cloud_message, image_message
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.hil.recorded_samples import samples_of
+from sitl_bridge.perception.cloud_folder import POINT
+from sitl_bridge.record.records import STEP
+from sitl_bridge.record.run_description import describe_simulation
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_recorder import RunRecorder
+from sitl_bridge.replay.replayed_steps import ReplayArrays
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+STORE = get_typestore(Stores.ROS2_HUMBLE)
+STEPS = 600
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
+    """A recorded run of two vehicles that stand, then climb; one among boxes, with a plan."""
+    directory = RunDirectory(tmp_path_factory.mktemp("runs"), "exported")
+    airframes = [load_airframe("iris"), load_airframe("hector")]
+    box = BoxObject(kind="box", name="hut", size=(2.0, 3.0, 4.0), position=(10.0, 20.0, -2.0))
+    world = WorldSpecification(scene=SceneSpecification(objects=(box,)))
+    setups = [
+        VehicleSetup(a.vehicle(), a.sensor_records(), (0.0, 3.0 * i, 0.0), 0.5, f"{i}")
+        for i, a in enumerate(airframes)
+    ]
+    simulation = Simulation(World(world), setups, seed=2, proximity=Proximity())
+    facts = describe_simulation("serve", simulation, airframes, Proximity())
+    facts["directory"] = str(Path(__file__).parent.parent)
+    facts["vehicles"][0]["mission"] = "missions/square.plan"
+    directory.describe(**facts)
+    arrays = ReplayArrays.of(simulation)
+    with RunRecorder(directory.path, ErrorLog()) as recorder:
+        record_climb(simulation, arrays, recorder)
+        recorder.note(1000, "link", text='a "quoted", text')
+    directory.close()
+    return RecordedRun(directory.path)
+
+
+def record_climb(simulation: Simulation, arrays: ReplayArrays, recorder: RunRecorder) -> None:
+    """Record steps with the frames that the simulation would send."""
+    from sitl_bridge.hil.frame_writer import write_step
+    from sitl_bridge.record.records import ROW
+    from sitl_bridge.record.truth_row import write_rows
+
+    rows, steps = np.zeros(len(simulation), ROW), np.zeros(1, STEP)
+    for k in range(STEPS):
+        simulation.controls[:, :4], simulation.armed[:] = (0.0 if k < 100 else 0.75), 1
+        simulation.advance()
+        write_rows(rows, simulation.time, simulation.armed, simulation.states, simulation.controls)
+        frames = []
+        for i in range(len(simulation)):
+            size = write_step(
+                arrays.out,
+                arrays.payloads[i],
+                arrays.payload_bytes[i],
+                simulation.states[i],
+                simulation.world.environment[0],
+                simulation.sensors[i],
+                simulation.sensor_states[i],
+                arrays.links[i],
+                arrays.slots[i],
+                simulation.time,
+            )
+            rows[i]["frame_bytes"] = size
+            frames.append(arrays.out[:size].copy())
+        steps["time"] = simulation.time
+        recorder.write(rows, np.concatenate(frames), steps)
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_definitions_are_those_of_ros_2(name: str) -> None:
+    """rosbags ships the definitions of ROS 2 Humble."""
+    theirs, _ = STORE.generate_msgdef(schema_name(name))
+    lines = schema_text(name).splitlines()
+    own = lines[: lines.index("=" * 80)] if "=" * 80 in lines else lines
+    expected = theirs.split("=" * 80)[0].strip().splitlines()
+    # rosbags writes ROS 1's word for the time, and no defaults.
+    words = {"time": "builtin_interfaces/Time"}
+    shown = []
+    for line in expected:
+        kind, _, rest = line.partition(" ")
+        shown.append(f"{words.get(kind, kind)} {rest}")
+    bare = [" ".join(line.split(" ")[:2]) if "=" not in line else line for line in own]
+    assert bare == shown
+
+
+def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) -> None:
+    count = write_mcap(run, tmp_path / "run.mcap")
+    found: dict[str, list[tuple[int, object]]] = {}
+    with (tmp_path / "run.mcap").open("rb") as file:
+        reader = make_reader(file, validate_crcs=True, decoder_factories=[DecoderFactory()])
+        summary = reader.get_summary()
+        assert summary is not None
+        assert summary.statistics is not None
+        assert summary.statistics.message_count == count
+        for schema, _, message in reader.iter_messages():
+            assert schema is not None
+            if schema.encoding == "ros2msg":
+                STORE.deserialize_cdr(message.data, schema.name)
+        for _, channel, message, decoded in (
+            entry for entry in reader.iter_decoded_messages(topics=[t for t in topics(run) if t != "/scene"])
+        ):
+            found.setdefault(channel.topic, []).append((message.log_time, decoded))
+        scene = [json.loads(message.data) for _, _, message in reader.iter_messages(topics=["/scene"])]
+    assert set(found) == {t for t in topics(run) if t != "/scene"}
+    samples = samples_of(run)
+    imu = samples["imu"][samples["imu"]["vehicle"] == 0]
+    sent: list[Any] = found["/vehicle_0/imu"]
+    assert [time for time, _ in sent] == (imu["time"] * 1000).tolist()
+    last = sent[-1][1]
+    assert last.header.frame_id == "vehicle_0/base_link"
+    assert last.header.stamp.sec * 10**9 + last.header.stamp.nanosec == imu["time"][-1] * 1000
+    x, y, z = imu["acceleration"][-1].tolist()
+    assert (last.linear_acceleration.x, last.linear_acceleration.y, last.linear_acceleration.z) == (x, -y, -z)
+    odometry: list[Any] = found["/vehicle_1/odometry"]
+    assert len(odometry) == STEPS // 5
+    rows = run.rows[run.rows["vehicle"] == 1]
+    time, pose = odometry[-1][0], odometry[-1][1].pose.pose
+    row = rows[rows["time"] * 1000 == time][0]
+    north, east, down = row["position"]
+    assert (pose.position.x, pose.position.y, pose.position.z) == (east, north, -down)
+    # A heading of 0.5 rad from north, clockwise, is pi/2 - 0.5 from east, anticlockwise.
+    yaw = 2.0 * np.arctan2(pose.orientation.z, pose.orientation.w)
+    assert yaw == pytest.approx(np.pi / 2 - 0.5, abs=0.05)
+    fix: list[Any] = found["/vehicle_0/fix"]
+    assert fix[-1][1].latitude == pytest.approx(47.397742, abs=1e-4)
+    ids = {entity["id"] for message in scene for entity in message["entities"]}
+    assert {"object hut", "vehicle_0 plan"} <= ids
+
+
+def topics(run: RecordedRun) -> set[str]:
+    made = {"/tf", "/scene"}
+    for i in range(run.count):
+        made |= {f"/vehicle_{i}/{name}" for name in ("odometry", "wind")}
+    words = {"imu": "imu", "magnetometer": "magnetic_field", "barometer": "pressure", "gps": "fix"}
+    for kind, table in samples_of(run).items():
+        for vehicle, instance in {(int(s["vehicle"]), int(s["instance"])) for s in table}:
+            made.add(f"/vehicle_{vehicle}/{words.get(kind, 'range')}{instance or ''}")
+    return made
+
+
+def test_pictures_and_clouds_are_decoded() -> None:
+    image = np.arange(24, dtype=np.uint16).reshape(4, 6)
+    message = image_message(image, 5_000_000_007, "/camera", "front")
+    decoded = STORE.deserialize_cdr(message.data[0].tobytes(), "sensor_msgs/msg/Image")
+    assert (decoded.encoding, decoded.height, decoded.width, decoded.step) == ("16UC1", 4, 6, 12)
+    np.testing.assert_array_equal(decoded.data.view("<u2").reshape(4, 6), image)
+    cloud = np.zeros(3, POINT)
+    cloud["x"], cloud["ring"] = (1.0, 2.0, 3.0), (4, 5, 6)
+    message = cloud_message(cloud, 1, "/lidar", "lidar")
+    points = STORE.deserialize_cdr(message.data[0].tobytes(), "sensor_msgs/msg/PointCloud2")
+    assert [field.name for field in points.fields] == list(POINT.names or ())
+    assert (points.width, points.point_step) == (3, POINT.itemsize)
+    assert points.data.tobytes() == cloud.tobytes()
+    empty = cloud_message(cloud[:0], 1, "/lidar", "lidar")
+    assert len(STORE.deserialize_cdr(empty.data[0].tobytes(), "sensor_msgs/msg/PointCloud2").data) == 0
+
+
+def test_layouts_agree_with_another_encoder() -> None:
+    """Strings of every length move the fields behind them."""
+    for length in range(1, 10):
+        layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": "m" * length, "child_frame_id": "c"})
+        table = layout.messages(1)
+        table["pose.pose.position.x"], table["twist.covariance"][0, 35] = 1.5, 2.5
+        decoded = STORE.deserialize_cdr(bytes_of(table)[0].tobytes(), "nav_msgs/msg/Odometry")
+        assert decoded.header.frame_id == "m" * length
+        assert decoded.pose.pose.position.x == 1.5
+        assert decoded.twist.covariance[35] == 2.5
+        assert bytes(STORE.serialize_cdr(decoded, "nav_msgs/msg/Odometry")) == bytes_of(table)[0].tobytes()
+
+
+def test_the_command_writes_every_table_as_csv_and_parquet(run: RecordedRun, tmp_path: Path) -> None:
+    for kind in ("csv-tables", "parquet"):
+        arguments = ["export", str(run.path), "--format", kind, "-o", str(tmp_path / kind)]
+        result = CliRunner().invoke(build(["export"]), arguments)
+        assert result.exit_code == 0, result.output
+    for name in ("truth", "steps", "imu", "gps", "events"):
+        table = parquet.read_table(tmp_path / "parquet" / f"{name}.parquet")
+        lines = (tmp_path / "csv-tables" / f"{name}.csv").read_text().splitlines()
+        assert table.num_rows == len(lines) - 1
+        assert lines[0].split(",") == table.column_names
+    truth = parquet.read_table(tmp_path / "parquet" / "truth.parquet")
+    np.testing.assert_array_equal(truth["position_down"].to_numpy(), run.rows["position"][:, 2])
+
+
+def test_a_killed_run_is_exported(run: RecordedRun, tmp_path: Path) -> None:
+    """Bytes behind what the header counts are those of a block that was being written."""
+    target = tmp_path / "killed"
+    target.mkdir()
+    for name in ("run.json", "truth.npy", "frames.bin", "steps.npy"):
+        (target / name).write_bytes((run.path / name).read_bytes() + (b"" if name == "run.json" else b"xyz"))
+    arguments = ["export", str(target), "-o", str(tmp_path / "killed.mcap")]
+    result = CliRunner().invoke(build(["export"]), arguments)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "killed.mcap").read_bytes()[:5] == b"\x89MCAP"

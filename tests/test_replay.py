@@ -1,0 +1,195 @@
+"""A recorded run is repeated to the bit, or its first difference is found."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peer import Peer
+from typer.testing import CliRunner
+
+from sitl_bridge import scheduled_events
+from sitl_bridge.bus.command_queue import Order
+from sitl_bridge.bus.execution import Execution
+from sitl_bridge.bus.messages import SetWind, Teleport
+from sitl_bridge.bus.topics import Address
+from sitl_bridge.cli.main import build
+from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.record.run_description import describe_simulation
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_recorder import RunRecorder
+from sitl_bridge.replay.run_replay import replay_run
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.event_specification import JammingEvent, MotorEvent, ScheduledEvent, SensorEvent
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+STEPS = 1000
+
+
+def flown(time_us: int) -> list[float]:
+    """Commands that lift off and sway."""
+    base = 0.7 + 0.02 * math.sin(3e-6 * time_us)
+    return [base + 0.005 * math.sin(5e-6 * time_us + k) for k in range(4)] + [0.0] * 12
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[int]) -> Path:
+    """A run of two vehicles in turbulence, with events, and with commands of the bus."""
+    parent = tmp_path_factory.mktemp("runs")
+    airframes = [load_airframe("iris"), load_airframe("hector")]
+    wind = WindSpecification(turbulence="moderate")
+    proximity = Proximity()
+    setups = [
+        VehicleSetup(a.vehicle(), a.sensor_records(), (0.0, 3.0 * i, 0.0), 0.1 * i, a.name)
+        for i, a in enumerate(airframes)
+    ]
+    simulation = Simulation(World(WorldSpecification(wind=wind)), setups, seed=5, proximity=proximity)
+    directory, errors = RunDirectory(parent, "replayed"), ErrorLog()
+    directory.describe(**describe_simulation("serve", simulation, airframes, proximity))
+    with RunRecorder(directory.path, errors) as recorder:
+        server = LockstepServer(
+            simulation,
+            ports=[next(worker_ports), next(worker_ports)],
+            speed=math.inf,
+            recorder=recorder,
+            errors=errors,
+        )
+        server.prepare()
+
+        def witness(event: ScheduledEvent, begins: bool, vehicles: object) -> None:
+            assert isinstance(vehicles, list)
+            recorder.scheduled(simulation.time, event, begins, vehicles)
+
+        events: list[ScheduledEvent] = [
+            MotorEvent(at=1.0, kind="motor_loss", motor=2, thrust=0.8, vehicles=("iris",), lasts=0.5),
+            SensorEvent(at=1.2, kind="sensor_fault", sensor="barometer", lasts=1.0),
+            JammingEvent(at=1.3, kind="gps_jamming", level=0.7),
+        ]
+        for seconds, action in scheduled_events.actions(
+            events, simulation, airframes, lambda _line: None, witness=witness
+        ):
+            server.at(seconds, action)
+        bus = Execution(server, witness=recorder.command)
+        storm = WindSpecification(steady=SteadyWind(speed=7.0, direction=90.0))
+        orders = [
+            Order(SetWind(version=1, request_id="a", wind=storm), Address("wind", None)),
+            Order(
+                Teleport(version=1, request_id="b", position=(5.0, 9.0, -8.0)), Address("teleport", "hector")
+            ),
+        ]
+        server.at(2.0, lambda: bus.take(orders))
+        with server:
+            peers = [Peer(port, flown, silent=0) for port in server.ports]
+            while any(len(peer.times) < STEPS for peer in peers):
+                server.status()
+        for peer in peers:
+            peer.close()
+    assert errors.lines == []
+    directory.close()
+    return directory.path
+
+
+def tampered(run: Path, target: Path, index: int, column: str, value: float) -> RecordedRun:
+    """A copy of a run with one value changed."""
+    shutil.copytree(run, target)
+    table = np.load(target / "truth.npy", mmap_mode="r+")
+    table[column][index] = value
+    table.flush()
+    return RecordedRun(target)
+
+
+def test_a_run_with_events_and_commands_of_the_bus_is_repeated_to_the_bit(recorded: Path) -> None:
+    run = RecordedRun(recorded)
+    kinds = [(entry["kind"], entry.get("begins")) for entry in run.events if entry["kind"] != "link"]
+    assert kinds.count(("event", True)) == 3
+    assert kinds.count(("event", False)) == 2
+    assert kinds.count(("command", None)) == 2
+    result = replay_run(run)
+    assert result.difference is None
+    assert result.steps == len(run.rows) // 2 >= STEPS
+    assert result.frame_bytes == len(run.frames) > 100 * STEPS
+
+
+def test_every_entry_counts(recorded: Path, tmp_path: Path) -> None:
+    run = RecordedRun(recorded)
+    lines = (recorded / "events.jsonl").read_text().splitlines()
+    for k, line in enumerate(lines):
+        entry = json.loads(line)
+        if entry["kind"] == "link":
+            continue
+        target = tmp_path / str(k)
+        shutil.copytree(recorded, target)
+        (target / "events.jsonl").write_text("\n".join(lines[:k] + lines[k + 1 :]) + "\n")
+        first = replay_run(RecordedRun(target)).difference
+        assert first is not None, line
+        assert first.time > (entry["time"] - run.start) * 1e-6
+
+
+def test_the_first_difference_is_named(recorded: Path, tmp_path: Path) -> None:
+    run = RecordedRun(recorded)
+    changed = tampered(recorded, tmp_path / "command", 2 * 600 + 1, "control_0", 0.75)
+    first = replay_run(changed).difference
+    assert first is not None
+    assert (first.step, first.vehicle) == (601, "hector")
+    assert first.time == pytest.approx(601 * 0.004)
+    assert first.field.startswith(("position", "velocity", "attitude", "angular_velocity", "rotor_speed"))
+    assert first.recorded != first.replayed
+    changed = tampered(recorded, tmp_path / "truth", 2 * 600, "position_down", -1.25)
+    first = replay_run(changed).difference
+    assert first is not None
+    assert (first.step, first.vehicle, first.field) == (601, "iris", "position_down")
+    assert (first.recorded, first.replayed) == ("-1.25", repr(float(run.rows["position"][1200, 2])))
+
+
+def test_a_changed_frame_is_named_by_message_and_field(recorded: Path, tmp_path: Path) -> None:
+    target = tmp_path / "frames"
+    shutil.copytree(recorded, target)
+    run = RecordedRun(recorded)
+    at = int(run.offsets[2 * 300]) + 10 + 8
+    with (target / "frames.bin").open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+    first = replay_run(RecordedRun(target)).difference
+    assert first is not None
+    assert (first.step, first.vehicle, first.field) == (301, "iris", "sensor.acc[0]")
+
+
+def test_the_command_reports_and_its_exit_code_follows(recorded: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    result = runner.invoke(build(["replay"]), ["replay", str(recorded)])
+    assert result.exit_code == 0
+    assert "identical to the bit" in result.output
+    tampered(recorded, tmp_path / "run", 900, "control_1", 0.1)
+    result = runner.invoke(build(["replay"]), ["replay", str(tmp_path / "run")])
+    assert result.exit_code == 1
+    assert "differs after 450 identical steps" in result.output
+
+
+def test_a_recording_that_cannot_be_repeated_says_why(recorded: Path, tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded, target)
+    (target / "run.json").write_text('{"vehicles": []}')
+    with pytest.raises(UserError, match="does not hold what repeats a run"):
+        replay_run(RecordedRun(target))
+    (target / "run.json").write_text('{"vehi')
+    with pytest.raises(UserError, match="is damaged"):
+        replay_run(RecordedRun(target))
+    (target / "run.json").unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        replay_run(RecordedRun(target))
+    (target / "frames.bin").write_bytes(b"short")
+    with pytest.raises(UserError, match="is truncated"):
+        _ = RecordedRun(target).frames
