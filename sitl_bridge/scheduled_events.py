@@ -37,6 +37,10 @@ EventWitness = Callable[[ScheduledEvent, bool, Sequence[int]], None]
 """Takes an event when it begins (True) or ends (False), and the numbers of the vehicles it concerns."""
 
 
+def unwitnessed(_event: ScheduledEvent, _begins: bool, _vehicles: Sequence[int]) -> None:
+    """Take no notice of events."""
+
+
 @dataclass(frozen=True)
 class _Stage:
     """Where events happen.
@@ -66,7 +70,7 @@ def actions(
     on_stack: StackAction | None = None,
     *,
     names: Sequence[str] | None = None,
-    witness: EventWitness = lambda _event, _begins, _vehicles: None,
+    witness: EventWitness = unwitnessed,
 ) -> list[tuple[float, Action]]:
     """Actions of events: s since the start, and what to run between two steps.
 

@@ -14,6 +14,7 @@ from peer import Peer
 from typer.testing import CliRunner
 
 from sitl_bridge import scheduled_events
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.bus.command_queue import Order
 from sitl_bridge.bus.execution import Execution
 from sitl_bridge.bus.messages import SetWind, Teleport
@@ -98,6 +99,36 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
     assert errors.lines == []
     directory.close()
     return directory.path
+
+
+def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
+    frame = load_airframe("iris")
+    wind = WindSpecification(turbulence="light")
+    members = [StackVehicle(frame, str(i), (0.0, 2.0 * i, 0.0)) for i in range(2)]
+    directory = RunDirectory(tmp_path, "fleet")
+    place = World(WorldSpecification(wind=wind))
+    with StackFleet(place, members, seed=4, proximity=Proximity()) as fleet:
+        facts = describe_simulation("simulate", fleet.simulation, [frame, frame], Proximity())
+        directory.describe(**facts)
+        with RunRecorder(directory.path, fleet.errors) as recorder:
+            fleet.record(recorder)
+            event = MotorEvent(at=1.0, kind="motor_loss", motor=2, thrust=0.0, vehicles=(1,))
+            due = scheduled_events.actions(
+                [event],
+                fleet.simulation,
+                [frame, frame],
+                lambda _line: None,
+                witness=lambda *what: recorder.scheduled(fleet.time, *what),
+            )
+            fleet.timeline = scheduled_events.Timeline(fleet.time, due)
+            fleet.advance(40)
+    directory.close()
+    run = RecordedRun(directory.path)
+    result = replay_run(run)
+    assert result.difference is None
+    assert result.steps == 40 * 12
+    assert result.frame_bytes == len(run.frames) > 0
+    assert [entry["kind"] for entry in run.events] == ["event"]
 
 
 def tampered(run: Path, target: Path, index: int, column: str, value: float) -> RecordedRun:

@@ -31,6 +31,12 @@ def replay(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV file of a ULog's measured and simulated values")
     ] = None,
+    ekf2: Annotated[
+        Path | None, typer.Option(help="directory for the files of PX4's own replay of EKF2 from a ULog")
+    ] = None,
+    px4: Annotated[
+        Path | None, typer.Option(help="PX4 checkout or build that runs the replay of EKF2 at once")
+    ] = None,
 ) -> None:
     """Repeat a run with its recorded commands and events, and compare every byte.
 
@@ -39,13 +45,18 @@ def replay(
 
     Of a ULog with --airframe: fly its motor commands in simulation, and compare rates, specific force and
     velocity with the measured ones.  Every window begins with the measured motion.
+
+    Of a ULog with --ekf2: write the files with which PX4 runs its estimator on the logged sensors again.
     """
     if not flight.exists():
         raise UserError(f"{flight}: no such run directory or ULog")
     if flight.is_dir():
-        if airframe is not None:
-            raise UserError("--airframe is for a ULog; a run has its own airframes")
+        if airframe is not None or ekf2 is not None:
+            raise UserError("--airframe and --ekf2 are for a ULog, such as those in the run's autopilot/log/")
         raise typer.Exit(0 if _replay_run(flight, Console()) else 1)
+    if ekf2 is not None:
+        _replay_estimator(flight, ekf2, px4, Console())
+        return
     if airframe is None:
         raise UserError(f"{flight}: name the airframe that is to fly its commands: --airframe NAME")
     _replay_log(flight, airframe, window, wind, output, Console())
@@ -105,6 +116,35 @@ def _replay_log(
     if output is not None:
         write_csv_table(output, scalar_columns(result.table))
         console.print(f"{output}: {len(result.table)} rows", highlight=False)
+
+
+def _replay_estimator(file: Path, directory: Path, px4: Path | None, console: Console) -> None:
+    from sitl_bridge.px4.find import find_px4
+    from sitl_bridge.replay.estimator_replay import (
+        PARAMETERS,
+        SCRIPT,
+        run_estimator_replay,
+        write_replay_files,
+    )
+
+    build = None if px4 is None else find_px4(px4)
+    for note in write_replay_files(file, directory, build):
+        console.print(f"note: {note}", highlight=False)
+    if build is None:
+        console.print(
+            f"{directory / SCRIPT} replays the log with PX4, where PX4_BUILD names its build directory;"
+            f" edit {PARAMETERS} first to try other parameters",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
+    result = run_estimator_replay(file, directory)
+    console.print(
+        f"{result.log}: {result.samples:,} positions, RMS {result.rms:.3f} m and at most"
+        f" {result.largest:.3f} m from the logged ones",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _show(result: VehicleReplay, title: str, console: Console) -> None:

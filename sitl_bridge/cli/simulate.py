@@ -5,10 +5,11 @@ An algorithm is tried here first, on point masses or models, and flown unchanged
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,11 +19,16 @@ from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.vehicle.airframe import Airframe
 
 if TYPE_CHECKING:
+    from sitl_bridge.autopilot.stack_fleet import StackFleet
+    from sitl_bridge.dynamics.proximity import Proximity
     from sitl_bridge.files.scenario import LoadedScenario
+    from sitl_bridge.scheduled_events import EventWitness
     from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
     from sitl_bridge.swarm.avoidance.closed_loop import Plant
 
@@ -93,23 +99,24 @@ def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
 
 
 def _describe(
-    directory: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe]
+    directory: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe], **facts: Any
 ) -> None:
-    """Write run.json."""
+    """Write run.json; ``facts`` go before what the scenario tells."""
     scenario = loaded[0]
-    directory.describe(
-        kind="simulate",
-        on=on,
-        scenarios=[one.document.source for one in loaded],
-        world=scenario.world.model_dump(mode="json"),
-        seed=scenario.seed,
-        events=[event.model_dump(mode="json") for event in scenario.events],
-        limits=_limits(loaded),
-        vehicles=[
+    told = {
+        "kind": "simulate",
+        "on": on,
+        "scenarios": [one.document.source for one in loaded],
+        "world": scenario.world.model_dump(mode="json"),
+        "seed": scenario.seed,
+        "events": [event.model_dump(mode="json") for event in scenario.events],
+        "limits": _limits(loaded),
+        "vehicles": [
             {"name": vehicle.name, "airframe": airframe.model_dump(mode="json")}
             for vehicle, airframe in zip(scenario.vehicles, airframes, strict=True)
         ],
-    )
+    }
+    directory.describe(**(told | facts))
 
 
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
@@ -131,13 +138,22 @@ def _formation(
 
     plan, file = scenario.formation, scenario.document.source
     assert plan is not None
-    directory = RunDirectory(runs, scenario.name)
-    try:
-        _describe(directory, [scenario], on, _airframes(scenario, airframe))
+    directory, airframes = RunDirectory(runs, scenario.name), _airframes(scenario, airframe)
+    with contextlib.ExitStack() as stack:
+        stack.callback(directory.close)
+        _describe(directory, [scenario], on, airframes)
+
+        def record(fleet: StackFleet, proximity: Proximity) -> EventWitness:
+            facts = describe_simulation("simulate", fleet.simulation, airframes, proximity)
+            _describe(directory, [scenario], on, airframes, **facts)
+            recorder = stack.enter_context(RunRecorder(directory.path, fleet.errors))
+            fleet.record(recorder)
+            return lambda event, begins, vehicles: recorder.scheduled(fleet.time, event, begins, vehicles)
+
         if on == "full":
             flown = fly_built_in(
                 plan,
-                _airframes(scenario, airframe),
+                airframes,
                 scenario.seed,
                 world=scenario.world,
                 proximity=scenario.proximity,
@@ -145,6 +161,7 @@ def _formation(
                 events=scenario.events,
                 names=[vehicle.name for vehicle in scenario.vehicles],
                 say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
+                record=record,
             )
             result, errors = flown.result, flown.errors
             console.print(
@@ -157,8 +174,6 @@ def _formation(
             console.print(f"{name}: {value}")
         write_result(result, directory.path)
         draw(result, directory.path / "formation.png", f"{file}, {on}")
-    finally:
-        directory.close()
     console.print(f"run directory {directory.path}")
     return result.succeeded and not errors, directory.path
 

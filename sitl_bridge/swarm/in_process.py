@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
+from sitl_bridge.scheduled_events import EventWitness, Timeline, actions, unwitnessed, with_gusts
 from sitl_bridge.swarm.formation.formation_events import EventQueue
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
@@ -188,6 +188,7 @@ def fly_built_in(
     events: Sequence[ScheduledEvent] = (),
     names: Sequence[str] = (),
     say: Callable[[str], None] = print,
+    record: Callable[[StackFleet, Proximity], EventWitness] | None = None,
 ) -> Flown:
     """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
@@ -201,6 +202,7 @@ def fly_built_in(
         events: scheduled faults and changes, from the start on the ground; none of flight stacks' processes.
         names: of the vehicles, used by the events; numbers if empty.
         say: prints a line for each event.
+        record: called before the first step; attaches a recorder, and returns what notes the events.
     """
     place = World(with_gusts(world or WorldSpecification(), events))
     ground = plan.places * (1.0, 1.0, 0.0)
@@ -208,8 +210,10 @@ def fly_built_in(
         StackVehicle(airframe, name=str(i), position=(float(p[0]), float(p[1]), 0.0), tables=tables)
         for i, (airframe, p) in enumerate(zip(airframes, ground, strict=True))
     ]
-    with StackFleet(place, members, seed=seed, proximity=proximity or Proximity()) as fleet:
-        due = actions(events, fleet.simulation, airframes, say, names=names or None)
+    effects = proximity or Proximity()
+    with StackFleet(place, members, seed=seed, proximity=effects) as fleet:
+        witness = unwitnessed if record is None else record(fleet, effects)
+        due = actions(events, fleet.simulation, airframes, say, names=names or None, witness=witness)
         fleet.timeline = Timeline(fleet.time, due)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))

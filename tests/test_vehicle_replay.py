@@ -1,0 +1,190 @@
+"""A ULog's motor commands on an airframe reproduce the motion of the vehicle that flew them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sitl_bridge.cli.main import build
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.replay.estimator_replay import write_replay_files
+from sitl_bridge.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.replay.vehicle_replay import replay_log
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.world.world import World, WorldSpecification
+
+FORMATS = {
+    "actuator_motors": ["uint64_t timestamp", "float[12] control"],
+    "actuator_outputs": ["uint64_t timestamp", "uint32_t noutputs", "float[16] output"],
+    "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],
+    "vehicle_angular_velocity": ["uint64_t timestamp", "float[3] xyz"],
+    "vehicle_acceleration": ["uint64_t timestamp", "float[3] xyz"],
+    "vehicle_local_position": [
+        "uint64_t timestamp",
+        *(f"float {name}" for name in ("x", "y", "z", "vx", "vy", "vz")),
+        "double ref_lat",
+        "double ref_lon",
+        "float ref_alt",
+    ],
+    "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+    "wind": ["uint64_t timestamp", "float windspeed_north", "float windspeed_east"],
+}
+SECONDS = 14.0
+WIND = (3.0, -4.0)
+"""m/s north and east: 5 m/s from 127 degrees."""
+
+
+def write_flight(
+    path: Path,
+    commands: str = "actuator_motors",
+    *,
+    wind_topic: bool = False,
+    parameters: Mapping[str, int | float] | None = None,
+    topics: Sequence[str] = tuple(FORMATS),
+) -> Path:
+    """A flight of iris near hover, stabilised by hand, in steady wind; the log of it."""
+    frame = load_airframe("iris")
+    direction = math.degrees(math.atan2(-WIND[1], -WIND[0])) % 360.0
+    wind = WindSpecification(steady=SteadyWind(speed=math.hypot(*WIND), direction=direction))
+    simulation = Simulation(
+        World(WorldSpecification(wind=wind)), [VehicleSetup(frame.vehicle(), frame.sensor_records()[:0])]
+    )
+    state: Any = simulation.states[0]
+    state["position"] = (0.0, 0.0, -60.0)
+    simulation.armed[0] = 1
+    hover = 0.66
+    signs = np.array([[-1, 1, 1], [1, -1, 1], [1, 1, -1], [-1, -1, -1]])
+    with UlogWriter(path, 0, FORMATS, list(topics), parameters=parameters or {}) as log:
+        for k in range(round(SECONDS / 0.004)):
+            now = 1_000_000 + k * 4000
+            w, x, y, _ = state["attitude"]
+            p, q, r = state["angular_velocity"]
+            lean = 0.05 * math.sin(0.002 * k)
+            roll, pitch = 2.0 * (w * x) - lean, 2.0 * (w * y) + lean
+            moment = np.array([-0.15 * roll - 0.05 * p, -0.15 * pitch - 0.05 * q, -0.1 * r])
+            thrust = hover + 0.04 * (state["velocity"][2]) + 0.02 * (state["position"][2] + 60.0)
+            signal = np.clip(thrust + signs @ moment, 0.0, 1.0).astype(np.float32).astype(float)
+            padded = [*signal.tolist(), *[math.nan] * 8]
+            rows = {
+                "actuator_motors": padded,
+                "actuator_outputs": [16, *(1000.0 + 1000.0 * signal).tolist(), *[0.0] * 12],
+                "vehicle_attitude": state["attitude"].tolist(),
+                "vehicle_angular_velocity": state["angular_velocity"].tolist(),
+                "vehicle_acceleration": state["specific_force"].tolist(),
+                "vehicle_local_position": [
+                    *state["position"].tolist(),
+                    *state["velocity"].tolist(),
+                    47.397742,
+                    8.545594,
+                    488.0,
+                ],
+                "vehicle_land_detected": [not 50 < k < SECONDS / 0.004 - 50],
+                "wind": list(WIND),
+            }
+            skipped = {"actuator_motors", "actuator_outputs"} - {commands}
+            if not wind_topic:
+                skipped.add("wind")
+            for name in topics:
+                if name not in skipped:
+                    log.write(name, now, *rows[name])
+            simulation.controls[0, :4] = signal
+            simulation.advance()
+        log.flush()
+    assert abs(state["position"][2] + 60.0) < 30.0
+    return path
+
+
+@pytest.mark.parametrize("commands", ["actuator_motors", "actuator_outputs"])
+def test_the_vehicle_that_flew_is_reproduced_and_the_wind_is_found(tmp_path: Path, commands: str) -> None:
+    frame = load_airframe("iris")
+    log = read_vehicle_log(write_flight(tmp_path / "log.ulg", commands), 4)
+    assert log.commands.rate == pytest.approx(250.0)
+    result = replay_log(log, frame)
+    assert result.wind == pytest.approx(WIND, abs=0.3)
+    assert max(result.wind_error) < 0.3
+    for error in result.errors:
+        assert error.rms < {"rad/s": 0.02, "m/s^2": 0.1, "m/s": 0.05}[error.unit], error
+
+
+def test_another_airframe_shows_larger_errors(tmp_path: Path) -> None:
+    log = read_vehicle_log(write_flight(tmp_path / "log.ulg"), 4)
+    frame = load_airframe("iris")
+    heavy = frame.model_copy(update={"mass": 1.2 * frame.mass})
+    down = {error.name: error.bias for error in replay_log(log, heavy, wind="none").errors}
+    assert down["velocity down"] > 0.5
+
+
+def test_the_wind_of_the_log_is_taken_where_it_has_one(tmp_path: Path) -> None:
+    log = read_vehicle_log(write_flight(tmp_path / "log.ulg", wind_topic=True), 4)
+    result = replay_log(log, load_airframe("iris"))
+    assert result.wind == pytest.approx(WIND)
+    assert "log" in result.wind_source
+
+
+def test_thrust_is_turned_into_the_signal_as_px4_does(tmp_path: Path) -> None:
+    linear = read_vehicle_log(write_flight(tmp_path / "a.ulg"), 4)
+    path = write_flight(tmp_path / "b.ulg", parameters={"THR_MDL_FAC": 0.8})
+    curved = read_vehicle_log(path, 4)
+    signal = curved.commands.values
+    np.testing.assert_allclose(0.8 * signal**2 + 0.2 * signal, linear.commands.values, atol=1e-6)
+
+
+def test_outputs_are_assigned_to_motors_by_their_functions(tmp_path: Path) -> None:
+    plain = read_vehicle_log(write_flight(tmp_path / "a.ulg", "actuator_outputs"), 4)
+    functions = {f"PWM_MAIN_FUNC{k + 1}": 104 - k for k in range(4)}
+    path = write_flight(tmp_path / "b.ulg", "actuator_outputs", parameters=functions)
+    turned = read_vehicle_log(path, 4)
+    np.testing.assert_array_equal(turned.commands.values, plain.commands.values[:, ::-1])
+    limits = {"PWM_MIN": 1100, "PWM_MAX": 1900}
+    path = write_flight(tmp_path / "c.ulg", "actuator_outputs", parameters=limits)
+    scaled = read_vehicle_log(path, 4)
+    np.testing.assert_allclose(
+        scaled.commands.values, np.clip((plain.commands.values * 1000.0 - 100.0) / 800.0, 0.0, 1.0), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("vehicle_attitude", "topic vehicle_attitude is missing"),
+        ("actuator_motors", "no motor commands of 4 motors"),
+        ("vehicle_land_detected", "topic vehicle_land_detected is missing"),
+    ],
+)
+def test_a_log_that_lacks_something_says_what(tmp_path: Path, missing: str, words: str) -> None:
+    kept = [name for name in FORMATS if name not in (missing, "actuator_outputs")]
+    path = write_flight(tmp_path / "log.ulg", topics=kept)
+    with pytest.raises(UserError, match=words):
+        read_vehicle_log(path, 4)
+    result = CliRunner().invoke(build(["replay"]), ["replay", str(path)])
+    assert "name the airframe" in str(result.exception)
+
+
+def test_files_that_are_no_log_or_end_early(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.ulg"
+    foreign.write_bytes(b"\x00" * 500)
+    with pytest.raises(UserError, match="cannot be read as a ULog"):
+        read_vehicle_log(foreign, 4)
+    whole = write_flight(tmp_path / "whole.ulg")
+    cut = tmp_path / "cut.ulg"
+    cut.write_bytes(whole.read_bytes()[: int(0.7 * whole.stat().st_size)])
+    frame = load_airframe("iris")
+    shorter = replay_log(read_vehicle_log(cut, 4), frame, wind="none")
+    longer = replay_log(read_vehicle_log(whole, 4), frame, wind="none")
+    assert 0 < shorter.windows < longer.windows
+
+
+def test_a_log_that_px4_cannot_replay_says_what_to_record(tmp_path: Path) -> None:
+    path = write_flight(tmp_path / "log.ulg")
+    with pytest.raises(UserError, match=r"lacks ekf2_timestamps, .* SDLOG_PROFILE"):
+        write_replay_files(path, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
