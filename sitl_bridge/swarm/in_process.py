@@ -217,26 +217,32 @@ def fly_built_in(
         fleet.timeline = Timeline(fleet.time, due)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))
-        formation, queue = plan.formation(), EventQueue(plan.specification.events)
-        recording = FormationRecording(formation)
-        separation, true = [], []
+        return _flown(plan, interface)
 
-        def watch(states: States, setpoints: Setpoints) -> None:
-            if not formation.started_at:
-                formation.start()
-            play_due(queue, formation, states.time, interface.stop)
-            position = fleet.simulation.states["position"]
-            if recording(states, setpoints):
-                true.append(position.copy())
-            separation.append(closest_pair(position)[0])
 
-        until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
-        fly(formation, interface, until, SETPOINT_INTERVAL, watch)
-        result = recording.result(plan)
-        return Flown(
-            result,
-            true_slot_errors(result.tracks(), np.stack(true)),
-            min(separation),
-            int(fleet.simulation.proximity[0]["count"]),
-            tuple(fleet.errors.lines),
-        )
+def _flown(plan: FormationPlan, interface: BuiltInFleet) -> Flown:
+    """Fly a formation whose vehicles are at their places."""
+    fleet = interface.fleet
+    formation, queue = plan.formation(), EventQueue(plan.specification.events)
+    recording = FormationRecording(formation)
+    separation, true = [], []
+
+    def watch(states: States, setpoints: Setpoints) -> None:
+        if not formation.started_at:
+            formation.start()
+        play_due(queue, formation, states.time, interface.stop)
+        position = fleet.simulation.states["position"]
+        if recording(states, setpoints):
+            true.append(position.copy())
+        separation.append(closest_pair(position)[0])
+
+    until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
+    fly(formation, interface, until, SETPOINT_INTERVAL, watch)
+    result = recording.result(plan)
+    return Flown(
+        result,
+        true_slot_errors(result.tracks(), np.stack(true)),
+        min(separation),
+        int(fleet.simulation.proximity[0]["count"]),
+        tuple(fleet.errors.lines),
+    )
