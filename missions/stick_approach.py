@@ -8,46 +8,20 @@ The airframe needs a sensor with ``obstacle_distance``.  The wall is to be north
 """
 
 import argparse
-import asyncio
 import sys
 
-from mavsdk.asyncio.plugins.manual_control import ManualControlAsync
 from mavsdk.asyncio.plugins.param import ParamError
 
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
+from sitl_bridge.offboard.stick_input import HeldSticks
 
-CENTRED = (0.0, 0.0, 0.5, 0.0)
 STANDS, FOR = 0.1, 2.0
 """m/s below which it stands, and s for which it must."""
 LEAST_FULL_SPEED = 3.0
 """m/s of the full stick: least MPC_VEL_MANUAL."""
 LIMIT = 120.0
 """s in which an approach ends."""
-
-
-class Sticks:
-    """Sticks that are held until they are moved."""
-
-    def __init__(self, vehicle: Vehicle) -> None:
-        self._vehicle = vehicle
-        self.manual = ManualControlAsync(vehicle.system)
-        self.held = CENTRED
-        self._task = asyncio.create_task(self._hold())
-
-    async def _hold(self) -> None:
-        while True:
-            await self.manual.set_manual_control_input(*self.held)
-            await self._vehicle.changed()
-
-    def ahead(self, share: float) -> None:
-        """Move the stick forwards, or backwards where ``share`` is negative."""
-        self.held = (share, *CENTRED[1:])
-
-    async def release(self) -> None:
-        """Send nothing more."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
 
 
 async def stands(vehicle: Vehicle) -> None:
@@ -81,7 +55,7 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.wait_until_armable()
     await vehicle.arm()
     await vehicle.take_off(options.height)
-    sticks = Sticks(vehicle)
+    sticks = HeldSticks(vehicle)
     try:
         await vehicle.sleep(1.0)
         await sticks.manual.start_position_control()
@@ -94,19 +68,19 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
             await vehicle.sleep(2.0)
             await stands(vehicle)
             vehicle.say(f"from {speed:g} m/s it stands {options.wall - vehicle.position[0]:.2f} m off")
-        sticks.held = CENTRED
+        sticks.centre()
         await vehicle.sleep(1.0)
         await vehicle.land()
     finally:
         await sticks.release()
 
 
-async def go_to(vehicle: Vehicle, sticks: Sticks, north: float) -> None:
+async def go_to(vehicle: Vehicle, sticks: HeldSticks, north: float) -> None:
     """Fly forwards or backwards to a distance from the start, and centre the sticks."""
     sign = 1.0 if vehicle.position[0] < north else -1.0
     sticks.ahead(0.7 * sign)
     await vehicle.wait(f"{north:g} m north", lambda: sign * (vehicle.position[0] - north) >= 0.0, LIMIT)
-    sticks.held = CENTRED
+    sticks.centre()
 
 
 if __name__ == "__main__":

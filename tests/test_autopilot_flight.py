@@ -26,9 +26,9 @@ from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
-LONG = {"estimator_check.py", "survey.plan"}
-PX4_ALONE = {"stick_approach.py"}
-"""Needs PX4's collision prevention; the mission states that where there is none."""
+LONG = {"estimator_check.py", "sensor_run.py", "survey.plan"}
+PX4_ALONE = {"follow_terrain.py", "stick_approach.py"}
+"""Need PX4's collision prevention or terrain following; the missions state that where there is none."""
 FLOWN = [
     pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)
     for path in sorted([*MISSIONS.glob("*.plan"), *MISSIONS.glob("*.py")])

@@ -308,7 +308,7 @@ def test_a_lidars_odometry_is_sent_to_px4_in_a_level_frame_with_the_vehicles_hea
     assert (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z)) == pytest.approx(true[:2, 0], abs=0.02)
     assert (message.x, message.y, message.z) == pytest.approx(arrays["position"].tolist())
     assert np.isnan([message.vx, message.vy, message.vz]).all()
-    assert message.estimator_type == mavlink.MAV_ESTIMATOR_TYPE_LIDAR
+    assert message.estimator_type == mavlink.MAV_ESTIMATOR_TYPE_VISION, "PX4 drops those of the type lidar"
 
 
 def test_px4_fuses_the_horizontal_position_of_lidar_odometry() -> None:

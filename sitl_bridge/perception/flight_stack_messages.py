@@ -79,12 +79,15 @@ def _visual_odometry(specification: VisualOdometrySpecification, time: int, arra
 
 
 def _lidar_odometry(time: int, arrays: Arrays) -> Any:
-    """ODOMETRY of a position and an attitude; the estimator gives no velocity."""
+    """ODOMETRY of a position and an attitude; the estimator gives no velocity.
+
+    Its type is vision: PX4 drops estimates of the type lidar (SimulatorMavlink.cpp, handle_message_odometry).
+    """
     pose = [0.0] * 21
     for k, place in enumerate(VARIANCES):
         pose[place] = (LIDAR_POSITION_NOISE if k < 3 else LIDAR_ANGLE_NOISE) ** 2
     unknown = [math.nan] * 21
-    kind = mavlink.MAV_ESTIMATOR_TYPE_LIDAR
+    kind = mavlink.MAV_ESTIMATOR_TYPE_VISION
     return _odometry(time, arrays, (math.nan,) * 3, (pose, unknown), 0, kind)
 
 

@@ -1,0 +1,44 @@
+"""Sticks for scripts: held until they are moved, and sent at the vehicle's own time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mavsdk.asyncio.plugins.manual_control import ManualControlAsync
+
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
+
+CENTRED = (0.0, 0.0, 0.5, 0.0)
+"""Forward, right, throttle and turn, as MAVSDK has them."""
+
+
+class HeldSticks:
+    """Sticks that are sent with every tick of the vehicle's clock.
+
+    Args:
+        vehicle: that they are for.
+    """
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._vehicle = vehicle
+        self.manual = ManualControlAsync(vehicle.system)
+        self.held = CENTRED
+        self._task = asyncio.create_task(self._hold())
+
+    async def _hold(self) -> None:
+        while True:
+            await self.manual.set_manual_control_input(*self.held)
+            await self._vehicle.changed()
+
+    def ahead(self, share: float) -> None:
+        """Move the stick forwards, or backwards where ``share`` is negative."""
+        self.held = (share, *CENTRED[1:])
+
+    def centre(self) -> None:
+        """Let go of the sticks."""
+        self.held = CENTRED
+
+    async def release(self) -> None:
+        """Send nothing more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
