@@ -30,7 +30,7 @@ def odometry(
         ),
     ] = None,
     sensor: Annotated[str | None, typer.Option(help="which one, where there are several of a kind")] = None,
-    voxel: Annotated[float, typer.Option(help="m, of the maps of lidar estimators")] = 0.3,
+    voxel: Annotated[float, typer.Option(help="m, of the maps of lidar estimators")] = 0.5,
     align: Annotated[str, typer.Option(help="none, origin, se3 or sim3")] = "se3",
     delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
     delta_unit: Annotated[str, typer.Option(help="of --delta: frames, m or s")] = "m",

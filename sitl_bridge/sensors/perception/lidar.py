@@ -60,7 +60,7 @@ class LidarSpecification(RangingSpecification):
     odometry: Literal["kiss-icp", "small-gicp"] | None = Field(
         None, description="estimator that follows the lidar's motion in flight; PX4 flies by its position"
     )
-    odometry_voxel: float = Field(0.3, ge=0.01, le=100.0, description="m, of the estimator's map")
+    odometry_voxel: float = Field(0.5, ge=0.01, le=100.0, description="m, of the estimator's map")
     cloud_format: Literal["pcd", "ply"] = Field("pcd", description="of recorded clouds")
 
     @model_validator(mode="after")
