@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +11,15 @@ import pytest
 from px4_flights import MISSIONS, fly
 from pyulog import ULog
 
+from sitl_bridge.sensors.perception.view import rotations
 from sitl_bridge.world.geography import Projection
 
 pytestmark = pytest.mark.px4
 
-GIMBAL_SCRIPT = textwrap.dedent("""
-    import asyncio, math, os
-    from mavsdk.asyncio import Configuration, ComponentType, Mavsdk
-    from mavsdk.asyncio.plugins.camera import CameraAsync
-    from mavsdk.asyncio.plugins.gimbal import GimbalAsync
-    print("imports fine")
-""")
-
 
 def photos(directory: Path) -> list[dict[str, str]]:
-    return list(
-        csv.DictReader((directory / "photos" / "payload_camera_0" / "photos.csv").read_text().splitlines())
-    )
+    table = directory / "photos" / "payload_camera_0" / "photos.csv"
+    return list(csv.DictReader(table.read_text().splitlines()))
 
 
 def test_a_survey_leaves_a_photo_for_each_trigger_with_the_place_px4_logs(tmp_path: Path) -> None:
@@ -47,3 +38,15 @@ def test_a_survey_leaves_a_photo_for_each_trigger_with_the_place_px4_logs(tmp_pa
         true = here.local(float(row["true_latitude"]), float(row["true_longitude"]))
         assert np.hypot(*estimated) < 0.2
         assert np.hypot(*true) < 2.0
+
+
+def test_mavsdk_points_the_gimbal_and_takes_photos(tmp_path: Path) -> None:
+    outcome, _, session = fly(MISSIONS / "payload" / "look_around.py", tmp_path, "iris_gimbal", speed=3.0)
+    assert outcome.succeeded, outcome.reason
+    rows = photos(session.directory.path)
+    attitudes = rotations(np.array([[float(row[f"true_q{k}"]) for k in "wxyz"] for row in rows]))
+    assert attitudes[0, :, 0] == pytest.approx([0.0, 0.0, 1.0], abs=0.03)
+    for attitude, yaw in zip(attitudes[1:], (0.0, 90.0, 180.0, -90.0), strict=True):
+        level, down = math.cos(math.radians(20.0)), math.sin(math.radians(20.0))
+        north, east = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
+        assert attitude[:, 0] == pytest.approx([level * north, level * east, down], abs=0.03)

@@ -327,6 +327,7 @@ def runner_for(
             mapper=mapper,
             share=share,
         )
+    specification = _with_own_port(specification, vehicle)
     released = specification.released
     return PayloadRunner(
         specification,
@@ -340,6 +341,14 @@ def runner_for(
         recording=recording_of(released, directory, title, errors),
         share=share,
     )
+
+
+def _with_own_port(camera: PayloadCameraSpecification, vehicle: int) -> PayloadCameraSpecification:
+    """The camera with a video port for each vehicle: two further for each after the first."""
+    if camera.video is None or not vehicle:
+        return camera
+    video = camera.video.model_copy(update={"port": camera.video.port + 2 * vehicle})
+    return camera.model_copy(update={"video": video})
 
 
 def _video_of(

@@ -79,7 +79,7 @@ class VideoStream:
         self._fault = ""
         self._sent = -1
         """RTP time of the last picture."""
-        self._from_ndarray = av.VideoFrame.from_ndarray
+        self._from_ndarray: Any = av.VideoFrame.from_ndarray
         address = f"rtp://{HOST}:{video.port}?localaddr={HOST}&pkt_size={PACKET}"
         try:
             self._output: Any = av.open(address, "w", format="rtp")

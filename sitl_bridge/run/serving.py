@@ -139,6 +139,8 @@ class ServeSession:
                     runner.connect(monitor.open_components())
         elif any(reports_obstacles(sensor) for sensor in frame.seeing_sensors()):
             self._warn("warning: obstacle distances reach PX4, on this host, with --battery only")
+        elif any(isinstance(runner, PayloadRunner) for runner in self._seeing):
+            self._warn("warning: PX4 on this host reaches the camera with --battery only")
         if settings.bus is not None:
             self._start_bus(settings.bus)
         self.server.start()

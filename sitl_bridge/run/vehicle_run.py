@@ -39,6 +39,7 @@ from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.perception.obstacle_map import reports_obstacles
+from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.system.child_process import ChildProcess
@@ -239,6 +240,8 @@ class VehicleRun:
         """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
         assert self.flown_by.px4 is not None
         airframe = self._airframe_for_px4()
+        # A camera needs the link to the payload as PX4 has it.
+        lean = lean and not any(isinstance(s, PayloadCameraSpecification) for s in airframe.seeing_sensors())
         process = Px4Process(
             self.flown_by.px4,
             self.settings.instance,

@@ -22,7 +22,7 @@ class VideoSpecification(BaseModel):
     model_config = STRICT
 
     port: int = Field(
-        5600, ge=1024, le=65534, description="UDP; 5600 is QGroundControl's default; even for RTP"
+        5600, ge=1024, le=65534, description="UDP, of the first vehicle; two more for each further one"
     )
     bitrate: float = Field(2.0, ge=0.05, le=50.0, description="Mbit/s")
 
