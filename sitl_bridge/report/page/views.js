@@ -99,7 +99,10 @@ class SpaceView {
     const add = (n, e, h) => [n, e, h].forEach((v, k) => { if (v !== null && v === v) { low[k] = Math.min(low[k], v); high[k] = Math.max(high[k], v); } });
     for (const track of this.world.tracks) for (const p of track.points) add(p[0], p[1], p[2] === null ? null : -p[2]);
     for (const w of this.world.waypoints) add(w.place[0], w.place[1], w.place[2] === null ? null : -w.place[2]);
-    for (const part of this.world.fence) for (const p of part.points) add(p[0], p[1], 0);
+    // A wide fence would make the flight too small to see; the map can be made smaller to show it.
+    const span = Math.max(high[0] - low[0], high[1] - low[1]);
+    const wide = (part) => [0, 1].some((k) => Math.max(...part.points.map((p) => p[k])) - Math.min(...part.points.map((p) => p[k])) > 2.5 * span);
+    for (const part of this.world.fence) if (!wide(part)) for (const p of part.points) add(p[0], p[1], 0);
     if (!(high[0] >= low[0])) return [[-5, -5, 0], [5, 5, 5]];
     for (const k of [0, 1]) if (high[k] - low[k] < 4) { const c = (low[k] + high[k]) / 2; low[k] = c - 2; high[k] = c + 2; }
     low[2] = Math.min(low[2], 0);
