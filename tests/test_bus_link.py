@@ -46,7 +46,13 @@ SENT: list[Sent] = [
     Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
     SnapshotRequest(Counts(executed=3)),
     SimulationSnapshot(
-        1.5, {"paused": False}, {"gusts": 0}, {"position": [[math.nan, 1.0, math.inf]]}, [[1.0]], [{"a": []}]
+        1.5,
+        {"paused": False},
+        {"gusts": 0},
+        {"position": [[math.nan, 1.0, math.inf]]},
+        [[1.0]],
+        [{"a": []}],
+        [(0, 1.2, "rotor 2", "garage", 4.5)],
     ),
     Orders([ORDER]),
     Results([SentResult.of(Result(ORDER.order(), 2.0, None))]),

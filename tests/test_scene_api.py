@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from scene_files import CORNERS, FACES
 
 import sitl_bridge as sb
+from sitl_bridge.api.vehicle_arrays import VehicleArrays
+from sitl_bridge.bus import sampling
+from sitl_bridge.bus.client_link import SimulationSnapshot
+from sitl_bridge.bus.snapshot import listed_contacts
+from sitl_bridge.dynamics.contact_log import CONTACT
+from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.records import HEIGHT_MAP, MESH, VOXELS
 
 
@@ -73,3 +80,20 @@ def test_what_does_not_fit_is_refused_in_one_sentence(make: Any, said: str) -> N
     with pytest.raises(sb.UserError, match=said) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None:
+    rows = np.zeros(1, CONTACT)
+    rows[0] = (5_250_000, 1, 0, 2, 4.5, (3.0, 1.0, -2.0))
+    core = SimpleNamespace(
+        contacts=rows, start=1_000_000, world=SimpleNamespace(scene=SimpleNamespace(names=("garage",)))
+    )
+    arrays = VehicleArrays()
+    arrays.names, arrays._core = ("a", "b"), cast("Simulation", core)
+    assert arrays.contacts == [(4.25, "b", "garage", "rotor 2", 4.5, (3.0, 1.0, -2.0))]
+    snapshot = SimulationSnapshot(4.3, {}, {}, {}, [], [], listed_contacts(cast("Simulation", core)))
+    ((vehicle, event),) = sampling.contacts(snapshot, 0)
+    assert vehicle == 1
+    assert (event.kind, event.time, event.object, event.speed) == ("contact", 4.25, "garage", 4.5)
+    assert event.text == "rotor 2 hit garage at 4.5 m/s"
+    assert list(sampling.contacts(snapshot, 1)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
+from sitl_bridge.dynamics.contact_parts import part_name
 from sitl_bridge.errors import UserError
 from sitl_bridge.mapping.map_building import MapBuilder
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
@@ -21,6 +22,26 @@ from sitl_bridge.simulation import Simulation as Core
 from sitl_bridge.vehicle.airframe import Airframe
 
 Array: TypeAlias = NDArray[np.float64]
+
+
+class VehicleContact(NamedTuple):
+    """A vehicle's contact with an object of the scene.
+
+    Attributes:
+        time: s of simulated time since the start.
+        vehicle: its name.
+        object: name of the object.
+        part: of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``.
+        speed: m/s, greatest closing speed.
+        position: m NED.
+    """
+
+    time: float
+    vehicle: str
+    object: str
+    part: str
+    speed: float
+    position: tuple[float, float, float]
 
 
 class VehicleArrays:
@@ -98,6 +119,22 @@ class VehicleArrays:
         """(n,) whether a vehicle touches the ground."""
         touching: NDArray[np.bool_] = self._core.states["in_contact"] > 0
         return touching
+
+    @property
+    def contacts(self) -> list[VehicleContact]:
+        """What the vehicles have hit up to now, other than standing on it, in the order of time."""
+        names, start = self._core.world.scene.names, self._core.start
+        return [
+            VehicleContact(
+                (int(row["time"]) - start) * 1e-6,
+                self.names[int(row["vehicle"])],
+                names[int(row["object"])],
+                part_name(int(row["part"])),
+                float(row["speed"]),
+                (float(row["position"][0]), float(row["position"][1]), float(row["position"][2])),
+            )
+            for row in self._core.contacts
+        ]
 
     def map(self, vehicle: int = 0) -> OccupancyMap:
         """The occupancy map that a vehicle's sensors have built up to now; a copy.

@@ -88,6 +88,8 @@ class Client:
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None
         self._snapshot: SimulationSnapshot | None = None
+        self._contacts = 0
+        """Contacts with objects that were published."""
         self._snapshot_requested = False
         self._fresh = asyncio.Event()
         self._stop = asyncio.Event()
@@ -287,6 +289,9 @@ class Client:
             for name, state in zip(self.topics.vehicles, sampling.states(snapshot), strict=True):
                 await self._publish(client, self.topics.state(name), state)
             await self._publish_health(client, sampling.health(snapshot), always=slow)
+            for vehicle, event in sampling.contacts(snapshot, self._contacts):
+                self._outbox.append((self.topics.event(self.topics.vehicles[vehicle]), event))
+            self._contacts = len(snapshot.contacts)
             seen = sampling.world(snapshot)
             if world is None or seen != world.model_copy(update={"time": seen.time}):
                 world = seen

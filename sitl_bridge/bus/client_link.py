@@ -67,6 +67,7 @@ class SimulationSnapshot:
         rotor_speed: rad/s of each rotor, for each vehicle.
         health: fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of
             FaultySensor.
+        contacts: all with objects so far: number of the vehicle, s since the start, part, object, m/s.
     """
 
     time: float
@@ -75,6 +76,7 @@ class SimulationSnapshot:
     motion: dict[str, Rows]
     rotor_speed: Rows
     health: list[dict[str, Any]]
+    contacts: list[tuple[int, float, str, str, float]]
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ EventKind = Literal[
     "touched",
     "left_ground",
     "impact",
+    "contact",
     "command",
     "text",
 ]
@@ -154,6 +155,8 @@ class Event(Timed):
 
     kind: EventKind
     text: str
+    object: str | None = Field(None, description="of the scene, of a contact")
+    speed: Number = Field(None, description="m/s, closing speed of a contact")
 
 
 class Reply(Timed):

@@ -81,6 +81,13 @@ def changes(before: VehicleHealth, after: VehicleHealth) -> Iterator[Event]:
         yield Event(time=after.time, kind="impact", text=f"impact at {hard:.1f} m/s")
 
 
+def contacts(snapshot: SimulationSnapshot, known: int) -> Iterator[tuple[int, Event]]:
+    """Yield vehicle number and event of every contact with an object after the first ``known``."""
+    for vehicle, time, part, thing, speed in snapshot.contacts[known:]:
+        text = f"{part} hit {thing} at {speed:.1f} m/s"
+        yield vehicle, Event(time=time, kind="contact", text=text, object=thing, speed=speed)
+
+
 def differs(before: VehicleHealth | None, after: VehicleHealth) -> bool:
     """Return whether fields other than counters and battery values changed."""
     if before is None:

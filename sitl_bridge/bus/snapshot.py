@@ -8,8 +8,10 @@ from typing import Any
 
 from sitl_bridge.bus.client_link import SimulationSnapshot
 from sitl_bridge.bus.run_source import Source
+from sitl_bridge.dynamics.contact_parts import part_name
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
+from sitl_bridge.simulation import Simulation
 
 
 def take_snapshot(source: Source) -> SimulationSnapshot:
@@ -50,7 +52,23 @@ def take_snapshot(source: Source) -> SimulationSnapshot:
         motion={name: states[name].tolist() for name in fields},
         rotor_speed=[row[:count] for row, count in zip(states["rotor_speed"].tolist(), rotors, strict=True)],
         health=health,
+        contacts=listed_contacts(simulation),
     )
+
+
+def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, float]]:
+    """Return ``SimulationSnapshot.contacts``."""
+    names = simulation.world.scene.names
+    return [
+        (
+            int(row["vehicle"]),
+            (int(row["time"]) - simulation.start) * 1e-6,
+            part_name(int(row["part"])),
+            names[int(row["object"])],
+            float(row["speed"]),
+        )
+        for row in simulation.contacts
+    ]
 
 
 def _world(source: Source) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.dynamics.contact_parts import part_name
+
 REPORTED = 5
 """Contacts of a vehicle that are listed one by one among its problems."""
 
@@ -40,8 +42,7 @@ def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) 
     """
     found = []
     for row in rows[rows["vehicle"] == vehicle]:
-        part = int(row["part"])
-        what = "body" if part == 0 else f"rotor {part}" if part > 0 else f"contact point {-part}"
+        what = part_name(int(row["part"]))
         north, east, down = (float(x) for x in row["position"])
         name = names[int(row["object"])]
         found.append(ObjectContact(row["time"] * 1e-6, name, what, float(row["speed"]), (north, east, down)))
