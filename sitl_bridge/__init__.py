@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.path_planning import PlannedPath, plan_path
     from sitl_bridge.api.physics import Simulation
+    from sitl_bridge.api.replanning import Replanner
     from sitl_bridge.api.scene_objects import (
         Box,
         Cylinder,
@@ -55,6 +56,7 @@ __all__ = [
     "PlannedPath",
     "Proximity",
     "Recording",
+    "Replanner",
     "RotorLaw",
     "SampleReader",
     "SceneSpecification",
@@ -95,6 +97,7 @@ _HOMES = {
     "PlannedPath": "api.path_planning",
     "Proximity": "dynamics.proximity",
     "Recording": "api.truth_table",
+    "Replanner": "api.replanning",
     "RotorLaw": "dynamics.custom_rotor",
     "SampleReader": "perception.sample_ring",
     "SceneSpecification": "world.scene_specification",

@@ -107,7 +107,7 @@ def plan_path(
             path, and where OMPL is missing.
     """
     vehicle = airframe_of(airframe)
-    margin = _margin(vehicle, margin, position_error)
+    margin = margin_of(vehicle, margin, position_error)
     if not 0.0 < vertical_speed < 1e4:
         raise UserError(f"plan_path: a vertical speed of {vertical_speed:g} m/s; it must be above 0")
     radius = float(vehicle_reach(vehicle.record))
@@ -136,7 +136,12 @@ def gps_error(airframe: Airframe) -> float:
     return min(errors, default=0.0)
 
 
-def _margin(airframe: Airframe, margin: float | None, position_error: float | None) -> float:
+def margin_of(airframe: Airframe, margin: float | None, position_error: float | None) -> float:
+    """Return the margin in m of a path: the one given, or that for a position error.
+
+    Raises:
+        UserError: for both, and for figures below 0.
+    """
     if margin is not None and position_error is not None:
         raise UserError("plan_path: give a margin or a position error, not both")
     name, value = ("margin", margin) if margin is not None else ("position error", position_error)

@@ -97,6 +97,10 @@ class MapObstacles:
         centers = self._distance[held[:, 0], held[:, 1], held[:, 2]].astype(np.float64)
         away = np.linalg.norm(where - held - 0.5, axis=1) * self.finest
         bound = centers - away - 0.5 * math.sqrt(3.0) * self.finest
+        if self._free_beyond:
+            # All blocked cells are within the map.
+            beyond = np.maximum(np.maximum(-where, where - np.array(self._distance.shape)), 0.0)
+            bound = np.where(inside, bound, np.maximum(bound, np.linalg.norm(beyond, axis=1) * self.finest))
         if not self._free_beyond:
             # The edge of the map is the edge of what is known.
             edge = np.minimum(where, np.array(self._distance.shape) - where).min(axis=1) * self.finest

@@ -26,6 +26,9 @@ from sitl_bridge.world.records import START
 
 PUBLISHED = 250_000
 """us of simulated time between two files for programs that read the map in flight."""
+CLAMPING = 0.35, 0.85
+"""One hit makes a free cell occupied, and five passes free an occupied one: a map of 5 scans a second has to
+show what moves by a cell every 0.4 s."""
 FOLDER = "maps"
 """In the run directory: ``NAME.npz``, at most half a second old in flight, and ``NAME.bt`` afterwards."""
 
@@ -43,7 +46,7 @@ class MapBuilder:
     """
 
     def __init__(self, cell: float, file: Path | None = None, report: Callable[[str], None] = warn) -> None:
-        self._map = OccupancyMap(cell)
+        self._map = OccupancyMap(cell, CLAMPING)
         self.file = file
         self._report = report
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="occupancy map")

@@ -43,12 +43,16 @@ class OccupancyMap:
 
     Args:
         cell: m, edge of a cell.
+        clamping: least and greatest probability that a cell takes; the nearer to one half, the sooner the map
+            follows what moves.
 
     Raises:
         UserError: for a cell without a size.
     """
 
-    def __init__(self, cell: float = 0.2) -> None:
+    def __init__(
+        self, cell: float = 0.2, clamping: tuple[float, float] = (LEAST_PROBABILITY, GREATEST_PROBABILITY)
+    ) -> None:
         if not 1e-3 <= cell <= 1e3:
             raise UserError(f"a map with cells of {cell:g} m: give a size from 1 mm to 1 km")
         self.cell = cell
@@ -56,12 +60,7 @@ class OccupancyMap:
         self._first = np.zeros(3, np.int64)
         self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
         self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
-        self._model = np.array(
-            [
-                _log_odds(p)
-                for p in (HIT_PROBABILITY, MISS_PROBABILITY, LEAST_PROBABILITY, GREATEST_PROBABILITY)
-            ]
-        )
+        self._model = np.array([_log_odds(p) for p in (HIT_PROBABILITY, MISS_PROBABILITY, *clamping)])
 
     @property
     def corner(self) -> NDArray[np.float64]:
