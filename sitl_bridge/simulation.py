@@ -26,10 +26,10 @@ from sitl_bridge.dynamics.proximity import (
     hull,
     interact,
 )
-from sitl_bridge.dynamics.records import MAX_ROTORS, POSE, STATE, VEHICLE
+from sitl_bridge.dynamics.records import POSE, STATE, VEHICLE
 from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.dynamics.step import advance_vehicle
+from sitl_bridge.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.array_at import array_1d, array_2d, array_at, handles_of
 from sitl_bridge.kernels.compiled import compiled
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 CONTROLS = 16
 """Actuator channels of a vehicle, as in HIL_ACTUATOR_CONTROLS."""
-
-DIVERGED_BEYOND = 1e9
-"""Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
 
 
 class FleetArrays(NamedTuple):
@@ -110,19 +107,6 @@ def fleet_of(handles: Any) -> Any:
             array_1d(handles, 14, CONTACT),
         ),
     )
-
-
-@compiled
-def has_diverged(state: Any) -> bool:
-    """Whether a state is not finite, or beyond what any vehicle reaches."""
-    total = 0.0
-    for i in range(3):
-        total += abs(state.position[i]) + abs(state.velocity[i]) + abs(state.angular_velocity[i])
-    for i in range(4):
-        total += abs(state.attitude[i])
-    for k in range(MAX_ROTORS):
-        total += abs(state.rotor_speed[k])
-    return not total < DIVERGED_BEYOND
 
 
 @compiled
@@ -193,15 +177,8 @@ def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
 
     That depends on no other vehicle's sensors, so a vehicle's frame may be sent before the next is sampled.
     """
-    sample_sensors(
-        fleet.vehicles[i],
-        fleet.states[i],
-        fleet.environment[0],
-        fleet.sensors[i],
-        fleet.sensor_states[i],
-        time,
-        step,
-    )
+    state, sensors, memories = fleet.states[i], fleet.sensors[i], fleet.sensor_states[i]
+    sample_sensors(fleet.vehicles[i], state, fleet.environment[0], sensors, memories, time, step)
 
 
 @compiled

@@ -24,12 +24,15 @@ from sitl_bridge.dynamics.contact import (
 )
 from sitl_bridge.dynamics.forces import derivative, prepare_rotors
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
-from sitl_bridge.dynamics.records import MOTOR_DC, STATE
+from sitl_bridge.dynamics.records import MAX_ROTORS, MOTOR_DC, STATE
 from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.scene_contact import find_surfaces, look_around, update_surfaces
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
+
+DIVERGED_BEYOND = 1e9
+"""Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
 
 _MOTION = 13
 AT_REST = 1e-5
@@ -378,3 +381,16 @@ def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
             state["contact_anchor"][k] = (north, east)
             state["contact_touching"][k] = 1
             state["in_contact"] += 1
+
+
+@compiled
+def has_diverged(state: Any) -> bool:
+    """Whether a state is not finite, or beyond what any vehicle reaches."""
+    total = 0.0
+    for i in range(3):
+        total += abs(state.position[i]) + abs(state.velocity[i]) + abs(state.angular_velocity[i])
+    for i in range(4):
+        total += abs(state.attitude[i])
+    for k in range(MAX_ROTORS):
+        total += abs(state.rotor_speed[k])
+    return not total < DIVERGED_BEYOND
