@@ -93,21 +93,14 @@ class WarmPool:
             return None
         return one.session
 
-    def keep_only(self, keys: set[str]) -> None:
-        """End the sessions that nobody will take: those under other keys."""
-        with self._lock:
-            gone = [one for one in self._waiting if one.key not in keys]
-            self._waiting = [one for one in self._waiting if one.key in keys]
-        for one in gone:
-            self._discard(one)
-
     def close(self) -> None:
         """End all; safe to call twice."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self.keep_only(set())
+        while self._waiting:
+            self._discard(self._waiting.pop())
 
     def _watch(self) -> None:
         """Settle the sessions, and look after those that wait."""

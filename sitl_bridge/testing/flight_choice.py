@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import World, world_of
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.scheduled_events import with_gusts
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.event_specification import EventSpecification, GustEvent, StackEvent, problems
 from sitl_bridge.world.world import WorldSpecification
@@ -82,7 +81,7 @@ def events_of(
         raise ConfigurationError("faults", faults) from error
     faults = problems(events, [str(i) for i in range(len(airframes))], airframes)
     faults += [
-        f"faults: {event.kind} at {event.at:g} s belongs into the wind of the world: gusts=..."
+        f"faults: a gust at {event.at:g} s is part of the world's wind; name it there (wind: gusts:)"
         for event in events
         if isinstance(event, GustEvent)
     ]
@@ -114,4 +113,4 @@ def choice_of(
     place = world_of(world).specification
     if wind is not None:
         place = place.model_copy(update={"wind": World(wind=wind).specification.wind})
-    return FlightChoice(tuple(loaded), with_gusts(place, ()), events_of(faults, loaded), **others)
+    return FlightChoice(tuple(loaded), place, events_of(faults, loaded), **others)

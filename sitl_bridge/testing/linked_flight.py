@@ -24,7 +24,6 @@ FORCE = 21196.0
 """Second parameter of ARM_DISARM that skips the checks."""
 SETTLED = 0.2
 """m/s of climb below which a take-off counts as finished."""
-AUTOPILOTS = {True: "builtin", False: "px4"}
 
 
 def session_settings(choice: FlightChoice, runs: Path, name: str, instances: list[int]) -> FleetSettings:
