@@ -55,7 +55,6 @@ def places(truth: NDArray[np.void]) -> NDArray[np.float64]:
     [
         ("without_gps.yaml", 0.5, 10.0),
         ("without_gps_flow.yaml", 1.5, 10.0),  # flow measures velocity alone
-        ("without_gps_lidar.yaml", 0.5, 4.0),
     ],
 )
 def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
