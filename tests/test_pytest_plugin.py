@@ -197,7 +197,7 @@ def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> N
             raise KeyboardInterrupt
         """
     )
-    result = pytester.runpytest_inprocess(*PLUGIN)
+    result = pytester.runpytest_inprocess(*PLUGIN, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert [
         p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE
