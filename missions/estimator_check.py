@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fly for minutes as an estimator likes it least: turn on the spot, climb, descend, fast legs.
+"""Fly manoeuvres that are difficult for an estimator: turns on the spot, climbs, descents, fast legs.
 
 What PX4's estimator made of it is in its log; ``sitl-bridge fly`` judges that by PX4's own checks.
 """
@@ -20,7 +20,7 @@ TURNS = (120.0, 240.0, 0.0)  # deg, a full turn in three parts, none of them amb
 
 
 class Course:
-    """Goes from point to point, given in m from where the vehicle was armed, and knows where it is."""
+    """Flies from point to point, in m from the position at arming."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self.vehicle = vehicle
@@ -29,7 +29,7 @@ class Course:
         self.north = self.east = self.yaw = 0.0
 
     async def go(self, north: float, east: float, height: float, yaw: float, limit: float) -> float:
-        """Go to a point and a heading; the greatest horizontal speed on the way, m/s.
+        """Fly to a point and a heading; returns the greatest horizontal speed in m/s.
 
         Raises:
             MissionFailedError: when the vehicle is not there after ``limit`` s.
@@ -86,7 +86,7 @@ async def check(vehicle: Vehicle, options: argparse.Namespace) -> None:
             fastest.append(await course.go(end_north, end_east, low, yaw, 90.0))
         vehicle.say(f"round {number}: turned, climbed {options.climb:g} m, up to {max(fastest):.1f} m/s")
         if min(fastest) < 0.9 * options.speed:
-            vehicle.fail(f"a leg was flown at {min(fastest):.1f} m/s only, asked for {options.speed:g} m/s")
+            vehicle.fail(f"a leg was flown at only {min(fastest):.1f} m/s of {options.speed:g} m/s")
         if vehicle.time - begun >= options.seconds:
             break
     await vehicle.land()
@@ -94,9 +94,9 @@ async def check(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
-    parser.add_argument("--climb", type=positive, default=15.0, help="m")
-    parser.add_argument("--side", type=positive, default=80.0, help="m, of the square of fast legs")
-    parser.add_argument("--speed", type=positive, default=8.0, help="m/s on the legs")
-    parser.add_argument("--seconds", type=positive, default=300.0, help="s of the vehicle's time, at least")
+    parser.add_argument("--height", type=positive, default=10.0, help="height above ground in m")
+    parser.add_argument("--climb", type=positive, default=15.0, help="height of the climbs in m")
+    parser.add_argument("--side", type=positive, default=80.0, help="side in m of the square of fast legs")
+    parser.add_argument("--speed", type=positive, default=8.0, help="speed on the legs in m/s")
+    parser.add_argument("--seconds", type=positive, default=300.0, help="least duration in s of vehicle time")
     sys.exit(run(check, parser))

@@ -1,4 +1,4 @@
-"""Take off with every vehicle of a fleet at once, hold, land; those that are lost do not stop the others.
+"""Take off with all vehicles of a fleet at once, hold, land; lost vehicles do not stop the others.
 
 Flown by a scenario, such as missions/fleet_hover.yaml.
 """
@@ -14,7 +14,7 @@ from sitl_bridge.offboard.mission_script import positive
 
 
 async def hover(member: FleetVehicle, options: argparse.Namespace) -> None:
-    """Fly one of them."""
+    """Fly one vehicle."""
     async with connected(member, options.connect_limit) as vehicle:
         await vehicle.wait_until_armable()
         await vehicle.arm()
@@ -25,20 +25,20 @@ async def hover(member: FleetVehicle, options: argparse.Namespace) -> None:
 
 
 async def fly(members: tuple[FleetVehicle, ...], options: argparse.Namespace) -> None:
-    """Fly all of them at once."""
+    """Fly all vehicles at once."""
     failed = await all_of({member.name: hover(member, options) for member in members})
     for name, error in failed.items():
         print(f"{name}: failed: {error}", flush=True)
     done = len(members) - len(failed)
     if done < (options.need or len(members)):
         raise MissionFailedError(
-            f"{done} of {len(members)} vehicles flew to the end; {', '.join(failed)} did not"
+            f"{done} of {len(members)} vehicles completed the mission, but not {', '.join(failed)}"
         )
 
 
 if __name__ == "__main__":
     parser = fleet_command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=5.0, help="m over the ground")
-    parser.add_argument("--seconds", type=positive, default=15.0, help="s of the vehicles' time to hold")
-    parser.add_argument("--need", type=int, help="vehicles that must fly to the end; all without")
+    parser.add_argument("--height", type=positive, default=5.0, help="height above ground in m")
+    parser.add_argument("--seconds", type=positive, default=15.0, help="s of vehicle time to hold")
+    parser.add_argument("--need", type=int, help="vehicles that must complete the mission (default: all)")
     sys.exit(run_fleet(fly, parser))

@@ -23,13 +23,13 @@ async def hover(vehicle: Vehicle, options: argparse.Namespace) -> None:
     start = vehicle.position
     vehicle.say(f"hovering for {options.seconds:g} s")
     await vehicle.sleep(options.seconds, modes={FlightMode.HOLD})
-    vehicle.say(f"hovered {math.dist(start, vehicle.position):.2f} m from where the hover began")
+    vehicle.say(f"hovered; {math.dist(start, vehicle.position):.2f} m from the start of the hover")
 
     await vehicle.land()
 
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=5.0, help="m over the ground")
-    parser.add_argument("--seconds", type=positive, default=30.0, help="s of the vehicle's time")
+    parser.add_argument("--height", type=positive, default=5.0, help="height above ground in m")
+    parser.add_argument("--seconds", type=positive, default=30.0, help="s of vehicle time")
     sys.exit(run(hover, parser))

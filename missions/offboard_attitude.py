@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tilt to and fro by offboard attitude and thrust setpoints, keeping the height.
+"""Tilt in all directions by offboard attitude and thrust setpoints, at constant height.
 
 PX4 holds the attitude it is given; the height is this script's own business: a small controller turns the
 height error into thrust, 30 times a second of the vehicle's time.
@@ -19,19 +19,19 @@ GRAVITY = 9.80665  # m/s^2, standard
 
 # Height controller: acceleration up in m/s^2 from the height error and its rate.  Derived: natural frequency
 # w = 0.4 rad/s, damping 1 (gains w^2 and 2 d w), and an integrator five times slower for the error of the
-# hover thrust.  Slow on purpose: it stays stable with a second of delay (2 d w x 1 s = 0.8 rad of phase),
-# as a script has that reaches a vehicle at 20 times real time 50 ms late.
+# hover thrust.  It is slow on purpose: it stays stable with a second of delay (2 d w x 1 s = 0.8 rad of
+# phase), the delay of a script that is 50 ms late at 20 times real time.
 HEIGHT_GAIN, CLIMB_GAIN, INTEGRAL_GAIN = 0.16, 0.8, 0.013
 INTEGRAL_LIMIT = 3.0  # m/s^2
 
 SECONDS = 2.0  # at each attitude
 
-# deg roll, deg pitch; each is followed by its opposite, so that the vehicle ends near where it began
+# deg roll, deg pitch; each is followed by its opposite, so that the vehicle ends near its start
 TILTS = [(8.0, 0.0), (-8.0, 0.0), (-8.0, 0.0), (8.0, 0.0), (0.0, 8.0), (0.0, -8.0), (0.0, -8.0), (0.0, 8.0)]
 
 
 class HeightKeeper:
-    """Thrust that keeps the height, whatever the tilt."""
+    """Thrust that holds the height at any tilt."""
 
     def __init__(self, vehicle: Vehicle, hover_thrust: float) -> None:
         self.vehicle = vehicle
@@ -72,7 +72,7 @@ async def hold(
         f"the attitude to come within {tolerance:g} deg",
         lambda: off() < tolerance,
         limit=10.0,
-        state=lambda: f"it is {off():.1f} deg off",
+        state=lambda: f"the error is {off():.1f} deg",
     )
 
 
@@ -90,15 +90,15 @@ async def tilt(vehicle: Vehicle, options: argparse.Namespace) -> None:
         for roll, pitch in [(0.0, 0.0), *TILTS, (0.0, 0.0)]:
             await hold(vehicle, control, keeper, (roll, pitch, yaw), options.tolerance)
             worst = max(worst, abs(vehicle.position[2] - keeper.down))
-    vehicle.say(f"height kept within {worst:.2f} m")
+    vehicle.say(f"height error at most {worst:.2f} m")
     if worst > options.height / 2:
-        vehicle.fail(f"the height was {worst:.2f} m off, more than half of {options.height:g} m")
+        vehicle.fail(f"the height error was {worst:.2f} m, more than half of {options.height:g} m")
 
     await vehicle.land()
 
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
-    parser.add_argument("--tolerance", type=positive, default=3.0, help="deg an angle may be off at its end")
+    parser.add_argument("--height", type=positive, default=10.0, help="height above ground in m")
+    parser.add_argument("--tolerance", type=positive, default=3.0, help="greatest final angle error in deg")
     sys.exit(run(tilt, parser))

@@ -13,7 +13,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 from sitl_bridge.offboard.setpoint_stream import OffboardControl
 
-# m north, m east, m up, deg yaw; relative to where the vehicle stands
+# m north, m east, m up, deg yaw; relative to the vehicle's position on the ground
 POINTS = [
     (0.0, 0.0, 5.0, 0.0),
     (6.0, 0.0, 5.0, 0.0),
@@ -33,7 +33,7 @@ async def visit(vehicle: Vehicle, options: argparse.Namespace) -> None:
     async with OffboardControl(vehicle, on_the_spot) as control:
         await vehicle.arm()
         for point_north, point_east, up, yaw in POINTS:
-            vehicle.say(f"going to {point_north:g} m north, {point_east:g} m east, {up:g} m up")
+            vehicle.say(f"flying to {point_north:g} m north, {point_east:g} m east, {up:g} m up")
             point = PositionNedYaw(north + point_north, east + point_east, down - up, yaw)
             await control.go_to(point, tolerance=options.tolerance, settle=2.0)
 
@@ -43,6 +43,6 @@ async def visit(vehicle: Vehicle, options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command_line(__doc__)
     parser.add_argument(
-        "--tolerance", type=positive, default=0.5, help="m around a point that count as there"
+        "--tolerance", type=positive, default=0.5, help="distance in m at which a point is reached"
     )
     sys.exit(run(visit, parser))

@@ -21,7 +21,7 @@ Setpoint = tuple[PositionNedYaw, VelocityNedYaw]
 
 
 def smooth(share: float) -> tuple[float, float]:
-    """Way and speed of a rest-to-rest motion at a share 0..1 of its time, both relative to the whole.
+    """Position and speed of a rest-to-rest motion at a share 0..1 of its time, both relative to the whole.
 
     The quintic 10 s^3 - 15 s^4 + 6 s^5 has no velocity and no acceleration at both ends; its greatest speed
     is 1.875 times the mean.
@@ -74,7 +74,7 @@ async def square(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--side", type=positive, default=10.0, help="m")
-    parser.add_argument("--height", type=positive, default=5.0, help="m over the ground")
-    parser.add_argument("--speed", type=positive, default=3.0, help="m/s, the greatest along a side")
+    parser.add_argument("--side", type=positive, default=10.0, help="side of the square in m")
+    parser.add_argument("--height", type=positive, default=5.0, help="height above ground in m")
+    parser.add_argument("--speed", type=positive, default=3.0, help="greatest speed along a side in m/s")
     sys.exit(run(square, parser))

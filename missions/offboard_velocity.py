@@ -14,7 +14,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 from sitl_bridge.offboard.setpoint_stream import OffboardControl
 
-# direction north, east, down; deg yaw.  The legs lead back to where they began.
+# direction north, east, down; deg yaw.  The legs end at their start.
 LEGS = [(1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 90.0), (-1.0, 0.0, -0.3, 180.0), (0.0, -1.0, 0.3, 270.0)]
 
 RAMP = 2.0  # s
@@ -27,7 +27,7 @@ async def leg(
     yaw: float,
     options: argparse.Namespace,
 ) -> None:
-    """Fly one leg: ramp up to the velocity, keep it, stop."""
+    """Fly one leg: ramp up to the velocity, hold it, stop."""
     vehicle.say(f"{wanted[0]:g} m/s north, {wanted[1]:g} m/s east, {-wanted[2]:g} m/s up")
 
     def ramp(time: float) -> VelocityNedYaw:
@@ -42,7 +42,7 @@ async def leg(
         f"the velocity to come within {options.tolerance:g} m/s of the setpoint",
         lambda: off() < options.tolerance,
         limit=10.0,
-        state=lambda: f"it is {off():.2f} m/s off",
+        state=lambda: f"the error is {off():.2f} m/s",
     )
     vehicle.say(f"velocity reached within {off():.2f} m/s")
     await control.hold(VelocityNedYaw(0.0, 0.0, 0.0, yaw), 4.0)
@@ -65,8 +65,8 @@ async def legs(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
-    parser.add_argument("--speed", type=positive, default=3.0, help="m/s")
+    parser.add_argument("--height", type=positive, default=10.0, help="height above ground in m")
+    parser.add_argument("--speed", type=positive, default=3.0, help="speed of the legs in m/s")
     parser.add_argument("--seconds", type=positive, default=5.0, help="s at full speed on each leg")
-    parser.add_argument("--tolerance", type=positive, default=0.75, help="m/s a velocity may be off")
+    parser.add_argument("--tolerance", type=positive, default=0.75, help="greatest velocity error in m/s")
     sys.exit(run(legs, parser))

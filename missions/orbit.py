@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Circle around the take-off point in PX4's orbit mode, looking at its centre.
+"""Orbit the take-off point in PX4's Orbit mode, facing the centre.
 
 Checks from the vehicle's positions that the circle was flown: its radius and the angle covered.
 """
@@ -51,20 +51,20 @@ async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:
         circled,
         limit=30.0 + 1.5 * full * options.radius / options.speed,
         must_stay_armed=True,
-        state=lambda: f"{math.degrees(turned):.0f} deg were flown",
+        state=lambda: f"{math.degrees(turned):.0f} deg have been flown",
     )
-    vehicle.say(f"{options.turns:g} turns flown, radius kept within {worst:.2f} m")
+    vehicle.say(f"{options.turns:g} turns flown, radius error at most {worst:.2f} m")
     if worst > options.tolerance:
-        vehicle.fail(f"the radius was {worst:.2f} m off (allowed: {options.tolerance:g} m)")
+        vehicle.fail(f"the radius error was {worst:.2f} m (allowed: {options.tolerance:g} m)")
 
     await vehicle.land()
 
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=8.0, help="m over the ground")
-    parser.add_argument("--radius", type=positive, default=10.0, help="m")
-    parser.add_argument("--speed", type=positive, default=3.0, help="m/s along the circle")
-    parser.add_argument("--turns", type=positive, default=1.5, help="turns around the centre")
-    parser.add_argument("--tolerance", type=positive, default=1.5, help="m the radius may be off")
+    parser.add_argument("--height", type=positive, default=8.0, help="height above ground in m")
+    parser.add_argument("--radius", type=positive, default=10.0, help="radius of the orbit in m")
+    parser.add_argument("--speed", type=positive, default=3.0, help="speed along the orbit in m/s")
+    parser.add_argument("--turns", type=positive, default=1.5, help="number of turns around the centre")
+    parser.add_argument("--tolerance", type=positive, default=1.5, help="greatest radius error in m")
     sys.exit(run(orbit, parser))

@@ -25,12 +25,12 @@ async def go_and_return(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.action.set_return_to_launch_altitude(options.return_height)
     await vehicle.take_off(options.height)
 
-    vehicle.say(f"going {options.distance:g} m north")
+    vehicle.say(f"flying {options.distance:g} m north")
     await vehicle.action.goto_location(
         latitude + options.distance / METRES_PER_DEGREE, longitude, altitude + options.height, 0.0
     )
     await vehicle.wait(
-        f"the vehicle to get {options.distance:g} m north",
+        f"the vehicle to be {options.distance:g} m north",
         lambda: abs(vehicle.position[0] - launch[0] - options.distance) < 1.0,
         limit=30.0 + options.distance,
         modes={FlightMode.HOLD},
@@ -52,8 +52,8 @@ async def go_and_return(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=10.0, help="m over the ground")
-    parser.add_argument("--distance", type=positive, default=40.0, help="m")
-    parser.add_argument("--return-height", type=positive, default=20.0, help="m over the launch point")
-    parser.add_argument("--tolerance", type=positive, default=2.0, help="m it may land from the launch point")
+    parser.add_argument("--height", type=positive, default=10.0, help="height above ground in m")
+    parser.add_argument("--distance", type=positive, default=40.0, help="distance of the leg in m")
+    parser.add_argument("--return-height", type=positive, default=20.0, help="m above the launch point")
+    parser.add_argument("--tolerance", type=positive, default=2.0, help="greatest landing error in m")
     sys.exit(run(go_and_return, parser))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fly at a wall by the sticks, in Position mode, at one speed after the other: PX4 stops in front of it.
+"""Approach a wall with the sticks, in Position mode, at several speeds: PX4 stops in front of it.
 
     sitl-bridge fly missions/stick_approach.py --airframe iris_scanner --world missions/worlds/wall.yaml
         -- --speeds 1 3 5
@@ -17,15 +17,15 @@ from sitl_bridge.offboard.mission_script import command_line, positive, run
 from sitl_bridge.offboard.stick_input import HeldSticks
 
 STANDS, FOR = 0.1, 2.0
-"""m/s below which it stands, and s for which it must."""
+"""m/s below which the vehicle has stopped, and s for which it must be slower."""
 LEAST_FULL_SPEED = 3.0
 """m/s of the full stick: least MPC_VEL_MANUAL."""
 LIMIT = 120.0
-"""s in which an approach ends."""
+"""Time limit of an approach in s."""
 
 
 async def stands(vehicle: Vehicle) -> None:
-    """Wait until it has stood for a while."""
+    """Wait until the vehicle has stopped."""
     since = vehicle.time
     end = vehicle.time + LIMIT
     while vehicle.time - since < FOR:
@@ -33,7 +33,7 @@ async def stands(vehicle: Vehicle) -> None:
         if max(abs(v) for v in vehicle.velocity[:2]) > STANDS:
             since = vehicle.time
         if vehicle.time > end:
-            vehicle.fail(f"it does not stand {LIMIT:g} s after the stick was moved")
+            vehicle.fail(f"it has not stopped {LIMIT:g} s after the stick was moved")
 
 
 def stick_for(share: float) -> float:
@@ -49,7 +49,9 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     try:
         await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
-        await vehicle.param.set_param_float("CP_GUIDE_ANG", 0.0)  # else PX4 goes along the wall and around it
+        await vehicle.param.set_param_float(
+            "CP_GUIDE_ANG", 0.0
+        )  # otherwise PX4 flies along the wall and around it
     except ParamError:
         vehicle.fail("this flight stack has no collision prevention; fly PX4 (--px4)")
     await vehicle.wait_until_armable()
@@ -67,7 +69,7 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
             sticks.ahead(stick_for(speed / full))
             await vehicle.sleep(2.0)
             await stands(vehicle)
-            vehicle.say(f"from {speed:g} m/s it stands {options.wall - vehicle.position[0]:.2f} m off")
+            vehicle.say(f"from {speed:g} m/s it stopped {options.wall - vehicle.position[0]:.2f} m off")
         sticks.centre()
         await vehicle.sleep(1.0)
         await vehicle.land()
@@ -76,7 +78,7 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 
 async def go_to(vehicle: Vehicle, sticks: HeldSticks, north: float) -> None:
-    """Fly forwards or backwards to a distance from the start, and centre the sticks."""
+    """Fly forward or backward to a distance from the start, and centre the sticks."""
     sign = 1.0 if vehicle.position[0] < north else -1.0
     sticks.ahead(0.7 * sign)
     await vehicle.wait(f"{north:g} m north", lambda: sign * (vehicle.position[0] - north) >= 0.0, LIMIT)
@@ -85,8 +87,10 @@ async def go_to(vehicle: Vehicle, sticks: HeldSticks, north: float) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--speeds", type=positive, nargs="+", default=[1.0, 3.0, 5.0], help="m/s")
-    parser.add_argument("--height", type=positive, default=3.0, help="m")
-    parser.add_argument("--wall", type=positive, default=30.0, help="m north to the wall")
-    parser.add_argument("--run-up", type=positive, default=6.0, help="m to the wall, and 6 s at the speed")
+    parser.add_argument("--speeds", type=positive, nargs="+", default=[1.0, 3.0, 5.0], help="speeds in m/s")
+    parser.add_argument("--height", type=positive, default=3.0, help="height above ground in m")
+    parser.add_argument("--wall", type=positive, default=30.0, help="distance of the wall, north, in m")
+    parser.add_argument(
+        "--run-up", type=positive, default=6.0, help="run-up in m, in addition to 6 s of flight"
+    )
     sys.exit(run(approach, parser))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hover, and fly a square, on visual odometry: GPS is jammed on the way.
+"""Hover, and fly a square, with visual odometry, while GPS is jammed.
 
 sitl-bridge fly missions/without_gps.yaml
 """
@@ -27,7 +27,7 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     start = vehicle.position
     vehicle.say(f"hovering for {options.seconds:g} s")
     await vehicle.sleep(options.seconds, modes={FlightMode.HOLD})
-    vehicle.say(f"hovered {math.dist(start, vehicle.position):.2f} m from where the hover began")
+    vehicle.say(f"hovered; {math.dist(start, vehicle.position):.2f} m from the start of the hover")
     north, east, down = start
     side = options.side
     corners = [(0.0, 0.0), (side, 0.0), (side, side), (0.0, side), (0.0, 0.0)]
@@ -40,8 +40,8 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command_line(__doc__)
-    parser.add_argument("--height", type=positive, default=5.0, help="m over the ground")
-    parser.add_argument("--jammed-at", type=positive, default=40.0, help="s of the vehicle's time")
+    parser.add_argument("--height", type=positive, default=5.0, help="height above ground in m")
+    parser.add_argument("--jammed-at", type=positive, default=40.0, help="vehicle time of jamming in s")
     parser.add_argument("--seconds", type=positive, default=60.0, help="s of hovering without GPS")
-    parser.add_argument("--side", type=positive, default=10.0, help="m of the square")
+    parser.add_argument("--side", type=positive, default=10.0, help="side of the square in m")
     sys.exit(run(fly, parser))

@@ -1,7 +1,8 @@
 """Measures the figures of docs/performance.md; run it through scripts/bench.
 
-Everything is a ratio to a baseline of the same run, interleaved with it, and medians are told: machines are
-noisy and drift.  What needs PX4 is left out, and says so, where there is none.
+Most figures are ratios to a baseline that is measured in the same run, interleaved, and the medians are
+reported, because machines are noisy and drift.  Measurements that need PX4 are skipped, with a message, if
+there is none.
 """
 
 from __future__ import annotations
@@ -63,16 +64,16 @@ ARM, TAKE_OFF = 400, 22
 """MAV_CMD_COMPONENT_ARM_DISARM, MAV_CMD_NAV_TAKEOFF"""
 PORT = 4560 + INSTANCE
 SETTLE = 4.0
-"""s of wall time after connecting, in which PX4 starts its modules, before anything is measured."""
+"""s of wall time between connecting and measuring, in which PX4 starts its modules."""
 
 
 def parameters(airframe: str) -> dict[str, int | float]:
-    """PX4's parameters for a bench: its own battery, since nobody sends one."""
+    """PX4's parameters for a bench: with its own battery, because no battery is sent."""
     return parameters_for(load_airframe(airframe), speed=math.inf) | {"SIM_BAT_ENABLE": 1}
 
 
 def record_frames(airframe: str, path: Path) -> Path:
-    """What the bridge sends in two seconds with a vehicle at rest, for the null simulator to play."""
+    """Frames that the bridge sends in two seconds for a vehicle at rest, for replay by the null simulator."""
     frame = load_airframe(airframe)
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
     with LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf) as server:
@@ -115,16 +116,16 @@ def null_factors(
     *,
     together: bool = False,
 ) -> list[float]:
-    """Real-time factors of null simulators side by side, over the same time.
+    """Real-time factors of simultaneous null simulators.
 
-    Each serves a PX4 of its own; ``together``: one serves all PX4s, and a step begins when all have answered.
-    None ends before all have been measured: a PX4 whose simulator is gone takes a core for itself.
+    Each serves its own PX4; ``together``: one serves all PX4s, and a step begins when all have answered.
+    None ends before all have been measured: a PX4 without its simulator occupies a core.
     """
     directory.mkdir(parents=True)
     served = [count] if together else [1] * count
-    told = [directory / f"{i}.steps" for i in range(len(served))]
+    step_files = [directory / f"{i}.steps" for i in range(len(served))]
     with contextlib.ExitStack() as stack:
-        for i, path in enumerate(told):
+        for i, path in enumerate(step_files):
             output = stack.enter_context(path.open("wb"))
             null = subprocess.Popen([program, str(PORT + i), str(served[i]), frames], stdout=output)
             stack.callback(null.wait)
@@ -132,13 +133,13 @@ def null_factors(
         for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
-        while not all(path.stat().st_size for path in told):
+        while not all(path.stat().st_size for path in step_files):
             time.sleep(0.1)
         time.sleep(SETTLE)
         begin = time.monotonic()
         time.sleep(seconds)
     factors = []
-    for path in told:
+    for path in step_files:
         rows = np.array([row for row in np.loadtxt(path) if row[1] >= begin])
         factors.append((rows[-1, 0] - rows[0, 0]) * 0.004 / (rows[-1, 1] - rows[0, 1]))
     return factors
@@ -174,8 +175,8 @@ def bridge_factor(build: Px4Build, airframe: str, directory: Path, count: int, s
 def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Real-time factors with one real PX4, disarmed, interleaved with the null simulator's.
 
-    The null simulator plays what the bridge sends with the same airframe, so that the ratio holds what the
-    bridge costs and not what PX4 makes of three IMUs; how that compares is told beside it.
+    The null simulator replays the frames of the bridge with the same airframe, so that the ratio contains the
+    cost of the bridge, but not that of three IMUs within PX4, which is reported separately.
     """
     build = find_px4()
     airframes = ("iris", "iris_full", "x500_full")
@@ -234,9 +235,9 @@ while True:
 
 
 def link_overhead(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Processor time of the bridge a vehicle and step, by number of vehicles, with scripted flight stacks.
+    """Processor time of the bridge per vehicle and step, by number of vehicles, with scripted flight stacks.
 
-    Everything of the bridge is in it, system calls and all; the flight stacks are a process of their own.
+    It includes everything of the bridge with its system calls; the flight stacks are a separate process.
     """
     found: dict[int, dict[str, float]] = {}
     frame = load_airframe("iris")
@@ -326,7 +327,7 @@ def compile_null(place: Path) -> Path:
 
 
 def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Vehicle-steps a second on one core, dynamics and sensors, by number of vehicles."""
+    """Vehicle-steps per second on one core, dynamics and sensors, by number of vehicles."""
     frame = load_airframe("iris")
     found = {}
     for count in (1, 10, 100, 1000):
@@ -386,7 +387,7 @@ def contact(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Simulated over CPU time of vehicles that hold with the built-in stack: everything, on one core."""
+    """Simulated over processor time of vehicles in Hold with the built-in stack, everything on one core."""
     found: dict[str, float] = {}
     for airframe, counts in (("iris", (1,)), ("iris_full", (1, 10, 100, 200, 1000))):
         frame = load_airframe(airframe)
@@ -413,7 +414,7 @@ def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """s flown for each s of processor time by point masses in formation, planning apart."""
+    """Simulated over processor time of point masses in formation, without planning."""
     found = {}
     for count in (9, 100, 2000):
         ways = LeaderPathSpecification(
@@ -442,10 +443,10 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """ms of the predictive controller a vehicle and tick, from the first on, by thread CPU and wall.
+    """ms of the predictive controller per vehicle and tick, in processor and wall time.
 
-    The same flights are flown again, to the same bits, and a tick's least time is told beside all of them:
-    what the program costs, without what the machine puts in between.
+    The same flights are repeated, with identical results, and the least time of each tick is reported as
+    well: the cost of the program without the interruptions of the machine.
     """
     found = {}
     for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
@@ -466,8 +467,8 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
                     "p99.9": float(np.percentile(ms, 99.9)),
                     "worst": float(ms.max()),
                 }
-                words = ", ".join(f"{word} {value:.2f}" for word, value in entry[key].items())
-                say(f"  {name}, {len(ms)} ticks, {key}: {words} ms")
+                values = ", ".join(f"{figure} {value:.2f}" for figure, value in entry[key].items())
+                say(f"  {name}, {len(ms)} ticks, {key}: {values} ms")
         found[name] = entry
     return found
 
@@ -541,7 +542,7 @@ while True:
     sent = time.monotonic_ns()
     peer.send(answer)
 """
-"""A flight stack that notes how long each of its answers waits for the next frame."""
+"""A flight stack that records the time from each answer to the next frame."""
 
 MOST_STEPS = 20_000_000
 
@@ -577,19 +578,20 @@ class Used:
         return rows
 
     def shares(self) -> dict[str, float]:
-        """Of a core, since this was made."""
-        took = time.monotonic() - self._begin
+        """Shares of a core since the object was created."""
+        elapsed = time.monotonic() - self._begin
         return {
-            f"{name}, niceness {nice}": (used - self._before.get((name, nice), 0.0)) / took
+            f"{name}, niceness {nice}": (used - self._before.get((name, nice), 0.0)) / elapsed
             for (name, nice), used in self._rows().items()
         }
 
 
 def bus(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """How long steps take, as the flight stack sees it, with and without a bus and under a flood of commands.
+    """Step times, measured by the flight stack, with and without a bus and under a flood of commands.
 
-    A round is a slice without a bus, one with it, a flooded one, and one with it again: what differs between
-    the second and the last is noise.  The flood is sent by a process of this machine too, as nice as the bus.
+    A round has a part without a bus, one with it, a flooded one, and one with it again: the difference
+    between the second and the last is noise.  Another process of this machine sends the flood, at the bus's
+    niceness.
     """
     seconds = min(options.seconds, 4.0)
     frame = load_airframe("iris")
@@ -628,7 +630,7 @@ def bus(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def bus_and_flood(server: LockstepServer, place: Path) -> Iterator[tuple[Bus, Callable[[int], None]]]:
-    """A bus, and what sends it so many commands when it is called."""
+    """A bus, and a function that sends it a number of commands."""
     with Bus(server, BusAddress.parse("embedded?run=bench"), run="bench", directory=place) as opened:
         opened.connected.wait()
         command = [sys.executable, str(ROOT / "tests" / "flood.py"), str(opened.port), "bench"]
@@ -643,7 +645,7 @@ def bus_and_flood(server: LockstepServer, place: Path) -> Iterator[tuple[Bus, Ca
             sender.stdout.readline()
             time.sleep(1.0)
             yield opened, flood
-            sender.kill()  # on a busy machine it may be far behind
+            sender.kill()  # on a busy machine it may not have finished
 
 
 def bus_figures(
@@ -693,36 +695,38 @@ def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
-    "contact": (contact, "a step without a scene, far from one, above and on a roof, processor time"),
+    "contact": (contact, "a step without a scene, far from objects, above and on a roof, processor time"),
     "built-in": (built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
-    "avoidance": (avoidance, "predictive collision avoidance, a vehicle and tick, processor and wall time"),
+    "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
     "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
     "link": (link_overhead, "the link with scripted flight stacks, processor time of the bridge"),
     "fleet": (fleet_lockstep, "lockstep with several real PX4s in one world, disarmed"),
 }
-"""What can be measured: a function and what it tells."""
+"""Measurements: a function and its description."""
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure and report."""
     choices = "\n".join(f"  {name:10} {text}" for name, (_, text) in MEASUREMENTS.items())
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
-        description=f"{__doc__}\nwhat can be measured:\n{choices}",
+        description=f"{__doc__}\nmeasurements:\n{choices}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", nargs="*", metavar="WHAT", help="of the list above; all of it unless told")
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help="measurements of the list above (default: all)"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="interleaved rounds")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of wall time a measurement")
-    parser.add_argument("--fleet", type=int, default=9, help="PX4s in one world")
+    parser.add_argument("--seconds", type=float, default=8.0, help="s of wall time per measurement")
+    parser.add_argument("--fleet", type=int, default=9, help="number of PX4s in one world")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
     for name in options.what:
         if name not in MEASUREMENTS:
-            parser.error(f"there is no measurement {name}; choose of {', '.join(MEASUREMENTS)}")
+            parser.error(f"there is no measurement {name}; choose from {', '.join(MEASUREMENTS)}")
     figures: dict[str, Any] = {"numpy": np.__version__, "cores": os.cpu_count()}
     for name in options.what or MEASUREMENTS:
         measure, text = MEASUREMENTS[name]
@@ -730,7 +734,7 @@ def main() -> None:
         try:
             figures[name] = measure(options, functools.partial(print, flush=True))
         except UserError as error:
-            print(f"  left out: {error}")
+            print(f"  skipped: {error}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Pages of the documentation that are generated from the code: the command line and the files a user writes.
+"""Pages of the documentation that are generated from the code: the command line and the users' files.
 
 A hook of mkdocs (mkdocs.yml); the pages exist only while the documentation is built.
 """
@@ -19,7 +19,7 @@ from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
 MODELS = {"Scenario": Scenario, "Airframe": Airframe, "World": WorldSpecification}
-"""Heading and model of each file a user writes."""
+"""Heading and model of each kind of file."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,7 +37,7 @@ def cell(text: object) -> str:
 def command_line() -> Iterator[str]:
     """The page of the commands, as ``--help`` describes them."""
     yield "# Command line\n"
-    yield "Exit codes: 0 success, 1 a flight that failed, 2 a fault in the command or a file, 130 Ctrl-C,"
+    yield "Exit codes: 0 success, 1 a failed flight, 2 an error in the command line or in a file, 130 Ctrl-C,"
     yield "143 SIGTERM, 70 a defect of the program.\n"
     for name in COMMANDS:
         group: Any = typer.main.get_command(build([name]))
@@ -64,7 +64,7 @@ def command_line() -> Iterator[str]:
 def user_files() -> Iterator[str]:
     """The page of the fields of each file."""
     yield "# Files\n"
-    yield "Every field of the files you write.  A field without a default must be given.\n"
+    yield "Every field of the input files.  A field without a default is required.\n"
     for heading, model in MODELS.items():
         schema = model.model_json_schema(by_alias=True)
         sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
@@ -98,7 +98,7 @@ def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:
 
 
 def kind(heading: str, field: dict[str, Any]) -> str:
-    """The type of a field, with a link where it is a section."""
+    """The type of a field, with a link if it is a section."""
     if reference := field.get("$ref"):
         name = reference.rsplit("/", 1)[1]
         return f"[{name}](#{anchor(heading, name)})"

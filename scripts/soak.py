@@ -1,8 +1,8 @@
-"""Flies one mission many times, each with a seed of its own, and counts the flights that succeeded; run it
+"""Flies a mission many times, each time with another seed, and counts the flights that succeeded; run it
 through scripts/soak.
 
-The run directories of flights that failed are kept, those of the others only with --keep.  --load keeps that
-many processors busy meanwhile.  What follows ``--`` is handed to ``sitl-bridge fly``.
+The run directories of failed flights are kept, those of the others only with --keep.  --load keeps a number
+of processors busy.  Arguments after ``--`` are passed to ``sitl-bridge fly``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 BUSY = "while True: pass"
 STOP = 30.0
-"""s of wall time for a flight that was interrupted to end."""
+"""s of wall time until an interrupted flight must have ended."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Flown:
     """One flight.
 
     Attributes:
-        seed: it was flown with.
-        reason: it failed for; empty where it succeeded.
-        pace: simulated over wall time; nan where it did not get as far.
-        closest: m between the nearest two vehicles in the air; inf with one.
-        directory: of the run; None where there is none.
+        seed: of the flight.
+        reason: of a failure; empty if it succeeded.
+        pace: simulated over wall time; nan if it is not known.
+        closest: m between the closest pair in the air; inf for one vehicle.
+        directory: of the run; None if there is none.
     """
 
     seed: int
@@ -60,7 +60,7 @@ def load(count: int) -> Iterator[None]:
 
 
 def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
-    """One flight, in a process of its own."""
+    """One flight, in its own process."""
     command = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", str(options.mission), *options.options]
     command += ["--headless", "--speed", options.speed, "--seed", str(seed), "--runs-dir", str(runs)]
     if options.px4 is not None:
@@ -71,7 +71,7 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
     try:
         output = process.communicate(timeout=options.limit)[0]
     except subprocess.TimeoutExpired:
-        reason = f"was not over after {options.limit:g} s"
+        reason = f"did not end within {options.limit:g} s"
         output = _stop(process)
     except KeyboardInterrupt:
         _stop(process)
@@ -89,7 +89,7 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
 
 
 def _stop(process: subprocess.Popen[str]) -> str:
-    """End a flight; returns what it has printed."""
+    """End a flight; returns its output."""
     process.terminate()
     try:
         return process.communicate(timeout=STOP)[0]
@@ -117,7 +117,7 @@ def _pace(summary: dict[str, Any]) -> float:
 
 
 def report(flights: Sequence[Flown]) -> None:
-    """How many succeeded, and how the others failed."""
+    """Print how many flights succeeded, and the failures of the others."""
     good = [flight for flight in flights if not flight.reason]
     print(f"{len(good)} of {len(flights)} succeeded")
     for reason, count in Counter(flight.reason for flight in flights if flight.reason).most_common():
@@ -127,30 +127,34 @@ def report(flights: Sequence[Flown]) -> None:
         print(f"median {statistics.median(paces):.1f} x real time, slowest {min(paces):.1f}")
         closest = min(flight.closest for flight in good)
         if closest < float("inf"):
-            print(f"nearest two vehicles in the air {closest:.2f} m apart")
+            print(f"least distance of two vehicles in the air {closest:.2f} m")
 
 
 def main() -> int:
-    """Command line; exit code 0 where every flight succeeded."""
+    """Command line; the exit code is 0 if every flight succeeded."""
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").partition("; run it")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("mission", type=Path, help="plan, script or scenario")
-    parser.add_argument("--times", type=int, default=10, metavar="N", help="flights")
-    parser.add_argument("--seed", type=int, default=0, help="of the first flight; the others' follow")
+    parser.add_argument("--times", type=int, default=10, metavar="N", help="number of flights")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the first flight; those of the others follow"
+    )
     parser.add_argument("--px4", type=Path, metavar="DIR", help="PX4 checkout or build")
     parser.add_argument("--speed", default="max", help="simulated over real time")
-    parser.add_argument("--load", type=int, default=0, metavar="N", help="processors to keep busy meanwhile")
-    parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="s of wall time for a flight")
-    parser.add_argument("--runs-dir", type=Path, help="where runs are kept (a new directory without)")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="number of processors to keep busy")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, metavar="S", help="limit of wall time per flight in s"
+    )
+    parser.add_argument("--runs-dir", type=Path, help="parent of run directories; a new directory without it")
     parser.add_argument("--keep", action="store_true", help="keep the runs of successful flights, too")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:cut])
     options.options = arguments[cut + 1 :]
     if options.times < 1 or options.load < 0 or not options.limit > 0:
-        parser.error("--times is at least 1, --load at least 0, --limit above 0")
+        parser.error("--times must be at least 1, --load at least 0, --limit above 0")
     runs = options.runs_dir or Path(tempfile.mkdtemp(prefix="sitl-bridge-soak-"))
     runs.mkdir(parents=True, exist_ok=True)
     flights: list[Flown] = []
@@ -162,7 +166,7 @@ def main() -> int:
                 begun = time.monotonic()
                 flight = fly(options, seed, runs)
                 flights.append(flight)
-                near = f", nearest two {flight.closest:.2f} m" if flight.closest < float("inf") else ""
+                near = f", closest pair {flight.closest:.2f} m" if flight.closest < float("inf") else ""
                 what = f"failed: {flight.reason}" if flight.reason else "succeeded"
                 print(
                     f"seed {seed}: {what}; {flight.pace:.1f} x real time{near},"

@@ -1,4 +1,4 @@
-"""Errors that a flight outlives: each kind is reported once, counted, and named again in the final report."""
+"""Errors after which a flight continues: reported once per kind, counted, and listed in the final report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ErrorLog:
     """Collects errors from any thread.
 
     Args:
-        notify: takes the first error of a kind as a line for the user, on the thread where it happened.
+        notify: receives the first error of each kind as a line for the user, on the thread of the error.
     """
 
     def __init__(self, notify: Callable[[str], None] = lambda _line: None) -> None:
@@ -27,8 +27,8 @@ class ErrorLog:
         """Count an error; the first one of a task is reported.
 
         Args:
-            task: what failed, which is also the kind of the error.
-            error: why.
+            task: that failed, which is also the kind of the error.
+            error: the exception.
         """
         line = f"{task} failed: {cause(error)}"
         with self._lock:
@@ -41,15 +41,15 @@ class ErrorLog:
 
     @contextlib.contextmanager
     def guard(self, task: str) -> Iterator[None]:
-        """Let no exception of the block out; it is added instead."""
+        """Add an exception of the block instead of raising it."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001  (reported and counted; the flight goes on)
+        except Exception as error:  # noqa: BLE001  (reported and counted; the flight continues)
             self.add(task, error)
 
     @property
     def lines(self) -> list[str]:
-        """One sentence a task, with the number of its errors where there are several."""
+        """One line per task, with the number of its errors if there are several."""
         with self._lock:
             return [
                 text if self._counts[task] == 1 else f"{text} ({self._counts[task]} times)"
@@ -63,7 +63,7 @@ def print_error(line: str) -> None:
 
 
 def cause(error: BaseException) -> str:
-    """An error in words: its message where it was written for the user, else with its kind."""
+    """Text of an error: the message of a UserError, else the message with its type."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

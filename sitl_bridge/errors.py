@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one clear message, no traceback, a non-zero exit."""
+"""Errors that the user can correct: one clear message, no traceback, a non-zero exit code."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class UserError(Exception):
-    """Something the user can mend.  The message says what is wrong, where, and what to do."""
+    """An error that the user can correct.  The message states what is wrong, where, and the remedy."""
 
 
 class ConfigurationError(UserError):
     """One or more faults in an input file, all reported at once.
 
     Args:
-        source: the file, as the user named it.
+        source: the file, as given by the user.
         faults: one line each, ``line N: path.to.field: what is wrong``.
     """
 
@@ -26,14 +26,14 @@ class ConfigurationError(UserError):
 
 
 def faults_of(error: UserError) -> list[str]:
-    """An error as lines, each with the file that it is about."""
+    """The lines of an error, each with its file."""
     if isinstance(error, ConfigurationError):
         return [f"{error.source}: {fault}" for fault in error.faults]
     return [str(error)]
 
 
 class FieldError(UserError):
-    """A fault of one field of an input file, seen only after the file was read.
+    """A fault of one field of an input file, found after the file was read.
 
     Args:
         path: of the field.
@@ -47,7 +47,7 @@ class FieldError(UserError):
 
 @contextlib.contextmanager
 def about(*path: str | int) -> Iterator[None]:
-    """Within the block, a user's error is one of the field at ``path``, unless it names a file or field."""
+    """Turn a UserError of the block into one of the field at ``path``, unless it has a file or field."""
     try:
         yield
     except (ConfigurationError, FieldError):
@@ -58,7 +58,7 @@ def about(*path: str | int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def within(*head: str | int) -> Iterator[None]:
-    """Within the block, paths of fields begin at ``head``."""
+    """Put ``head`` before the paths of fields in errors of the block."""
     try:
         yield
     except FieldError as error:
@@ -66,11 +66,11 @@ def within(*head: str | int) -> Iterator[None]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``, did you mean 'iris'?`` where a known word is near, else nothing."""
+    """``, did you mean 'iris'?`` if a known word is similar, else empty."""
     near = difflib.get_close_matches(shortened(word), list(known), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """A text from outside, cut to a length that fits a message."""
+    """A text of the user, shortened for a message."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -13,13 +13,13 @@ FieldPath = tuple[str | int, ...]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean `radius`?`` where a known word is close, else nothing."""
+    """``; did you mean `radius`?`` if a known word is similar, else empty."""
     close = difflib.get_close_matches(word, sorted(known), n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[BaseModel]]:
-    """Models that may stand at a path of data, by the models that the path leads through."""
+    """Models that are possible at a path of data, found along the path."""
     models = [model]
     for part in path:
         data = _inside(data, part)
@@ -30,7 +30,7 @@ def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[B
 
 
 def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
-    """Names a mapping at a path of data may have."""
+    """Field names that a mapping at a path of data may have."""
     models = models_at(model, data, path)
     for part in path:
         data = _inside(data, part)
@@ -47,12 +47,12 @@ def _inside(data: Any, part: str | int) -> Any:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    """Annotation of each field by the name it has in files."""
+    """Annotation of each field, by its name in files."""
     return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
 
 
 def kinds(model: type[BaseModel]) -> tuple[Any, ...]:
-    """Values a model's ``kind`` may have."""
+    """Possible values of a model's ``kind``."""
     annotation = _fields(model).get("kind")
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 

@@ -1,4 +1,4 @@
-"""Opens the files that users name: only ordinary files, and never more of one than its kind may hold.
+"""Opens users' files: only ordinary files, up to a size limit.
 
 A device never ends, a FIFO waits for a writer, and a huge file fills the memory; all are refused at once.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 from sitl_bridge.errors import ConfigurationError
 
 MAX_TABLE_BYTES = 20_000_000
-"""Of a CSV table: an hour of eleven columns at 50 Hz."""
+"""Limit of a CSV table: an hour of eleven columns at 50 Hz."""
 MAX_PROGRAM_BYTES = 2_000_000
-"""Of a Python file."""
+"""Limit of a Python file."""
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -25,7 +25,7 @@ _KINDS = (
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is an ordinary file; False also for a name that no file can have, as one too long."""
+    """Whether there is an ordinary file; False also for an impossible name, such as one that is too long."""
     try:
         return path.is_file()
     except OSError:
@@ -33,7 +33,7 @@ def is_file(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything of that name; False also for a name that nothing can have."""
+    """Whether there is a file or directory of that name; False also for an impossible name."""
     try:
         return path.exists()
     except OSError:
@@ -45,10 +45,10 @@ def read_bytes(path: Path, most: int) -> bytes:
 
     Args:
         path: the file.
-        most: bytes it may have.
+        most: greatest size in bytes.
 
     Raises:
-        ConfigurationError: for a file that is missing, not an ordinary one, unreadable or larger than that.
+        ConfigurationError: for a file that is missing, not ordinary, unreadable or larger than that.
     """
     source = str(path)
     try:
@@ -65,9 +65,7 @@ def read_bytes(path: Path, most: int) -> bytes:
     except ValueError as error:  # a name with a NUL in it
         raise ConfigurationError(source, [f"cannot be read: {error}"]) from error
     if len(raw) > most:
-        raise ConfigurationError(
-            source, [f"is larger than {most} bytes, the most that is read of such a file"]
-        )
+        raise ConfigurationError(source, [f"is larger than {most} bytes, the limit for such a file"])
     return raw
 
 
@@ -75,7 +73,7 @@ def read_text(path: Path, most: int) -> str:
     """Content of a UTF-8 text file, with or without a byte order mark.
 
     Raises:
-        ConfigurationError: as ``read_bytes``, and for what is no UTF-8.
+        ConfigurationError: as ``read_bytes``, and for text that is not UTF-8.
     """
     try:
         return read_bytes(path, most).decode("utf-8-sig")

@@ -1,4 +1,4 @@
-"""Files that a full disk does not tear: written whole or not at all, and logs that end between entries."""
+"""Files that stay complete on a full disk: written whole or not at all, and logs that end after an entry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sitl_bridge.errors import UserError
 
 
 def write_whole(path: Path, content: bytes | str) -> Path:
-    """Write a file whole or not at all; what was there before stays until then.
+    """Write a file whole or not at all; an existing file stays until then.
 
     Raises:
-        UserError: when it cannot be written.
+        UserError: if it cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
     with whole_file(path) as place:
@@ -29,14 +29,14 @@ def write_whole(path: Path, content: bytes | str) -> Path:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Gives the place to write a file to, from which it is moved to its name when the block ends.
+    """Yield a temporary path, which is renamed to ``path`` at the end of the block.
 
-    A device or a pipe is written to directly.
+    A device or a pipe is written directly.
 
     Raises:
-        UserError: when it cannot be written; what was there before stays.
+        UserError: if it cannot be written; an existing file stays.
     """
-    # The ending stays: some writers compress by it.
+    # With the same suffix, by which some writers choose their compression.
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         if path.exists() and not path.is_file():
@@ -74,31 +74,31 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Path:
 
 
 def append_whole(file: io.FileIO, data: bytes | memoryview) -> None:
-    """Append to an unbuffered file everything or nothing.
+    """Append data to an unbuffered file, completely or not at all.
 
     Raises:
-        OSError: when it does not fit; the file ends where it did before.
+        OSError: if it does not fit; the file is unchanged.
     """
     begin = file.seek(0, os.SEEK_END)
     left = memoryview(data)
     try:
         while left:
-            # A disk that fills up takes a part first, and says why only when it is asked for the rest.
+            # On a disk that fills up, a first write is incomplete and only the next one fails.
             left = left[file.write(left) :]
     except OSError:
-        with contextlib.suppress(OSError):  # a disk that cannot even shorten a file leaves a part of it
+        with contextlib.suppress(OSError):  # if truncating fails too, a part of the data remains
             file.truncate(begin)
         raise
 
 
 class LineLog:
-    """A text file of lines that ends, whole, when it cannot be written any more.
+    """A text file of lines, which ends after a complete line if it can no longer be written.
 
     Args:
         path: of the file; overwritten.
 
     Raises:
-        UserError: when it cannot be made.
+        UserError: if it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -113,7 +113,7 @@ class LineLog:
         """Append a line; does nothing once the log has ended or is closed.
 
         Raises:
-            UserError: for the one line with which the log ended.
+            UserError: once, for the line that could not be written.
         """
         if self._ended or self._file.closed:
             return

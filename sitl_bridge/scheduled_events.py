@@ -32,7 +32,7 @@ from sitl_bridge.world.world import WorldSpecification
 
 Action = Callable[[], None]
 StackAction = Callable[[StackEvent, int], None]
-"""Carries out an event of a vehicle's flight stack."""
+"""Executes an event of a vehicle's flight stack."""
 EventWitness = Callable[[ScheduledEvent, bool, Sequence[int]], None]
 """Takes an event when it begins (True) or ends (False), and the numbers of the vehicles it concerns."""
 
@@ -43,14 +43,14 @@ def unwitnessed(_event: ScheduledEvent, _begins: bool, _vehicles: Sequence[int])
 
 @dataclass(frozen=True)
 class _Stage:
-    """Where events happen.
+    """Targets of events.
 
     Attributes:
         simulation: of the vehicles.
         airframes: of the vehicles.
-        names: of the vehicles, by which events name them.
-        say: takes a line for each event.
-        on_stack: carries out events of flight stacks.
+        names: of the vehicles in events.
+        say: receives a line for each event.
+        on_stack: executes events of flight stacks.
         witness: takes each event as it begins and ends.
     """
 
@@ -72,17 +72,17 @@ def actions(
     names: Sequence[str] | None = None,
     witness: EventWitness = unwitnessed,
 ) -> list[tuple[float, Action]]:
-    """Actions of events: s since the start, and what to run between two steps.
+    """Actions of events: s since the start, and a function to call between two steps.
 
-    Gusts are not among them: they are part of the wind from the start.
+    Gusts have no actions: they are part of the wind from the start.
 
     Args:
         events: without problems.
-        simulation: in which they happen.
+        simulation: of the events.
         airframes: of its vehicles.
-        say: takes a line for each.
-        on_stack: carries out events of flight stacks; None where these have no processes of their own.
-        names: of the vehicles, by which events name them; the simulation's without.
+        say: receives a line for each event.
+        on_stack: executes events of flight stacks; None if these are not processes.
+        names: of the vehicles in events; None for those of the simulation.
         witness: takes each event as it begins and ends.
     """
     called = simulation.names if names is None else names
@@ -101,8 +101,8 @@ class Timeline:
     """Actions at simulated times, for a loop that advances a simulation within this process.
 
     Args:
-        start: us at which the actions' times begin.
-        actions: s since then, and what to run.
+        start: us from which the times of the actions are counted.
+        actions: s since then, and a function.
     """
 
     def __init__(self, start: int, actions: Iterable[tuple[float, Action]] = ()) -> None:
@@ -115,19 +115,19 @@ class Timeline:
             self._pending.pop(0)[1]()
 
     def steps_to_next(self, now: int, step: int) -> int | None:
-        """Steps of ``step`` us from ``now`` to the next action; None without one."""
+        """Steps of ``step`` us from ``now`` to the next action; None if there is none."""
         return max(1, -((now - self._pending[0][0]) // step)) if self._pending else None
 
 
 @singledispatch
 def begin(event: ScheduledEvent, simulation: Simulation, vehicle: int) -> None:
-    """Let an event happen to a vehicle."""
+    """Apply an event to a vehicle."""
     raise TypeError(f"{type(event).__name__}: no effect on vehicle {simulation.names[vehicle]} is known")
 
 
 @singledispatch
 def end(event: ScheduledEvent, simulation: Simulation, vehicle: int) -> None:
-    """End an event that passes."""
+    """End an event with a duration."""
     raise TypeError(f"{type(event).__name__}: vehicle {simulation.names[vehicle]} does not recover from it")
 
 
@@ -178,8 +178,8 @@ def _(event: SpoofingEvent, simulation: Simulation, vehicle: int) -> None:
 def _beginning(event: ScheduledEvent, stage: _Stage) -> Action:
     vehicles = concerned(event, stage.names)
 
-    def happen() -> None:
-        stage.say(f"at {event.at:g} s: {_words(event, stage.names)}")
+    def execute() -> None:
+        stage.say(f"at {event.at:g} s: {_text(event, stage.names)}")
         stage.witness(event, True, vehicles)
         if isinstance(event, StackEvent):
             for vehicle in vehicles:
@@ -189,7 +189,7 @@ def _beginning(event: ScheduledEvent, stage: _Stage) -> Action:
         else:
             change(event, True, stage.simulation, vehicles, stage.airframes)
 
-    return happen
+    return execute
 
 
 def change(
@@ -220,22 +220,22 @@ def change(
 
 def _drop_payload(simulation: Simulation, vehicle: int, loaded: Airframe) -> None:
     empty = loaded.without_payload()
-    # The empty vehicle's centre of gravity, seen from the loaded one's: what every position lost to it.
+    # The empty vehicle's centre of gravity relative to the loaded one's: the shift of every position.
     moved = np.array(loaded.rotors[0].position) - np.array(empty.rotors[0].position)
     simulation.change_vehicle(vehicle, empty.vehicle(), empty.sensor_records(), moved)
 
 
 def _ending(event: PassingEvent, stage: _Stage) -> Action:
-    def pass_over() -> None:
-        stage.say(f"over: {_words(event, stage.names)}")
+    def finish() -> None:
+        stage.say(f"over: {_text(event, stage.names)}")
         vehicles = concerned(event, stage.names)
         stage.witness(event, False, vehicles)
         change(event, False, stage.simulation, vehicles, stage.airframes)
 
-    return pass_over
+    return finish
 
 
-def _words(event: ScheduledEvent, names: Sequence[str]) -> str:
+def _text(event: ScheduledEvent, names: Sequence[str]) -> str:
     figures = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
     if isinstance(event, StackEvent) and event.kind == "stack_killed":
         figures.clear()

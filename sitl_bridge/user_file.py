@@ -1,4 +1,4 @@
-"""Loads a class from a user's own Python file, and finds the file of a class: a sensor, a controller."""
+"""Loads a class from a user's Python file, such as a sensor, and finds the file of a class."""
 
 from __future__ import annotations
 
@@ -15,38 +15,37 @@ from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 T = TypeVar("T")
 
 _running: dict[str, Path] = {}
-"""Users' files that are being run right now, by their modules' names."""
+"""Users' files that are being executed, by their modules' names."""
 
 
 def refuse_while_loading(what: str) -> None:
-    """Refuse to start something while a user's file is run for a class in it.
+    """Refuse to start something while a user's file is executed to load a class from it.
 
-    A script that names a class of its own and starts a flight is loaded by that flight's processes, and
-    would start the next one from there without end.
+    A script that defines a class and starts a flight with it is loaded by that flight's processes, and would
+    start another flight there, without end.
 
     Raises:
-        UserError: naming the file.
+        UserError: with the file.
     """
     if _running:
         file = next(reversed(_running.values()))
         raise UserError(
-            f"{file}: starts {what} while the file is loaded for a class in it; put what the file does as a"
-            ' program under `if __name__ == "__main__":`'
+            f"{file}: starts {what} while a class is loaded from the file; put the statements of the program"
+            ' under `if __name__ == "__main__":`'
         )
 
 
 def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
-    """Class of a name in a file; runs the file.
+    """Load a class from a file; executes the file.
 
     Args:
         file: Python file.
         name: of the class.
-        base: what it is derived from.
-        what: the class is, for messages: "custom sensor".
+        base: its base class.
+        what: kind of class, for messages: "custom sensor".
 
     Raises:
-        UserError: when the file is missing or fails, has no such class, or is running already and would run
-            itself again.
+        UserError: if the file is missing or fails, has no such class, or is being executed already.
     """
     found = getattr(_module(file, what), name, None)
     if not (inspect.isclass(found) and issubclass(found, base)):
@@ -55,9 +54,9 @@ def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
 
 
 def _module(file: Path, what: str) -> Any:
-    """The module of a file: the program that runs, where it is that file, else the file, run anew.
+    """The module of a file: the running program if it is that file, else the file, executed here.
 
-    A script may name a class of its own; running the script for it would come here again without end.
+    A script may use a class that it defines; executing the script for it would come here again, without end.
     """
     if not exists(file):
         raise UserError(f"{file}: no such Python file for a {what}")
@@ -65,7 +64,7 @@ def _module(file: Path, what: str) -> Any:
     main = sys.modules.get("__main__")
     if _is_same_file(getattr(main, "__file__", None), file):
         return main
-    # Known to the interpreter under a name of its own: dataclasses, for one, look their module up.
+    # Registered under a unique name, because dataclasses, for example, look up their module.
     digest = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
     name = f"{what.replace(' ', '_')}_{file.stem}_{digest}"
     specification = importlib.util.spec_from_file_location(name, file)
@@ -73,8 +72,8 @@ def _module(file: Path, what: str) -> Any:
         raise UserError(f"{file}: is not a Python file; a {what} is a class in one")
     if name in _running:
         raise UserError(
-            f"{file}: names a class of its own, and loading the file runs it again; put what it is to do as a"
-            ' program under `if __name__ == "__main__":`'
+            f"{file}: uses a class that it defines, and loading the class executes the file again; put the"
+            ' statements of the program under `if __name__ == "__main__":`'
         )
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
@@ -86,7 +85,7 @@ def _module(file: Path, what: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserError(f"{file}: a {what}'s file failed: {error!r}") from error
+        raise UserError(f"{file}: the file of a {what} failed: {error!r}") from error
     finally:
         del _running[name]
     return module
@@ -97,10 +96,10 @@ def _is_same_file(running: str | None, file: Path) -> bool:
 
 
 def place_of(found: type[Any], what: str) -> str:
-    """FILE.py:CLASS of a class, by which another process can load it.
+    """FILE.py:CLASS of a class, with which another process can load it.
 
     Raises:
-        UserError: for a class that no file holds at its top level: it was typed in, or made in a function.
+        UserError: for a class that is not at the top level of a file: defined interactively or in a function.
     """
     name = found.__name__
     try:
@@ -109,12 +108,12 @@ def place_of(found: type[Any], what: str) -> str:
         file = None
     if file is None or not file.endswith(".py") or not exists(Path(file)):
         raise UserError(
-            f"{what} {name} is in no Python file, from which the flight stack's process could load it; put"
-            " the class into a .py file and import it from there"
+            f"{what} {name} is not in a Python file, so the flight stack's process cannot load it; put the"
+            " class into a .py file and import it from there"
         )
     if found.__qualname__ != name or getattr(sys.modules.get(found.__module__), name, None) is not found:
         raise UserError(
-            f"{file}: {what} {found.__qualname__} is not at the top level of the file, where the flight"
-            " stack's process could find it; move it there"
+            f"{file}: {what} {found.__qualname__} is not at the top level of the file, so the flight stack's"
+            " process cannot find it; move it there"
         )
     return f"{Path(file).resolve()}:{name}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from sitl_bridge.bus.messages import PUBLISHED, Message, Reply
+from sitl_bridge.bus.messages import PUBLISHED, BusMessage, Reply
 
 
 class Client:
@@ -77,9 +77,9 @@ class Client:
         found: dict[str, Any] = heard[-1] if heard else {}
         return found
 
-    def messages(self) -> dict[str, list[Message]]:
+    def messages(self) -> dict[str, list[BusMessage]]:
         """Everything heard so far by kind, each read as the message that is documented for its topic."""
-        found: dict[str, list[Message]] = defaultdict(list)
+        found: dict[str, list[BusMessage]] = defaultdict(list)
         for topic, messages in list(self.heard.items()):
             levels = topic.split("/")
             kind = f"vehicle_{levels[-1]}" if len(levels) == 5 else levels[2]

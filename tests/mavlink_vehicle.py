@@ -27,7 +27,7 @@ from sitl_bridge.autopilot.commander_data import (
 )
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Source
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle
@@ -130,7 +130,7 @@ class ObedientCommander:
         return True
 
 
-def source(system_id: int = 1) -> Source:
+def source(system_id: int = 1) -> TelemetrySource:
     """A vehicle that hovers 10 m over Zurich, 3 m north and 4 m east of home."""
     estimate = np.zeros((), records.ESTIMATE)
     estimate["valid"] = (1 << 6) - 1
@@ -160,7 +160,7 @@ def source(system_id: int = 1) -> Source:
     controls[:4] = (0.5, 0.51, 0.52, 0.53)
     commander = ObedientCommander()
     commander.battery(16.2, 11.5, 0.83, 0)
-    return Source(
+    return TelemetrySource(
         system_id, (0, 1, 0), 4, cast("Commander", commander), estimate, setpoint, measurement, controls
     )
 

@@ -93,8 +93,8 @@ def test_a_sensor_of_the_base_is_removed(tmp_path: Path) -> None:
     ("sensor", "told"),
     [
         ("{kind: gps, instance: 3, remove: true}", "the base has no such sensor to remove"),
-        ("{kind: gps, remove: 1}", "remove takes true"),
-        ("{kind: gps, rate: 4, remove: true}", "has no other figures"),
+        ("{kind: gps, remove: 1}", "remove must be true"),
+        ("{kind: gps, rate: 4, remove: true}", "takes no other fields"),
     ],
 )
 def test_a_faulty_removal_is_told_with_its_line(tmp_path: Path, sensor: str, told: str) -> None:
@@ -112,4 +112,4 @@ def test_a_fault_of_a_changed_sensor_is_told_at_its_own_line(tmp_path: Path) -> 
 
 def test_the_same_sensor_given_twice_is_refused(tmp_path: Path) -> None:
     file = based(tmp_path, SOURCE + "sensors:\n  - {kind: gps, rate: 4}\n  - {kind: gps, rate: 3}\n")
-    assert any("gps 0 is there already" in fault for fault in faults_of(file))
+    assert any("gps 0 exists already" in fault for fault in faults_of(file))

@@ -326,7 +326,7 @@ def test_a_controller_s_class_is_found_by_another_process_or_refused(tmp_path: P
         sb.fly(ROOT / "missions" / "square.plan", controller=Local, runs=tmp_path)
     typed: dict[str, Any] = {"Hover": Hover}
     exec("class Typed(Hover): pass", typed)  # as in a notebook
-    with pytest.raises(sb.UserError, match="controller Typed is in no Python file"):
+    with pytest.raises(sb.UserError, match="controller Typed is not in a Python file"):
         sb.fly(ROOT / "missions" / "square.plan", controller=typed["Typed"], runs=tmp_path)
 
 

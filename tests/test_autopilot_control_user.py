@@ -137,7 +137,10 @@ def test_an_airframe_takes_the_controller_of_its_base(
         ),
         ("controller: rotors", r"line \d+: controller.*needs the published gains under rotors"),
         ("controller: {kind: lee, gain: 3}", r"line \d+: controller.gain: unknown"),
-        ("controller: {kind: lee, options: {share: 1}}", r"options are for a controller of one's own"),
+        (
+            "controller: {kind: lee, options: {share: 1}}",
+            r"only a custom controller, FILE.py:CLASS, takes options",
+        ),
         ("controller: {rotors: {position_gain: [1, 2]}}", r"controller.rotors"),
         ("controller: 3", r"line \d+: controller"),
     ],
@@ -154,7 +157,7 @@ def test_published_gains_need_a_source(airframe_with: Callable[[str], Path]) -> 
         f"{name}: [1, 1, 1]"
         for name in ("position_gain", "velocity_gain", "attitude_gain", "angular_rate_gain")
     )
-    with pytest.raises(ConfigurationError, match=r"controller\.rotors\.mass: no source is given"):
+    with pytest.raises(ConfigurationError, match=r"controller\.rotors\.mass: has no source"):
         load_airframe(airframe_with(f"controller: {{rotors: {{{gains}, mass: 1.5, gravity: 9.81}}}}"))
 
 

@@ -62,7 +62,7 @@ def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Pa
     session = flown(mission, tmp_path, 900.0)
     outcome, record = session.conclude()
     assert outcome.succeeded, outcome.reason
-    assert outcome.flown_by == "the built-in flight stack"
+    assert outcome.flight_stack == "the built-in flight stack"
     assert record is not None
     assert record.air_time > 15.0
     assert record.failsafes == []
@@ -189,10 +189,10 @@ def test_no_px4_found_means_the_built_in_stack_and_says_why(
     monkeypatch.delenv("PX4_DIR", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     settings: dict[str, Any] = {"mission": MISSIONS / "hover.py", "airframe": load_airframe("iris")}
-    flown_by, _ = FlightSettings(**settings).check()
-    if flown_by.px4 is None:  # there may be a PX4 in /opt
-        assert "no PX4 build found" in flown_by.description
-        assert "not PX4" in flown_by.description
+    flight_stack, _ = FlightSettings(**settings).check()
+    if flight_stack.px4 is None:  # there may be a PX4 in /opt
+        assert "no PX4 build found" in flight_stack.description
+        assert "not PX4" in flight_stack.description
     monkeypatch.setenv("PX4_DIR", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match="does not exist"):
         FlightSettings(**settings).check()

@@ -12,12 +12,12 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_avoidance
 from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
 from sitl_bridge.report.plot_avoidance import save_figures
-from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
-    Circle,
     Noise,
     RouteSpecification,
+    SwapCircle,
 )
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
@@ -111,12 +111,12 @@ class LatePlant:
 
     def __init__(self, plant: ModelPlant, ticks: int) -> None:
         self._plant, self._ticks = plant, ticks
-        self._under_way: list[Sequence[Command]] = []
+        self._under_way: list[Sequence[ControlCommand]] = []
 
     def state(self) -> NDArray[np.float64]:
         return self._plant.state()
 
-    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+    def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         self._under_way.append(commands)
         late = len(self._under_way) > self._ticks
         self._plant.advance(self._under_way.pop(0) if late else self._under_way[0], seconds)
@@ -141,7 +141,7 @@ def test_vehicles_that_know_one_anothers_plans_keep_apart_despite_late_commands(
 
 
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
-    flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=Circle(count=6, radius=4.0)))
+    flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=SwapCircle(count=6, radius=4.0)))
     assert succeeded(flight)
     assert set(flight.statuses) == {PlanStatus.SOLVED}
 
@@ -233,7 +233,7 @@ def identified() -> Identified:
     still = (0.0, 0.0, 0.0)
     for k, (roll, pitch, thrust) in enumerate(commands):
         truth[k] = plant.state()[0]
-        command = Command(roll, pitch, 0.0, 0.0, thrust, still, still, still, PlanStatus.SOLVED)
+        command = ControlCommand(roll, pitch, 0.0, 0.0, thrust, still, still, still, PlanStatus.SOLVED)
         plant.advance([command], 0.01)
     return identify(time, truth, commands, airframe="iris", stack="built-in")
 

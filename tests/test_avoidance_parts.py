@@ -29,7 +29,7 @@ from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification, check_scenario
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS
 from sitl_bridge.swarm.avoidance.comparison import compare
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Limits
+from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, ControlLimits
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.full_dynamics import quaternion
 from sitl_bridge.swarm.avoidance.neighbours import (
@@ -332,10 +332,10 @@ def test_one_command_identifies_a_run_and_keeps_the_model_beside_the_airframe(tm
     assert kept.airframe == "mine"
     assert kept.model.roll_gain == pytest.approx(0.95, abs=0.01)
     log = next(run.rglob("*.ulg"))
-    with pytest.raises(UserError, match="name it with --airframe"):
+    with pytest.raises(UserError, match="give it with --airframe"):
         identify_run(str(log))
     shutil.copy(log, log.with_name("other.ulg"))
-    with pytest.raises(UserError, match="holds 2 ULogs"):
+    with pytest.raises(UserError, match="contains 2 ULogs"):
         identify_run(str(run))
 
 
@@ -436,7 +436,7 @@ def test_a_bad_file_is_refused_with_line_and_place(tmp_path: Path, text: str, me
 
 def test_limits_without_hover_are_refused() -> None:
     with pytest.raises(ValueError, match="hover"):
-        Limits(thrust_min=10.0)
+        ControlLimits(thrust_min=10.0)
 
 
 # --- methods

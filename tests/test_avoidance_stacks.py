@@ -14,13 +14,13 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_avoidance
-from sitl_bridge.offboard.avoidance_runner import GRACE, End, fly_scenario, summary, write
+from sitl_bridge.offboard.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.report.attitude_identification import identified_model
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
-from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
     RouteSpecification,
@@ -79,12 +79,12 @@ def test_a_flight_ends_when_all_have_stayed_at_their_goals_for_a_while() -> None
     goals = np.array([goal_of(plan) for plan in scenario.plans()])
     begun, planned_end = 5_000_000, 5_000_000 + round(1e6 * scenario.duration)
     latest = planned_end + round(1e6 * GRACE)
-    end = End(scenario, begun)
+    end = EndCondition(scenario, begun)
     zero = np.zeros((2, 3))
 
     def at(time: int, beside: float, alive: tuple[bool, bool] = (True, True)) -> int:
         position = goals + (beside * scenario.tolerance, 0.0, 0.0) * np.array([[0.0], [1.0]])
-        end.look(States(time, position, zero, np.zeros(2), np.array(alive), np.zeros((2, 2))))
+        end.update(States(time, position, zero, np.zeros(2), np.array(alive), np.zeros((2, 2))))
         return end()
 
     assert at(planned_end, 1.1) == latest
@@ -121,12 +121,16 @@ def test_six_swap_places_on_the_built_in_stack(seed: int) -> None:
 
 def test_the_commanded_acceleration_is_that_of_the_attitude_and_thrust() -> None:
     still = (0.0, 0.0, 0.0)
-    tilted = Command(0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED)
+    tilted = ControlCommand(
+        0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED
+    )
     # Nose down by 0.1 rad with the weight carried: g tan 0.1 along the heading.
     forward = 9.80665 * math.tan(0.1)
     assert commanded_acceleration(tilted, 0.0) == pytest.approx((forward, 0.0, 0.0), abs=1e-12)
     assert commanded_acceleration(tilted, math.pi / 2) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
-    banked = Command(0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED)
+    banked = ControlCommand(
+        0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED
+    )
     assert commanded_acceleration(banked, 0.0) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
 
 
@@ -199,7 +203,7 @@ def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points
 
 
 def test_a_number_of_vehicles_that_is_not_the_scenarios_is_refused() -> None:
-    with pytest.raises(MissionFailedError, match="scenario is of 2 vehicles, and 1 are given"):
+    with pytest.raises(MissionFailedError, match="scenario has 2 vehicles, but 1 are given"):
         asyncio.run(fly_scenario(planned("crossing_pair"), ["udpin://127.0.0.1:14541"], DEVIATION))
 
 

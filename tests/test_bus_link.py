@@ -17,8 +17,8 @@ from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.client_link import (
     Connected,
     EventNotice,
-    Link,
     Orders,
+    PipeEnd,
     Results,
     Sent,
     SentOrder,
@@ -114,7 +114,7 @@ def test_whatever_the_bus_s_process_sends_is_a_message_or_a_value_error(line: by
 def test_lines_arrive_in_pieces_and_one_without_end_is_the_end() -> None:
     here, there = socket.socketpair()
     with here, there:
-        link = Link(here, 1000)
+        link = PipeEnd(here, 1000)
         assert not link.poll(0.0)
         data = encode(UserNotice("first")) + b"[not a message\n" + encode(UserNotice("second"))
         for i in range(0, len(data), 7):
@@ -137,7 +137,7 @@ def test_a_faulty_line_of_the_bus_costs_one_message_and_not_the_bus(
     server = LockstepServer(make_simulation(), ports=[free_port()])
     address = BusAddress.parse("embedded")
     bus = Bus(server, address, run="run", directory=tmp_path, notify=notes.append)
-    bus._link = Link(here, 1 << 20)
+    bus._link = PipeEnd(here, 1 << 20)
     bus._closing = True
     there.sendall(b"[1]\n" + b'["Orders", {"orders": [{"kind": "x", "vehicle": null, "command": {}}]}]\n')
     there.sendall(encode(UserNotice("still there")))

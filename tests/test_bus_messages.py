@@ -21,7 +21,7 @@ from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
 from sitl_bridge.bus.execution import EXECUTION_TIMEOUT, FORMATION_TIMEOUT, Execution
 from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
-from sitl_bridge.bus.run_source import FleetRun, Source
+from sitl_bridge.bus.run_source import FleetRun, RunSource
 from sitl_bridge.bus.schema import DIRECTORY, schemas
 from sitl_bridge.bus.simulation_commands import OnFormation
 from sitl_bridge.bus.snapshot import take_snapshot
@@ -125,7 +125,7 @@ class Office:
 
     def __init__(
         self,
-        source: Source,
+        source: RunSource,
         topics: Topics,
         now: Callable[[], float],
         on_formation: OnFormation | None = None,

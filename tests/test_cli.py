@@ -135,8 +135,8 @@ def test_a_sensor_mounted_turned_is_pointed_out(tmp_path: Path) -> None:
     path.write_text(text.replace("  - kind: imu", "  - kind: imu\n    rotation: [0, 0, 90]", 1))
     result = run("check", str(path), "--json")
     assert result.returncode == 0, result.stderr
-    (warning,) = [text for text in json.loads(result.stdout)["warnings"] if "turned" in text]
-    assert "sensors.imu is turned by 0, 0, 90 deg" in warning
+    (warning,) = [text for text in json.loads(result.stdout)["warnings"] if "rotated" in text]
+    assert "sensors.imu is rotated by 0, 0, 90 deg" in warning
     assert not any("turned" in text for text in json.loads(run("check", "iris", "--json").stdout)["warnings"])
 
 
@@ -152,8 +152,8 @@ def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not
     monkeypatch.setattr(doctor, "version", version)
     finding = doctor._packages()
     assert finding.grade == "missing"
-    assert "pyulog is not installed" in finding.words
-    assert "mavsdk 1.0 is installed, mavsdk" in finding.words
+    assert "pyulog is not installed" in finding.text
+    assert "mavsdk 1.0 is installed, mavsdk" in finding.text
 
 
 def test_the_doctor_counts_the_simulation_as_compiled_only_with_the_loop_that_serves(
@@ -177,7 +177,7 @@ def test_the_doctor_does_not_ask_for_px4_where_the_built_in_stack_flies(
     finding = doctor._px4()
     if finding.grade != "ok":  # /opt/px4 holds one
         assert finding.grade == "note"
-        assert "built-in flight stack flies without it" in finding.words
+        assert "built-in flight stack is used instead" in finding.text
     monkeypatch.setenv("PX4_DIR", str(tmp_path))
     assert doctor._px4().grade == "missing"
 

@@ -35,7 +35,7 @@ def test_an_avoidance_scenario_leaves_figures_and_a_table(tmp_path: Path) -> Non
     missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
     code, output = run(*missions, "--method", "nmpc", "--runs-dir", str(tmp_path))
     assert code == 0, output
-    assert "attitude model where a scenario gives none: iris" in output
+    assert "attitude model unless the scenario sets one: iris" in output
     assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
     figures = sorted(file.name for file in (tmp_path / "latest" / "nmpc").glob("*.png"))
     assert figures == [
@@ -52,7 +52,7 @@ def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path
     with pytest.raises(UserError, match="no such scenario"):
         run(str(tmp_path / "nothing.yaml"), "--runs-dir", str(tmp_path / "runs"))
     both = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "formation_cube")]
-    with pytest.raises(UserError, match="one by one"):
+    with pytest.raises(UserError, match="one at a time"):
         run(*both, "--runs-dir", str(tmp_path / "runs"))
     with pytest.raises(UserError, match="no method is called"):
         run(str(MISSIONS / "crossing_pair.yaml"), "--method", "luck", "--runs-dir", str(tmp_path / "runs"))

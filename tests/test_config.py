@@ -167,7 +167,7 @@ def test_a_figure_without_a_source_is_refused(altered: Path) -> None:
     text = altered.read_text(encoding="utf-8")
     altered.write_text("\n".join(line for line in text.splitlines() if not line.startswith("  mass:")))
     (fault,) = faults_of(altered)
-    assert fault.startswith(f"line {line_of(altered, 'mass: 1.55')}: mass: no source is given")
+    assert fault.startswith(f"line {line_of(altered, 'mass: 1.55')}: mass: has no source")
 
 
 def test_two_sensors_of_one_instance_and_none_that_drives_the_lockstep_are_refused(altered: Path) -> None:

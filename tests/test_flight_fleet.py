@@ -80,7 +80,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     with FleetSession(scenario_settings(file, choices(tmp_path))) as session:
 
         def freeze(progress: FleetProgress) -> None:
-            stack = session.aircraft[0].flight_stack
+            stack = session.vehicles[0].flight_stack
             assert stack is not None
             now = progress.server.time
             if not stopped and np.all(progress.server.position[:, 2] < -2.5):
@@ -98,7 +98,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     assert flown[0] == pytest.approx(-3.0, abs=0.5), "the other held its height"
     console = (session.directory.path / "console.log").read_text(encoding="utf-8")
     assert "the others fly on without it" in console
-    assert "answers are back" in console
+    assert "answers again" in console
     assert outcome.vehicles[1][0].impact_speed < 1.5
 
 

@@ -76,7 +76,7 @@ def test_an_interpreter_reads_the_script_before_anything_starts(
     with pytest.raises(UserError, match="cannot be run"):
         check_interpreter(program(tmp_path / "odd", "neither a script nor a program"), script)
     script.write_text("def no(:\n")
-    with pytest.raises(UserError, match=r"mission.py: is not a program for .*SyntaxError"):
+    with pytest.raises(UserError, match=r"mission.py: .* cannot parse it: SyntaxError"):
         check_interpreter(environment, script)
 
 
@@ -112,7 +112,7 @@ def test_scenarios_name_interpreters_of_their_scripts(environment: Path, script:
     assert scenario_settings(file, Choices(python=other)).python == other
     for text, words in (
         ("vehicles: [{mission: mission.py, python: env/no}]", "python: .*no such file"),
-        ("vehicles: [{mission: mission.py}]\npython: env/bin/python", "there is no mission here"),
+        ("vehicles: [{mission: mission.py}]\npython: env/bin/python", "which is not given"),
     ):
         file.write_text(text + "\n")
         with pytest.raises(UserError, match=words):

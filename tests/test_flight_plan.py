@@ -135,8 +135,8 @@ def test_all_faults_are_told_at_once_with_their_items() -> None:
     [
         (waypoint(20_000.0), "20.0 km from the planned home"),
         (waypoint(10.0, height=20_000.0), "altitude 20000 m"),
-        (waypoint(10.0) | {"frame": 10}, "PX4 does not take frame 10"),
-        (waypoint(10.0) | {"command": 82}, "PX4 does not take MAV_CMD_NAV_SPLINE_WAYPOINT (82)"),
+        (waypoint(10.0) | {"frame": 10}, "PX4 does not accept frame 10"),
+        (waypoint(10.0) | {"command": 82}, "PX4 does not accept MAV_CMD_NAV_SPLINE_WAYPOINT (82)"),
         (waypoint(10.0) | {"frame": 2}, "it needs a position"),
         (waypoint(10.0) | {"params": [0, 0, 0]}, "seven numbers"),
         (waypoint(10.0) | {"params": [None, 0, 0, None, *HOME, 10]}, "param 1 (hold time)"),
@@ -161,17 +161,17 @@ def test_missions_px4_would_refuse_as_a_whole() -> None:
     assert "take-off as the first" in one_fault(document(waypoint(5.0), waypoint(5.0, command=22)))
     assert "never reached" in one_fault(document(waypoint(5.0, command=17), waypoint(6.0)))
     assert "jumps to item 44" in one_fault(document(waypoint(5.0), plain(177, 44, 1)))
-    assert "nowhere to fly to" in one_fault(document(plain(20)))
-    assert "nothing to fly" in one_fault(document())
+    assert "has no item with a position" in one_fault(document(plain(20)))
+    assert "is empty; add items" in one_fault(document())
 
 
 def test_a_waypoint_outside_the_fence_or_in_an_excluded_part_is_refused() -> None:
     circle = {"center": list(HOME), "radius": 50}
     inclusion = {"version": 2, "circles": [{"circle": circle, "inclusion": True}], "polygons": []}
-    assert one_fault(document(waypoint(60.0), geoFence=inclusion)) == "item 1: lies outside the geofence"
+    assert one_fault(document(waypoint(60.0), geoFence=inclusion)) == "item 1: is outside the geofence"
     beside = {"center": [HOME[0] + 60 * METRE, HOME[1]], "radius": 20}
     exclusion = {"version": 2, "circles": [{"circle": beside, "inclusion": False}], "polygons": []}
-    assert "geofence excludes" in one_fault(document(waypoint(60.0), geoFence=exclusion))
+    assert "is in an exclusion area" in one_fault(document(waypoint(60.0), geoFence=exclusion))
 
 
 def test_a_plan_for_another_autopilot_or_of_another_kind_is_refused() -> None:

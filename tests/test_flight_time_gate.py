@@ -172,20 +172,20 @@ def test_a_simulation_that_has_gone_stops_no_mission(pair: Pair) -> None:
 def test_a_mission_that_does_not_use_the_gate_is_slow_until_its_vehicles_are_armed(pair: Pair) -> None:
     limits = Recorded()
     silent = MissionGate(limits)
-    silent.look(armed=False)
-    silent.look(armed=True)
-    silent.look(armed=False)
+    silent.limit_speed(armed=False)
+    silent.limit_speed(armed=True)
+    silent.limit_speed(armed=False)
     assert limits.calls == [UNANNOUNCED, UNANNOUNCED, FREE, UNANNOUNCED]
 
     async def mission() -> None:
         async with pair.mission.request():
-            pair.simulation.look(armed=True)
+            pair.simulation.limit_speed(armed=True)
             assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED), "one that uses it decides itself"
 
     asyncio.run(mission())
     silent.start()
     assert silent.ended.wait(10.0)
-    silent.look(armed=False)
+    silent.limit_speed(armed=False)
     assert not silent.ready.is_set()
     assert limits.calls[-1] == RELEASE, "nor is one that has ended"
 
@@ -281,7 +281,7 @@ def test_time_runs_half_a_second_ahead_of_a_vehicles_reports_and_a_little_on_whe
         for seconds in (10.0, 10.05, 10.15, 10.2):
             report(vehicle, seconds)
         for _ in range(10):
-            vehicle._let_pass()
+            vehicle._extend_time_limit()
         report(vehicle, 12.0)
 
     asyncio.run(mission())

@@ -94,7 +94,7 @@ def stop_for(vehicle: int, seconds: float) -> Callable[[FleetSession], None]:
 
 
 def _process(session: FleetSession, vehicle: int) -> int:
-    stack = session.aircraft[vehicle].flight_stack
+    stack = session.vehicles[vehicle].flight_stack
     assert stack is not None
     return stack.pid
 
@@ -199,8 +199,8 @@ def seven_of_nine_keep_their_slots(directory: Path, autopilot: str, speed: float
     faults = (10.0, kill(4)), (12.0, stop_for(7, 5.0))
     run = fly(directory, "", *faults, count=9, north=36.0, autopilot=autopilot, speed=speed)
     rest = [0, 1, 2, 3, 5, 6, 8]
-    assert "vehicle 4 has fallen silent" in run.said
-    assert "vehicle 7 has fallen silent" in run.said
+    assert "vehicle 4 sends no telemetry any more" in run.said
+    assert "vehicle 7 sends no telemetry any more" in run.said
     assert "the others fly on without it" in run.said
     assert run.worst(rest, 10.0) < 0.5
     assert run.closest(rest) > 1.0

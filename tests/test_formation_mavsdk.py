@@ -84,7 +84,7 @@ def test_the_next_in_line_leads_when_the_leaders_flight_stack_is_killed(tmp_path
         assert (states["position"][1:, 2] > -0.3).all(), "not on the ground"
         assert (states["position"][1:, 0] > 4.0).all(), "not at the end of the path"
     told = "\n".join(said)
-    assert "vehicle 0 has fallen silent" in told
+    assert "vehicle 0 sends no telemetry any more" in told
     events = result.summary()["events"]
     assert isinstance(events, list)
     assert "vehicle 1: leads now" in "\n".join(events)
@@ -111,7 +111,7 @@ def test_one_lands_when_told_to_and_the_rest_fly_on_when_one_dies(tmp_path: Path
         )
         assert (run.server.simulation.states["position"][:, 2] > -0.3).all(), "not on the ground"
     told = "\n".join(said)
-    assert "vehicle 1 has fallen silent" in told
+    assert "vehicle 1 sends no telemetry any more" in told
     assert "vehicle 2 leaves the fleet: land" in told
     assert sum("landed and disarmed" in line for line in said) == 2
     late = result.time > 15.0
@@ -120,7 +120,7 @@ def test_one_lands_when_told_to_and_the_rest_fly_on_when_one_dies(tmp_path: Path
 
 
 def test_a_number_of_vehicles_that_is_not_the_plans_is_refused(three: Path) -> None:
-    with pytest.raises(MissionFailedError, match="formation is of 3 vehicles, and 2 are given"):
+    with pytest.raises(MissionFailedError, match="formation has 3 vehicles, but 2 are given"):
         asyncio.run(fly_formation(load_formation(three), ["udpin://127.0.0.1:14541"] * 2))
 
 
@@ -130,4 +130,4 @@ def test_the_command_line_says_what_is_wrong_with_it(three: Path, capsys: pytest
             main([str(three), *words])
         assert ended.value.code == 2
     assert main([str(three), "--instances", "7"]) == 1
-    assert "formation is of 3 vehicles, and 1 are given" in capsys.readouterr().err
+    assert "formation has 3 vehicles, but 1 are given" in capsys.readouterr().err

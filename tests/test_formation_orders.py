@@ -198,10 +198,10 @@ def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrdersP
 def test_an_order_that_is_taken_too_late_is_not_carried_out(
     line: orders_pipe.OrdersPipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orders_pipe, "PATIENCE", -1.0)
+    monkeypatch.setattr(orders_pipe, "ORDER_LIMIT", -1.0)
     heard = Heard(line)
     line.begin()
-    with pytest.raises(UserError, match="did not take it"):
+    with pytest.raises(UserError, match="did not read the order"):
         line.ask("formation", {"pattern": "cube"}, None).result(timeout=30.0)
     assert not heard.orders
     line.close()

@@ -308,8 +308,8 @@ def test_every_fault_of_a_csv_file_is_told_with_its_line(tmp_path: Path) -> None
         read_csv(file)
     assert caught.value.faults == (
         "line 3: px: 'up' is not a finite number",
-        "line 4: t: 0 s does not come after 0 s",
-        "line 5: 3 columns; it takes 11",
+        "line 4: t: 0 s is not later than 0 s",
+        "line 5: 3 columns; 11 are needed",
         "line 6: px: 'nan' is not a finite number",
     )
     file.write_text("t,px,py\n0,0,0\n")

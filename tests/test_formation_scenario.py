@@ -66,7 +66,9 @@ def test_a_formation_without_count_is_of_all_vehicles(tmp_path: Path) -> None:
     plan = load_formation(file)
     assert (plan.seed, plan.specification.count) == (3, 4)
     assert load_formation(scenario(tmp_path, ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}]"))).seed == 3
-    with pytest.raises(ConfigurationError, match=r"formation.count: is of 3 vehicles, and vehicles has 4"):
+    with pytest.raises(
+        ConfigurationError, match=r"formation.count: has 3 vehicles, but the section vehicles has 4"
+    ):
         load_formation(scenario(tmp_path, both, ("count: 4", "count: 3")))
     with pytest.raises(ConfigurationError, match=r"line \d+: formation: give count"):
         load_formation(scenario(tmp_path, ("  count: 4\n", "")))
@@ -180,7 +182,7 @@ def test_events_in_the_section_of_old_are_refused_with_what_to_write(tmp_path: P
     with pytest.raises(ConfigurationError) as caught:
         load_formation(scenario(tmp_path, ("  heading: 0", old)))
     assert caught.value.faults == (
-        "line 10: formation.events: stands at the top level today; write events: ["
+        "line 10: formation.events: is now at the top level; write events: ["
         "{at: 5, kind: vehicle_lost, vehicles: [0]}, "
         "{at: 7, kind: leave_formation, vehicles: [2], action: hold}, "
         "{at: 3, kind: vehicle_stalled, vehicles: [3], lasts: 2}]",

@@ -18,7 +18,7 @@ from peer import SILENT_FRAMES, Peer
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.link_errors import FAULTS, fault_words
+from sitl_bridge.hil.link_errors import FAULTS, fault_texts
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.loop import BUDGET, MAX_LAG
 from sitl_bridge.hil.server import LockstepServer
@@ -413,7 +413,7 @@ def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
         np.testing.assert_allclose(server.simulation.controls[0, :4], 0.3, rtol=1e-6)
         assert server.simulation.armed[0] == 1
         peer.mute.clear()
-        wait_for(lambda: any("answers are back" in note for note in notes), "lockstep again")
+        wait_for(lambda: any("answers again" in note for note in notes), "lockstep again")
         assert not server.status().links[0].stalled
 
 
@@ -446,7 +446,7 @@ def test_a_stalled_flight_stack_that_then_freezes_is_waited_for_and_recovers(
         wait_for(lambda: server.status().steps > standing + 50, "real time to go on")
         peer.mute.clear()
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
-        wait_for(lambda: any("answers are back" in note for note in notes), "that to be told")
+        wait_for(lambda: any("answers again" in note for note in notes), "that to be told")
         assert np.all(np.diff(peer.times) == STEP), "no frame is lost"
     assert sum("does not" in note for note in notes) == 1, "a stall is told once"
 
@@ -509,7 +509,7 @@ def test_where_that_was_asked_for_the_others_fly_on_without_a_frozen_flight_stac
         assert server.status().links[0].stalled
         frozen.halt.clear()
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
-        wait_for(lambda: any("answers are back" in note for note in notes), "that to be told")
+        wait_for(lambda: any("answers again" in note for note in notes), "that to be told")
         assert np.all(np.diff(frozen.times) == STEP), "no frame is lost"
         assert np.all(np.diff(other.times) == STEP)
         other.reset()
@@ -648,7 +648,7 @@ def test_what_a_flight_stack_sends_wrong_is_reported_once_a_kind_and_counted(
     for word in words:
         (note,) = (note for note in notes if word in note)
         assert note.startswith(f"port {server.ports[0]}: the flight stack s")
-    assert len(fault_words(dict(faults))) == len(words)
+    assert len(fault_texts(dict(faults))) == len(words)
 
 
 def test_a_peer_that_speaks_only_mavlink_1_is_told_so(
@@ -660,7 +660,7 @@ def test_a_peer_that_speaks_only_mavlink_1_is_told_so(
     with socket.create_connection(("127.0.0.1", server.ports[0])) as peer:
         answer = mavlink.MAVLink_hil_actuator_controls_message(0, [0.0] * 16, 129, 1)
         peer.sendall(answer.pack(sender, force_mavlink1=True))
-        wait_for(lambda: any("speaks MAVLink 1" in note for note in notes), "the sentence")
+        wait_for(lambda: any("sends MAVLink 1" in note for note in notes), "the sentence")
 
 
 def test_an_action_that_fails_costs_one_message_and_not_the_run(

@@ -195,7 +195,10 @@ def test_a_plan_of_more_than_fits_the_memory_is_refused(tmp_path: Path) -> None:
             "  - {at: 1, kind: motor_loss, vehicles: [7]}\n",
             "line 4: events[0]: there is no vehicle 7",
         ),
-        ("vehicles: [{name: a}, {name: a}]\nmission: fly.py\n", "line 1: vehicles: two are called a"),
+        (
+            "vehicles: [{name: a}, {name: a}]\nmission: fly.py\n",
+            "line 1: vehicles: several vehicles are called a",
+        ),
     ],
 )
 def test_a_scenario_that_names_what_is_not_there_is_told_by_line(
@@ -264,5 +267,5 @@ def test_a_script_may_name_a_class_of_its_own(tmp_path: Path) -> None:
 def test_a_file_that_loads_itself_while_it_is_loaded_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(SCRIPT.format(file="__file__"), encoding="utf-8")
-    with pytest.raises(UserError, match="put what it is to do as a program under `if __name__"):
+    with pytest.raises(UserError, match="put the statements of the program under `if __name__"):
         load_class(path, "Mine", object, "controller")

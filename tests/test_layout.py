@@ -103,15 +103,13 @@ KNOWN_KNOWLEDGE: set[str] = set()
 LONG_FILES: dict[str, int] = {}
 """Files that exceed the limit, each with its greatest length."""
 LONG_FUNCTIONS: dict[str, int] = {
-    "dynamics.contact.standing_pose": 66,
     "dynamics.step._integrate": 65,
-    "swarm.avoidance.disturbance_observer.observe": 69,
     "swarm.avoidance.optimal_control_problem.condense": 81,
     "swarm.avoidance.optimal_control_problem.constrain": 67,
     "swarm.avoidance.optimal_control_problem.weigh": 97,
     "swarm.avoidance.prediction_model.predict": 82,
 }
-"""Functions likewise: compiled loops over a horizon, contact points or pairs, which share many values."""
+"""Functions likewise: compiled loops over a horizon or a step, which share many values."""
 
 
 def module_name(path: Path) -> str:
@@ -258,12 +256,9 @@ def test_a_file_name_means_one_thing() -> None:
 TWINS = {
     # The public API's own classes, each around one of the core.
     "Airframe", "Simulation", "World",
-    # What a controller knows of its vehicle in the public API, and a vehicle that a mission script flies.
+    # The properties of its vehicle that a controller gets, and a vehicle that a mission script flies:
+    # users' controllers and scripts name both.
     "Vehicle",
-    # Messages and commands of the bus, named as their schemas are.
-    "Command", "Event", "Message", "VehicleState",
-    # Of one module's own use: setpoints, the parts of a link, limits.
-    "Circle", "Limits", "Link", "Source", "Target", "Trajectory",
 }  # fmt: skip
 """Classes of one name in several modules."""
 

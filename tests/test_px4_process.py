@@ -114,10 +114,10 @@ def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
         """,
     )
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: "up" in px4.last_words())
+    until(lambda: "up" in px4.last_lines())
     assert px4.ended() == ""
     assert px4.stop() == 0
-    assert px4.last_words().endswith("PX4 Exiting...")
+    assert px4.last_lines().endswith("PX4 Exiting...")
     assert px4.stop() == 0
 
 
@@ -135,8 +135,8 @@ def test_px4_that_does_not_listen_is_killed_with_all_it_started(
         """,
     )
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: "child" in px4.last_words())
-    child = int(px4.last_words().split()[-1])
+    until(lambda: "child" in px4.last_lines())
+    child = int(px4.last_lines().split()[-1])
     assert px4.stop() == -signal.SIGKILL
 
     def gone() -> bool:
@@ -150,7 +150,7 @@ def test_px4_that_does_not_listen_is_killed_with_all_it_started(
 def test_stopped_px4_ends_too(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", "print('up', flush=True); time.sleep(60)")
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: px4.last_words() == "up")
+    until(lambda: px4.last_lines() == "up")
     os.kill(px4.pid, signal.SIGSTOP)
     assert px4.stop() == -signal.SIGTERM
 
@@ -160,7 +160,7 @@ def test_px4_of_an_earlier_run_is_named_and_its_files_are_left_alone(tmp_path: P
     build = stand_in(tmp_path / "build", HOLD_LOCK + "print('up', flush=True)\ntime.sleep(60)")
     # The kernel names a process after its script.
     with Px4Process(build, INSTANCE, tmp_path / "first", {}) as first:
-        until(lambda: first.last_words() == "up")
+        until(lambda: first.last_lines() == "up")
         assert [process.pid for process in stale_processes(INSTANCE)] == [first.pid]
         with pytest.raises(UserError, match=f"kill -9 {first.pid}") as caught:
             Px4Process(build, INSTANCE, tmp_path / "second", {})
@@ -274,7 +274,7 @@ from pathlib import Path
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.px4.px4_process import Px4Process
 px4 = Px4Process(find_px4(Path({str(build.root)!r})), {INSTANCE}, Path({str(tmp_path / "run")!r}), {{}})
-while "up" not in px4.last_words():
+while "up" not in px4.last_lines():
     time.sleep(0.02)
 print(px4.pid, flush=True)
 time.sleep(60)

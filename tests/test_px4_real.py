@@ -95,7 +95,7 @@ def test_px4_that_waits_for_a_simulator_is_stopped_with_its_start_script(
     build: Px4Build, tmp_path: Path, iris: Airframe, wait_for: WaitFor
 ) -> None:
     with Px4Process(build, INSTANCE, tmp_path / "run", parameters_for(iris)) as px4:
-        wait_for(lambda: "Waiting for simulator" in px4.last_words(), "PX4 to wait for a simulator")
+        wait_for(lambda: "Waiting for simulator" in px4.last_lines(), "PX4 to wait for a simulator")
         family = psutil.Process(px4.pid).children(recursive=True)
         assert family  # the shell of the start script
     _, alive = psutil.wait_procs(family, timeout=5.0)

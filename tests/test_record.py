@@ -92,6 +92,6 @@ def test_run_directories_are_never_shared_and_latest_points_to_the_last(tmp_path
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(UserError, match="runs cannot be kept there"):
+    with pytest.raises(UserError, match="cannot create run directories there"):
         RunDirectory(file / "runs", "square")
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

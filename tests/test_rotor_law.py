@@ -121,7 +121,7 @@ def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
     hovers = [float(parameters_for(a)["MPC_THR_HOVER"]) for a in (weak, iris)]
     assert hovers[0] > 1.2 * hovers[1]
     facts = facts_of(str(tmp_path / "mine.yaml"))
-    assert facts["runs_code_of"] == [str(tmp_path / "mine.py")]
+    assert facts["python_files"] == [str(tmp_path / "mine.py")]
 
 
 def test_an_edited_law_is_compiled_anew(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_rotor_cannot_differ_from_the_law_of_all(tmp_path: Path) -> None:
     )
     file = based(tmp_path)
     file.write_text(file.read_text() + f"rotors:\n{rotors}")
-    with pytest.raises(ConfigurationError, match="has the same figures for every rotor"):
+    with pytest.raises(ConfigurationError, match="has the same figures for all rotors"):
         load_airframe(file)
 
 

@@ -17,12 +17,12 @@ from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.field_paths import kinds
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.scenario import load_scenario
-from sitl_bridge.run.event_support import PLAYERS, Player, player, refuse_events
+from sitl_bridge.run.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.scheduled_events import Timeline, actions
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS, AnyFormationEvent
@@ -33,7 +33,7 @@ from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import World
 
 DOCS = Path(__file__).parent.parent / "docs"
-COLUMNS: tuple[Player, ...] = (
+COLUMNS: tuple[FlightKind, ...] = (
     "fly",
     "full formation",
     "quick formation",
@@ -81,7 +81,7 @@ def scenario(directory: Path, section: str, *events: str) -> Path:
 
 def test_every_kind_of_event_has_its_row() -> None:
     known = [kind for event in (*get_args(AnyEvent), *get_args(AnyFormationEvent)) for kind in kinds(event)]
-    assert sorted(known) == sorted(PLAYERS) == sorted(EVENTS)
+    assert sorted(known) == sorted(SUPPORT) == sorted(EVENTS)
 
 
 def test_the_docs_have_the_table_of_who_carries_out_what() -> None:
@@ -93,13 +93,13 @@ def test_the_docs_have_the_table_of_who_carries_out_what() -> None:
         }
         for kind, cells in rows
     }
-    assert found == {kind: set(players) for kind, players in PLAYERS.items()}
+    assert found == {kind: set(kinds) for kind, kinds in SUPPORT.items()}
 
 
 @pytest.mark.parametrize("kind", EVENTS)
 @pytest.mark.parametrize("who", COLUMNS)
 def test_an_event_is_carried_out_or_refused_with_its_place_and_a_remedy(
-    tmp_path: Path, who: Player, kind: str
+    tmp_path: Path, who: FlightKind, kind: str
 ) -> None:
     section = AVOIDANCE if "avoidance" in who else FORMATION
     if section == AVOIDANCE and kind in FORMATION_KINDS:
@@ -107,7 +107,7 @@ def test_an_event_is_carried_out_or_refused_with_its_place_and_a_remedy(
             load_scenario(scenario(tmp_path, section, f"at: 1, kind: {kind}, {EVENTS[kind]}"))
         return
     loaded = load_scenario(scenario(tmp_path, section, f"at: 1, kind: {kind}, {EVENTS[kind]}"))
-    if who in PLAYERS[kind]:
+    if who in SUPPORT[kind]:
         refuse_events(loaded, who)
         return
     with pytest.raises(ConfigurationError) as caught:
@@ -129,11 +129,11 @@ def test_simulate_refuses_before_it_makes_a_run_directory_and_fly_before_it_star
     with pytest.raises(ConfigurationError, match=r"line 3: events\[0\]: vehicle_lost .*give kind stack_"):
         scenario_settings(file, Choices(autopilot="builtin"))
     assert facts_of(str(file))["warnings"] == [
-        "fly refuses line 3: events[0]: vehicle_lost has no effect here: the formation cannot silence a "
-        "vehicle in flight; give kind stack_killed"
+        "fly refuses line 3: events[0]: vehicle_lost has no effect here: in flight a formation cannot "
+        "silence a vehicle; give kind stack_killed"
     ]
     loaded = load_scenario(file)
-    assert [player(loaded, on) for on in ("quick", "full")] == ["quick formation", "full formation"]
+    assert [flight_kind(loaded, on) for on in ("quick", "full")] == ["quick formation", "full formation"]
 
 
 def test_an_airframe_in_place_of_the_scenarios_must_suit_its_events(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_formation_on_full_dynamics_meets_the_events_of_its_scenario(tmp_path:
 
 
 ZERO = (0.0, 0.0, 0.0)
-UPWARD = Command(0.0, 0.0, 0.0, 0.0, 9.81, ZERO, ZERO, ZERO, PlanStatus.SOLVED)
+UPWARD = ControlCommand(0.0, 0.0, 0.0, 0.0, 9.81, ZERO, ZERO, ZERO, PlanStatus.SOLVED)
 
 
 def flown_plant(airframe: Airframe, *events: Any) -> DynamicsPlant:

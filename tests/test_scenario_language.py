@@ -138,7 +138,9 @@ def test_a_swarm_without_vehicles_gets_as_many_as_it_needs(tmp_path: Path, secti
             [SWARM_AIRFRAME] * 2
         )
         assert found.seed == 0
-    with pytest.raises(ConfigurationError, match="2 vehicles, and vehicles has 3; give as many"):
+    with pytest.raises(
+        ConfigurationError, match="2 vehicles, but the section vehicles has 3; give the same number"
+    ):
         load_scenario(write(tmp_path, f"vehicles: [{{airframe: iris_rtk, count: 3}}]\n{section}"))
 
 
@@ -168,7 +170,7 @@ def test_a_file_in_the_language_of_old_is_refused_with_what_to_write(tmp_path: P
     told = caught.value.faults
     assert [int(fault.split()[1].rstrip(":")) for fault in told] == [2, 3, 4, 5, 6, 7, 8, 10]
     for words in (
-        "line 2: duration: stands in the section avoidance today; write avoidance: {duration: ...}",
+        "line 2: duration: is now in the section avoidance; write avoidance: {duration: ...}",
         "attitude in deg: attitude: 0.2865",
         "write radio: {rate: 50.0, delay: 0.05}",
         "write world: {wind: {steady: {speed: 3.0, direction: 270.0, upward: -0.5}}}",
@@ -251,7 +253,7 @@ FORMATION = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 
         ),
         (f"radio: {{grpah: ring}}\n{PAIR}", "line 1: radio.grpah: unknown field; did you mean `graph`?"),
         (f"radio: {{graph: star}}\n{PAIR}", "line 1: radio.graph: star is about a leader"),
-        (f"vehicles: [{{yaw: 3}}]\n{PAIR}", "line 1: vehicles[0].yaw: follows from the route"),
+        (f"vehicles: [{{yaw: 3}}]\n{PAIR}", "line 1: vehicles[0].yaw: follows from the vehicle's route"),
         (f"{PAIR}formation: {{count: 2}}\n", "flies the same vehicles as"),
         (
             f"vehicles: [{{airframe: iris_rtk}}, {{airframe: iris}}]\n{PAIR}",

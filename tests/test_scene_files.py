@@ -145,7 +145,7 @@ def test_every_fault_of_a_scene_is_reported_with_its_line_and_path(tmp_path: Pat
                 "/none.obj: cannot be read: No such file or directory",
                 "/broken.glb: is broken, or not a GLB mesh: ",
                 "/points.obj: ",
-                "/house.blend: is no mesh that is read here; the formats are .dae, .glb, .gltf, .obj",
+                "/house.blend: is not a supported mesh; the formats are .dae, .glb, .gltf, .obj",
                 "/empty.bt: is an empty map: it has no occupied cell",
                 "/hills.png: cannot be read: No such file",
             ],
@@ -171,7 +171,7 @@ def test_a_huge_mesh_is_refused_with_what_reduces_it(tmp_path: Path, monkeypatch
     _world(tmp_path, *["kind: mesh, file: box.obj"] * 2)
     fault = _fault(tmp_path, "kind: mesh, file: box.obj", "kind: mesh, file: box.obj, scale: 2")
     assert "objects[1].file: /box.obj: with the meshes before it, the world: has 24 triangles" in fault
-    assert "20 at most; reduce it, in Blender by the modifier Decimate" in fault
+    assert "can have 20; reduce it, in Blender with the modifier Decimate" in fault
 
 
 @pytest.mark.parametrize("scale", ["1e7", "[1, 1, 1e7]"])
@@ -222,15 +222,15 @@ def test_broken_height_maps_are_refused_with_the_remedy(tmp_path: Path) -> None:
     np.savez(tmp_path / "empty.npz", height=np.zeros((0, 5)))
     np.savez(tmp_path / "nan.npz", height=np.full((3, 3), np.nan))
     for name, height, said in (
-        ("color.png", 1.0, "is no grey picture (mode RGB); save it as grey with 8 or 16 bit"),
-        ("torn.png", 1.0, "is broken, or no PNG"),
-        ("good.png", None, "needs `height`, the metres of a white pixel above a black one"),
-        ("other.npz", None, "has no array 'height', only z.npy; write it by numpy.savez_compressed"),
-        ("objects.npz", None, "is broken, or no NPZ file of numbers"),
+        ("color.png", 1.0, "is not a grey picture (mode RGB); save it as grey with 8 or 16 bit"),
+        ("torn.png", 1.0, "is broken or not a PNG"),
+        ("good.png", None, "needs `height`, the height in m of a white pixel above a black one"),
+        ("other.npz", None, "has no array 'height', only z.npy; write it with numpy.savez_compressed"),
+        ("objects.npz", None, "is broken or not an NPZ file of numbers"),
         ("line.npz", None, "is empty: it has 5 heights"),
         ("empty.npz", None, "is empty: it has 0 x 5 heights"),
         ("nan.npz", None, "has heights that are not finite"),
-        ("nan.npz", 3.0, "an NPZ file holds metres; leave `height` out"),
+        ("nan.npz", 3.0, "an NPZ file contains metres; leave out `height`"),
     ):
         with pytest.raises(UserError) as caught:
             load_heights(tmp_path / name, 1.0, height, ORIGIN)
@@ -311,9 +311,9 @@ def test_broken_octree_maps_are_refused_with_the_reason(
     (tmp_path / "kind.bt").write_bytes(b"# Octomap OcTree binary file\nid Mine\nres 1\ndata\n\0\0")
     for name, bits, said in (
         ("torn.bt", whole[:-3], "is broken: it ends within its nodes"),
-        ("deep.bt", whole[:-2] + b"\x03\0" + b"\x02\0", "is broken: its nodes go deeper than 16 levels"),
+        ("deep.bt", whole[:-2] + b"\x03\0" + b"\x02\0", "is broken: its nodes are deeper than 16 levels"),
         ("none.bt", b"", "is an empty map: it has no nodes"),
-        ("text.bt", None, "is broken, or no .bt map of OctoMap"),
+        ("text.bt", None, "is broken or not a .bt map of OctoMap"),
         ("kind.bt", None, "is a map of kind 'Mine'; the kinds are OcTree, ColorOcTree"),
     ):
         if bits is not None:

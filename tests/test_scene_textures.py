@@ -79,9 +79,9 @@ def test_faults_of_textures_are_reported_with_their_places(tmp_path: Path) -> No
         lines,
         (
             "line 2: scene.ground_texture.file: /none.png: cannot be read",
-            "line 4: scene.objects[0].texture.file: /torn.png: is broken, or no picture",
-            "line 5: scene.objects[1].texture.file: /clip.gif: is no picture that is read here; the formats",
-            "line 6: scene.objects[2].id: the dictionary 4x4_50 has the markers 0 to 49; 50 is none of them",
+            "line 4: scene.objects[0].texture.file: /torn.png: is broken or not a picture",
+            "line 5: scene.objects[1].texture.file: /clip.gif: is not a supported picture; the formats",
+            "line 6: scene.objects[2].id: the dictionary 4x4_50 has the markers 0 to 49, but not 50",
         ),
         strict=True,
     ):

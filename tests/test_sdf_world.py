@@ -223,9 +223,9 @@ def test_included_models_are_found_by_the_path_and_placed(
     monkeypatch.delenv("PX4_DIR", raising=False)
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", "/nowhere")
     fault = _fault(tmp_path, body)
-    assert "/world.sdf: line 2: model://crate: is not there; searched: /models/crate" in fault
+    assert "/world.sdf: line 2: model://crate: was not found in /models/crate" in fault
     assert "/nowhere/crate" in fault
-    assert "name the directory of its models in GZ_SIM_RESOURCE_PATH" in fault
+    assert "put the directory of its models into GZ_SIM_RESOURCE_PATH" in fault
     assert len(fault.splitlines()) == 1
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", f"/nowhere:{tmp_path}/elsewhere")
     _, scene = _read(tmp_path, body)
@@ -240,7 +240,7 @@ def test_models_on_the_network_are_refused_with_how_to_download_them_and_found_a
     uri = "https://fuel.gazebosim.org/1.0/Someone/models/Oak Tree"
     body = f"<include><uri>{uri}</uri></include>"
     fault = _fault(tmp_path, body)
-    assert f"download it by `gz fuel download -u '{uri}'`" in fault
+    assert f"download it with `gz fuel download -u '{uri}'`" in fault
     assert "/fuel/fuel.gazebosim.org/someone/models/oak tree" in fault
     for version in ("2", "10"):
         place = tmp_path / "fuel/fuel.gazebosim.org/someone/models/oak tree" / version
@@ -280,10 +280,10 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
     notes = [note.removeprefix(f"{tmp_path}/world.sdf: ") for note in world.scene.notes]
     gravity = float(World(world).environment[0]["gravity"])
     assert notes == [
-        f"gravity 0 0 -3.7 is not taken; it is {gravity:.3f} m/s^2 at the world's origin",
-        "it has no ground; the level ground at height 0 is taken",
+        f"gravity 0 0 -3.7 is ignored; it is {gravity:.3f} m/s^2 at the world's origin",
+        "it has no ground; level ground at height 0 is used",
         "not read: plugin libPhysics.so; light sun; joint wheel; geometry <torus> of cart/l",
-        "not static in the file, stands still here: cart",
+        "not static in the file, but static here: cart",
     ]
     assert world.scene.ground
 
@@ -291,18 +291,18 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("<light/>", "line 2: <world> has no model in it"),
-        (_model(_link(BOX.replace("1 2 3", "1 2"))), "line 2: <size> has 3 figures up to 1e+06, not '1 2'"),
+        ("<light/>", "line 2: <world> contains no model"),
+        (_model(_link(BOX.replace("1 2 3", "1 2"))), "line 2: <size> needs 3 numbers up to 1e+06, not '1 2'"),
         (_model(_link(BOX.replace("1 2 3", "1 2 0"))), "line 2: <size> has 0; all must be above 0"),
-        (_model(_link(BOX.replace("1 2 3", "1 nan 3"))), "line 2: <size> has 3 figures"),
-        (_model(_link(BOX), pose="1 2"), "line 2: <pose> has 6 figures"),
+        (_model(_link(BOX.replace("1 2 3", "1 nan 3"))), "line 2: <size> needs 3 numbers"),
+        (_model(_link(BOX), pose="1 2"), "line 2: <pose> needs 6 numbers"),
         (_model(_link("<geometry><sphere/></geometry>")), "line 2: <sphere> has no <radius>"),
         ("<include/>", "line 2: <include> has no <uri>"),
         (
             _model(_link("<geometry><mesh><uri>no.obj</uri></mesh></geometry>")),
-            "line 2: no.obj: is not there; searched: /no.obj, /models/no.obj",
+            "line 2: no.obj: was not found in /no.obj, /models/no.obj",
         ),
-        ("<include><uri>ftp://x/y</uri></include>", "line 2: ftp://x/y: the kinds of addresses are model://"),
+        ("<include><uri>ftp://x/y</uri></include>", "line 2: ftp://x/y: only model://"),
         (
             '<model name="m"><frame name="a" attached_to="b"/><frame name="b" attached_to="a"/>'
             f'<link name="l"><pose relative_to="a">0 0 0 0 0 0</pose>{BOX}</link></model>',
@@ -310,7 +310,7 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
         ),
         (
             f'<model name="m"><link name="l"><pose relative_to="x">0 0 0 0 0 0</pose>{BOX}</link></model>',
-            "line 2: there is no frame 'x' here that <pose> could be relative to",
+            "line 2: <pose> is relative to the frame 'x', which does not exist",
         ),
         (
             _model(_link("<geometry><polyline><point>0 0</point><height>1</height></polyline></geometry>")),
@@ -318,7 +318,7 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
         ),
         (
             "<spherical_coordinates><latitude_deg>95</latitude_deg></spherical_coordinates>",
-            "line 2: <spherical_coordinates> is no place on the Earth",
+            "line 2: <spherical_coordinates> is not a position on the Earth",
         ),
     ],
 )
@@ -371,7 +371,7 @@ def test_entities_other_files_and_endless_nesting_are_refused(tmp_path: Path) ->
         ("<sdf>" + "<a>" * 200, "nested deeper than 100"),
         ("<sdf><world></sdf>", "line 1: is not XML: mismatched tag"),
         ("", "is not XML: no element found"),
-        ("<robot/>", "line 1: is no SDF file: it begins with <robot>, not with <sdf>"),
+        ("<robot/>", "line 1: is not an SDF file: it begins with <robot>, not with <sdf>"),
     ):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=said.replace("<", "<")) as caught:
@@ -390,7 +390,7 @@ def test_models_that_include_themselves_end(tmp_path: Path) -> None:
 def test_a_world_of_too_many_objects_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sdf_world, "MAX_OBJECTS", 3)
     body = "".join(_model(_link(BOX), f"m{i}") for i in range(4))
-    assert "a world has 3 objects at most" in _fault(tmp_path, body)
+    assert "a world can have 3 objects" in _fault(tmp_path, body)
     monkeypatch.setattr(xml_file, "MAX_NODES", 10)
     assert "has more than 10 elements" in _fault(tmp_path, body)
 

@@ -256,7 +256,7 @@ def test_a_return_value_that_is_no_message_names_file_and_class(
     [
         ("  - {kind: custom, file: sensors/none.py, class: WindSensor, rate: 20}\n", "no such Python file"),
         (LINE.replace("deviation: 0.1", "diviation: 1"), "does not take its options"),
-        ("  - {kind: imu, rate: 250}\n", "is there already"),
+        ("  - {kind: imu, rate: 250}\n", "exists already"),
     ],
 )
 def test_check_tries_the_sensor_and_tells_its_line(
@@ -269,8 +269,8 @@ def test_check_tries_the_sensor_and_tells_its_line(
 
 def test_check_lists_the_programs_of_an_airframe(equipped: Callable[[str], Path]) -> None:
     path = equipped(LINE)
-    assert facts_of(str(path))["runs_code_of"] == [str(path.parent / "sensors" / "wind_sensor.py")]
-    assert "runs_code_of" not in facts_of("iris")
+    assert facts_of(str(path))["python_files"] == [str(path.parent / "sensors" / "wind_sensor.py")]
+    assert "python_files" not in facts_of("iris")
 
 
 class Range(CustomSensor):

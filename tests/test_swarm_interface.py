@@ -138,7 +138,7 @@ def test_positions_are_carried_to_the_moment_of_the_tick() -> None:
 def test_a_vehicle_that_falls_silent_or_is_taken_over_is_gone_and_told_once() -> None:
     async def flown() -> None:
         fleet, fakes, said = fleet_of(PLACES)
-        fleet._watchful = True
+        fleet._monitoring = True
         now = asyncio.get_running_loop().time()
         for fake in fakes:
             fake.heard = now
@@ -151,8 +151,8 @@ def test_a_vehicle_that_falls_silent_or_is_taken_over_is_gone_and_told_once() ->
         for _ in range(3):
             assert fleet.states().alive.tolist() == [True, False, False]
         assert [line.split("] ")[1] for line in said] == [
-            "vehicle 1 has fallen silent",
-            "vehicle 2 went to RETURN_TO_LAUNCH by itself",
+            "vehicle 1 sends no telemetry any more",
+            "vehicle 2 changed to RETURN_TO_LAUNCH by itself",
         ]
         fakes[1].stamp, fakes[1].heard = 11.5, now
         assert fleet.states().alive.tolist() == [True, True, False]
@@ -202,7 +202,7 @@ def test_the_clock_goes_on_at_its_pace_between_two_messages() -> None:
         begun = time.monotonic()
         for k in range(12):
             fakes[0].stamp = 10.0 + 2.0 * (time.monotonic() - begun)
-            fleet.hear(cast(SwarmVehicle, fakes[0]))
+            fleet.on_position(cast(SwarmVehicle, fakes[0]))
             await asyncio.sleep(0.05)
             assert fleet.now() <= fleet.time + 0.3, k
         # Twice real time, of a twentieth of a second that may have been longer on a busy computer.

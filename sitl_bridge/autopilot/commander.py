@@ -23,7 +23,7 @@ from sitl_bridge.autopilot.commander_data import (
     SystemStatus,
     VehicleFacts,
 )
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_mode_manager import FlightModeManager
 from sitl_bridge.autopilot.modes.flight_modes import Mode
@@ -98,7 +98,7 @@ class Commander:
     def _connect(self) -> None:
         """Make the parts of the vehicle's flight: modes, home, plans, monitoring, failsafes."""
         values = self._values
-        self.state = VehicleState()
+        self.state = EstimatedState()
         self.land = LandDetector(values)
         self._modes = FlightModeManager(values, self.state, self.land, self.send_text)
         self.navigator = self._modes.navigator

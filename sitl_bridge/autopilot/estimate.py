@@ -8,7 +8,7 @@ from typing import Any
 from sitl_bridge.world.geography import Projection
 
 
-class VehicleState:
+class EstimatedState:
     """What the estimator believes, as floats: m, m/s, m/s^2, rad, rad/s; NED and body FRD.
 
     Attributes:

@@ -22,7 +22,7 @@ from sitl_bridge.autopilot import lockstep_client
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Source
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
@@ -91,7 +91,7 @@ class LinkedStack:
             UserError: when a port is taken.
         """
         major, minor, patch = (int(part) for part in __version__.split("."))
-        source = Source(
+        source = TelemetrySource(
             system_id=self._instance + 1,
             version=(major, minor, patch),
             rotor_count=int(self.pilot.allocation["rotor_count"]),

@@ -21,7 +21,7 @@ from sitl_bridge.autopilot.commander_data import (
     WARNING,
     VehicleFacts,
 )
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
@@ -39,7 +39,7 @@ class Commanded(Protocol):
     parameters: Parameters
     mode: Mode
     armed: bool
-    state: VehicleState
+    state: EstimatedState
     failures: dict[str, dict[int, str]]
     navigator: Navigator
     orbit: OrbitTask

@@ -22,8 +22,8 @@ from sitl_bridge.bus.client_link import (
     FROM_CLIENT,
     Connected,
     EventNotice,
-    Link,
     Orders,
+    PipeEnd,
     Results,
     Sent,
     SentResult,
@@ -35,7 +35,7 @@ from sitl_bridge.bus.client_link import (
 from sitl_bridge.bus.command_queue import Counts
 from sitl_bridge.bus.execution import CommandWitness, Execution
 from sitl_bridge.bus.messages import Event
-from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.bus.simulation_commands import OnFormation
 from sitl_bridge.bus.snapshot import take_snapshot
 from sitl_bridge.bus.topics import Topics
@@ -74,7 +74,7 @@ class Bus:
 
     def __init__(
         self,
-        source: Source,
+        source: RunSource,
         address: BusAddress,
         *,
         run: str,
@@ -95,7 +95,7 @@ class Bus:
         self.counts = Counts()
         self._execution = Execution(source, on_formation, witness=witness)
         self._client: ChildProcess | None = None
-        self._link: Link | None = None
+        self._link: PipeEnd | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
         self.connected = threading.Event()
@@ -117,7 +117,7 @@ class Bus:
         self._directory.mkdir(parents=True, exist_ok=True)
         here, there = socket.socketpair()
         with there:
-            self._link = Link(here, FROM_CLIENT)
+            self._link = PipeEnd(here, FROM_CLIENT)
             self._client = ChildProcess(
                 "the bus",
                 [sys.executable, "-m", "sitl_bridge.bus.client", str(there.fileno())],

@@ -28,8 +28,8 @@ from sitl_bridge.bus.client_link import (
     FROM_BRIDGE,
     Connected,
     EventNotice,
-    Link,
     Orders,
+    PipeEnd,
     Results,
     Sent,
     SentOrder,
@@ -40,7 +40,7 @@ from sitl_bridge.bus.client_link import (
     UserNotice,
 )
 from sitl_bridge.bus.command_queue import CommandQueue, Order
-from sitl_bridge.bus.messages import Event, Message, Reply, Status, VehicleHealth, WorldState
+from sitl_bridge.bus.messages import BusMessage, Event, Reply, Status, VehicleHealth, WorldState
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.system.child_process import ChildProcess
 
@@ -79,12 +79,12 @@ class Client:
         link: to the simulation's program.
     """
 
-    def __init__(self, settings: Settings, link: Link) -> None:
+    def __init__(self, settings: Settings, link: PipeEnd) -> None:
         self.address, self.port = settings.address, settings.port
         self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
         self.queue = CommandQueue(self.topics, self._hand_on, self._time)
-        self._outbox: deque[tuple[str, Message]] = deque(maxlen=MAX_UNSENT)
+        self._outbox: deque[tuple[str, BusMessage]] = deque(maxlen=MAX_UNSENT)
         self._health: list[VehicleHealth] | None = None
         self._broker: ChildProcess | None = None
         self._snapshot: SimulationSnapshot | None = None
@@ -313,7 +313,7 @@ class Client:
                 await self._publish(client, self.topics.health(name), new)
 
     @staticmethod
-    async def _publish(client: aiomqtt.Client, topic: str, message: Message) -> None:
+    async def _publish(client: aiomqtt.Client, topic: str, message: BusMessage) -> None:
         """Publish a retained message; wait while the broker does not accept it."""
         await client.publish(topic, message.model_dump_json(), qos=0, retain=True)
 
@@ -353,7 +353,7 @@ async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
 def main() -> None:
     """Run the client on the link with the given file descriptor."""
     lower_priority()
-    link = Link(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
+    link = PipeEnd(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
     settings = link.receive()
     assert isinstance(settings, Settings)
 

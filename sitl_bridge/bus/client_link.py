@@ -219,7 +219,7 @@ def decode(line: bytes) -> Sent:
     return message
 
 
-class Link:
+class PipeEnd:
     """One end of the connection between the two processes.
 
     Args:

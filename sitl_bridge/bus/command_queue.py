@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Command, FormationCommand, Reply
+from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, FormationCommand, Reply
 from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
@@ -78,7 +78,7 @@ class Counts:
 class Order:
     """An accepted command."""
 
-    command: Command
+    command: BusCommand
     address: Address
 
 
@@ -144,7 +144,7 @@ class CommandQueue:
             return self._refuse(_request_id(payload), address, str(error))
         return self._take(Order(command, address))
 
-    def _read(self, address: Address, payload: bytes) -> Command:
+    def _read(self, address: Address, payload: bytes) -> BusCommand:
         known = RUN_COMMANDS if address.vehicle is None else VEHICLE_COMMANDS
         if address.vehicle is not None and address.vehicle not in self._topics.vehicles:
             raise UserError(
@@ -242,7 +242,7 @@ def _request_id(payload: bytes) -> str:
     """Return the request id of a faulty command for its reply; ``unidentified`` without a valid one."""
     try:
         found = json.loads(payload[:MAX_SIZE])["request_id"]
-        return Command(version=1, request_id=found).request_id
+        return BusCommand(version=1, request_id=found).request_id
     except (ValueError, TypeError, KeyError, RecursionError):
         return UNIDENTIFIED
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from sitl_bridge.bus.command_queue import Order, Result
 from sitl_bridge.bus.messages import FormationCommand
-from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.bus.simulation_commands import OnFormation, execute_for_run, execute_for_vehicle
 from sitl_bridge.errors import UserError
 
@@ -31,7 +31,7 @@ class Batch:
     """Orders passed to the simulation, which are either executed there or withdrawn here."""
 
     orders: list[Order]
-    source: Source
+    source: RunSource
     expires: float
     witness: CommandWitness
     results: list[Result] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Execution:
 
     def __init__(
         self,
-        source: Source,
+        source: RunSource,
         on_formation: OnFormation | None = None,
         now: Callable[[], float] = time.monotonic,
         witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,

@@ -36,7 +36,7 @@ Quaternion = tuple[Number, Number, Number, Number]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Message(BaseModel):
+class BusMessage(BaseModel):
     """Fields of every message."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,7 +44,7 @@ class Message(BaseModel):
     version: Version = Field(VERSION, description="version of the message format")
 
 
-class Timed(Message):
+class Timed(BusMessage):
     """A message with a simulated time."""
 
     time: Annotated[float, AfterValidator(_to_microseconds)] = Field(
@@ -55,7 +55,7 @@ class Timed(Message):
 # ------------------------------------------------------------------------------------------- published
 
 
-class Status(Message):
+class Status(BusMessage):
     """Retained, and the bus's last will: whether the run is online, and counters of its commands."""
 
     online: bool
@@ -173,7 +173,7 @@ class Reply(Timed):
 # -------------------------------------------------------------------------------------------- commands
 
 
-class Command(BaseModel):
+class BusCommand(BaseModel):
     """Fields of every command."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -182,7 +182,7 @@ class Command(BaseModel):
     request_id: str = Field(pattern=IDENTIFIER, description="chosen by the sender; executed once per run")
 
 
-class SetWind(Command):
+class SetWind(BusCommand):
     """Replace the wind; gusts start from now."""
 
     wind: WindSpecification
@@ -196,27 +196,27 @@ class SetWind(Command):
         return self
 
 
-class SetPace(Command):
+class SetPace(BusCommand):
     """Set simulated over wall time."""
 
     speed: Pace | Literal["max"] = Field(description="1 is real time; max is as fast as possible")
 
 
-class Pause(Command):
+class Pause(BusCommand):
     """Pause simulated time after the present step."""
 
 
-class Resume(Command):
+class Resume(BusCommand):
     """Continue simulated time."""
 
 
-class Step(Command):
+class Step(BusCommand):
     """Pause, and execute a number of steps."""
 
     count: int = Field(1, ge=1, le=1_000_000)
 
 
-class FormationCommand(Command):
+class FormationCommand(BusCommand):
     """A command for the formation, not for the simulation."""
 
 
@@ -249,7 +249,7 @@ class Abort(FormationCommand):
     action: Literal["hold", "land", "return"] = "land"
 
 
-class SetFault(Command):
+class SetFault(BusCommand):
     """Set a sensor fault, or clear it with ``none``."""
 
     sensor: str = Field(description=f"one of {', '.join(KIND_NAMES.values())}")
@@ -257,19 +257,19 @@ class SetFault(Command):
     fault: Literal["none", "off", "stuck"]
 
 
-class Jam(Command):
+class Jam(BusCommand):
     """Jam the satellite receivers of the vehicle."""
 
     level: float = Field(ge=0.0, le=1.0, description="0 clear sky, 1 no signal")
 
 
-class Spoof(Command):
+class Spoof(BusCommand):
     """Move the fix of the vehicle's satellite receivers away gradually; null returns it to the truth."""
 
     velocity: tuple[Finite, Finite, Finite] | None = Field(description="m/s NED")
 
 
-class SetRotor(Command):
+class SetRotor(BusCommand):
     """Reduce a rotor's thrust; 0 stops its motor."""
 
     rotor: int = Field(ge=0, le=11, description="in the airframe file's order, from 0")
@@ -279,7 +279,7 @@ class SetRotor(Command):
 _Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
 
 
-class Teleport(Command):
+class Teleport(BusCommand):
     """Move the vehicle to a position, level; its flight stack is not informed."""
 
     position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
@@ -289,7 +289,7 @@ class Teleport(Command):
     yaw: float = Field(0.0, ge=-360.0, le=360.0, description="deg")
 
 
-RUN_COMMANDS: dict[str, type[Command]] = {
+RUN_COMMANDS: dict[str, type[BusCommand]] = {
     "wind": SetWind,
     "pace": SetPace,
     "pause": Pause,
@@ -300,7 +300,7 @@ RUN_COMMANDS: dict[str, type[Command]] = {
 }
 """By the last level of ``sitl/<run>/command/...``."""
 
-VEHICLE_COMMANDS: dict[str, type[Command]] = {
+VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
     "fault": SetFault,
     "jam": Jam,
     "spoof": Spoof,
@@ -310,7 +310,7 @@ VEHICLE_COMMANDS: dict[str, type[Command]] = {
 }
 """By the last level of ``sitl/<run>/vehicle/<name>/command/...``."""
 
-PUBLISHED: dict[str, type[Message]] = {
+PUBLISHED: dict[str, type[BusMessage]] = {
     "status": Status,
     "clock": Clock,
     "world": WorldState,

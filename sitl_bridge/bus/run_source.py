@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sitl_bridge.autopilot.stack_fleet import StackFleet
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """A running simulation that another thread reads and controls."""
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sitl_bridge.bus.messages import (
-    Command,
+    BusCommand,
     Jam,
     Pause,
     Resume,
@@ -22,7 +22,7 @@ from sitl_bridge.bus.messages import (
     Step,
     Teleport,
 )
-from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.dynamics.scene_contact import MEMORY
 from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.errors import UserError
@@ -34,7 +34,7 @@ OnFormation: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[
 completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 
 
-def execute_for_run(command: Command, source: Source) -> None:
+def execute_for_run(command: BusCommand, source: RunSource) -> None:
     """Execute a command for the whole run.
 
     Raises:
@@ -55,7 +55,7 @@ def execute_for_run(command: Command, source: Source) -> None:
             raise UserError(f"{type(command).__name__} is not for the whole run")
 
 
-def execute_for_vehicle(command: Command, simulation: Simulation, vehicle: int) -> None:
+def execute_for_vehicle(command: BusCommand, simulation: Simulation, vehicle: int) -> None:
     """Execute a command for one vehicle.
 
     Raises:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from sitl_bridge.bus.client_link import SimulationSnapshot
-from sitl_bridge.bus.run_source import Source
+from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.dynamics.contact_parts import part_name
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
 from sitl_bridge.simulation import Simulation
 
 
-def take_snapshot(source: Source) -> SimulationSnapshot:
+def take_snapshot(source: RunSource) -> SimulationSnapshot:
     """Take a snapshot of a simulation, from any thread."""
     simulation, status = source.simulation, source.status()
     states = simulation.states
@@ -71,7 +71,7 @@ def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, 
     ]
 
 
-def _world(source: Source) -> dict[str, Any]:
+def _world(source: RunSource) -> dict[str, Any]:
     place = source.simulation.world
     wind, origin = place.wind[0], place.specification.origin
     return {

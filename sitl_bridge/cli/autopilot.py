@@ -1,4 +1,4 @@
-"""``sitl-bridge autopilot``: the built-in flight stack, for a simulator that someone else starts."""
+"""``sitl-bridge autopilot``: the built-in flight stack, for a simulator that is started separately."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sitl_bridge.system.signals import run
 
 
 def autopilot(
-    airframe: Annotated[str, typer.Argument(help="name or file of the airframe that is served")] = "iris",
-    world: Annotated[Path | None, typer.Option(help="file of the world that is served")] = None,
-    instance: Annotated[int, typer.Option(min=0, max=254, help="decides all ports and the system id")] = 0,
+    airframe: Annotated[str, typer.Argument(help="name or file of the simulator's airframe")] = "iris",
+    world: Annotated[Path | None, typer.Option(help="file of the simulator's world")] = None,
+    instance: Annotated[int, typer.Option(min=0, max=254, help="sets all ports and the system id")] = 0,
     simulator: Annotated[str, typer.Option(help="address of the simulator")] = "127.0.0.1",
     controller: Annotated[
-        str | None, typer.Option(help="hector_pid, lee, rotors or FILE.py:CLASS (else the airframe's)")
+        str | None, typer.Option(help="hector_pid, lee, rotors or FILE.py:CLASS (default: the airframe's)")
     ] = None,
 ) -> None:
-    """Run the built-in flight stack (not PX4) beside a simulator that runs or will, such as `serve`.
+    """Run the built-in flight stack (not PX4) for a separate simulator, such as `serve`.
 
-    It logs to log/flight.ulg in the present directory.
+    The simulator may be started before or after it.  It writes log/flight.ulg in the current directory.
     """
     configuration = Configuration(
         airframe=load_airframe(airframe),

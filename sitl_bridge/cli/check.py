@@ -1,4 +1,4 @@
-"""``sitl-bridge check``: validate a file, and tell what follows from it."""
+"""``sitl-bridge check``: validate a file, and print its derived figures."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 Facts = dict[str, Any]
 LITTLE_THRUST = 1.5
-"""Thrust over weight below which a gust or a steep turn leaves too little to control the attitude with."""
+"""Thrust over weight below which gusts and steep turns leave too little thrust for attitude control."""
 SLOW = 5.0
-"""m/s of top speed below which a drag is more likely in another unit than a vehicle that slow."""
+"""Top speed in m/s below which the drag is probably in another unit."""
 STEP = 0.004
 """s between PX4's inertial samples, the step of the simulation."""
 SHORT_FLIGHT = 300.0
-"""s of hover below which an ordinary mission does not end before the battery does."""
+"""Endurance in s of hover that is too short for an ordinary mission."""
 
 
 def airframe_facts(airframe: Airframe) -> Facts:
-    """What follows from an airframe at PX4's usual home: performance, and PX4's parameters."""
+    """Derived figures of an airframe at PX4's default home: performance, and PX4's parameters."""
     world = World()
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
@@ -61,7 +61,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "name": airframe.name,
         "description": airframe.description,
         "mass_kg": airframe.mass,
-        **({"of_it_payload_kg": airframe.carried.mass} if airframe.carried else {}),
+        **({"including_payload_kg": airframe.carried.mass} if airframe.carried else {}),
         "inertia_kg_m2": airframe.inertia.matrix().tolist(),
         "rotors": len(airframe.rotors),
         "thrust_to_weight": result.thrust_to_weight,
@@ -73,7 +73,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "endurance_min": result.endurance / 60.0,
         "top_speed_m_s": result.top_speed,
         "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
-        **({"runs_code_of": code_of(airframe)} if code_of(airframe) else {}),
+        **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters_for(airframe, world),
         "warnings": airframe_warnings(airframe, result),
@@ -81,13 +81,13 @@ def airframe_facts(airframe: Airframe) -> Facts:
 
 
 def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
-    """What is allowed but worth a second look."""
+    """Suspicious figures that are allowed."""
     found = []
     if not airframe.inertia.of_a_body():
-        found.append("inertia: one principal moment exceeds the sum of the other two; no body's does")
+        found.append("inertia: one principal moment exceeds the sum of the other two, which no body allows")
     if result.thrust_to_weight < LITTLE_THRUST:
         found.append(
-            f"thrust to weight is only {result.thrust_to_weight:.2f}; little is left to control with"
+            f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"
         )
     if result.top_speed < SLOW:
         found.append(f"drag: the top speed is only {result.top_speed:.1f} m/s; is the drag in another unit?")
@@ -97,25 +97,27 @@ def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
         if isinstance(sensor, SensorSpecification) and any(sensor.rotation):
             angles = ", ".join(f"{angle:g}" for angle in sensor.rotation)
             found.append(
-                f"sensors.{sensor.kind} is turned by {angles} deg and reads in its own axes; to the built-in "
-                "flight stack that is a mounting error and to PX4 unless SENS_BOARD_ROT, SENS_BOARD_*_OFF or "
-                "CAL_MAG*_ROT tell of it"
+                f"sensors.{sensor.kind} is rotated by {angles} deg and measures in its own axes; both flight "
+                "stacks take that for a mounting error, unless SENS_BOARD_ROT, SENS_BOARD_*_OFF or "
+                "CAL_MAG*_ROT of PX4 are set"
             )
     feet = np.array(airframe.contact.points)
     lowest = feet[feet[:, 2] > feet[:, 2].max() - 0.02]
     if len(lowest) < 3:
-        found.append("contact.points: it stands on fewer than three points within 2 cm of its lowest one")
+        found.append(
+            "contact.points: fewer than three points lie within 2 cm of the lowest; it would tip over"
+        )
     return found
 
 
 def derived_figures(airframe: Airframe) -> list[str]:
-    """Figures that no source gives, by the paths that ``sources`` calls them."""
+    """Figures that no source gives, by their paths in ``sources``."""
     names = figure_paths(airframe.model_dump(exclude_defaults=True, by_alias=True))
     return [name for name in names if airframe.source(name).startswith(DERIVED)]
 
 
 def world_facts(specification: WorldSpecification) -> Facts:
-    """What follows from a world at its origin."""
+    """Derived figures of a world at its origin."""
     world = World(specification)
     environment = world.environment[0]
     temperature, pressure, density = air(environment, 0.0)
@@ -136,7 +138,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
 
 
 def plan_facts(plan: Plan) -> Facts:
-    """What a plan holds."""
+    """Contents of a plan."""
     return {
         "items": len(plan.items),
         "legs": len(plan.legs),
@@ -149,12 +151,12 @@ def plan_facts(plan: Plan) -> Facts:
 
 
 def scenario_facts(path: Path) -> Facts:
-    """What a scenario flies, checked as before a flight on the built-in stack.
+    """Contents of a scenario, checked as before a flight on the built-in stack.
 
     Raises:
-        ConfigurationError: with every fault of the file, and of those it names.
+        ConfigurationError: with every error of the file, and of the files that it names.
     """
-    from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
+    from sitl_bridge.files.scenario import load_scenario  # imports modules that only scenarios need
     from sitl_bridge.run.event_support import event_notes
     from sitl_bridge.run.flight_choices import Choices
     from sitl_bridge.run.scenario_settings import settings_of
@@ -170,7 +172,7 @@ def scenario_facts(path: Path) -> Facts:
     elif scenario.specification.mission is not None:
         flown = {"mission": str(scenario.specification.mission)}
     else:
-        flown = {"mission": "of single vehicles"}
+        flown = {"mission": "one for each vehicle"}
     return {
         "name": scenario.name,
         "seed": scenario.seed,
@@ -187,11 +189,11 @@ def scenario_facts(path: Path) -> Facts:
 
 
 def facts_of(file: str) -> Facts:
-    """Validate a file and report what follows from it; its kind is found from its content.
+    """Validate a file and return its derived figures; the kind of file follows from its content.
 
     Raises:
-        ConfigurationError: with every fault of the file.
-        UserError: when there is no such file.
+        ConfigurationError: with every error of the file.
+        UserError: if there is no such file.
     """
     if file.endswith(".plan"):
         return plan_facts(load_plan(file))
@@ -227,10 +229,10 @@ def _find(file: str) -> Path:
 
 
 def _run_own_code(airframe: Airframe) -> None:
-    """Make the user's own rotor law, sensors and controller that an airframe names, as a flight would.
+    """Create the custom rotor law, sensors and controller of an airframe, as a flight would.
 
     Raises:
-        FieldError: for what cannot be made.
+        FieldError: for one that cannot be created.
     """
     with about("rotor_model"):
         airframe.vehicle()
@@ -244,7 +246,7 @@ def _run_own_code(airframe: Airframe) -> None:
 
 
 def code_of(airframe: Airframe) -> list[str]:
-    """Programs that an airframe names, which run with the rights of whoever flies it."""
+    """Python files that an airframe names; they run with the rights of the user."""
     own = own_controller(airframe.controller.kind)
     files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
     if isinstance(airframe.rotor_model, CustomRotor) and airframe.rotor_model.file is not None:
@@ -256,20 +258,20 @@ def check(
     file: Annotated[
         str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario or plan")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="PNG file to write a world's scene into, seen from above")
+        Path | None, typer.Option(help="PNG file for a picture of the world's scene from above")
     ] = None,
 ) -> None:
-    """Validate an airframe, world, scenario or QGroundControl plan, and print what follows from it.
+    """Validate an airframe, world, scenario or QGroundControl plan, and print its derived figures.
 
-    Airframes and worlds may name Python files, which are run: trust them like programs.
+    Airframes, worlds and scenarios may name Python files, which are executed: trust them like programs.
     """
     facts = facts_of(file)
     if picture is not None:
         write_picture(file, picture)
     if as_json:
-        typer.echo(json.dumps(_for_machines(facts), indent=2, allow_nan=False))
+        typer.echo(json.dumps(_finite(facts), indent=2, allow_nan=False))
         return
     console = Console()
     parameters = facts.pop("px4_parameters", None)
@@ -277,7 +279,7 @@ def check(
     console.print(Text(f"{file} is valid", "italic"), soft_wrap=True)
     table = Table(show_header=False)
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), _words(value))
+        table.add_row(name.replace("_", " "), _as_text(value))
     console.print(table)
     if parameters:
         console.print("PX4 parameters", style="bold")
@@ -290,10 +292,10 @@ def write_picture(file: str, picture: Path) -> None:
     """Write the scene of a world, or of a scenario's world, seen from above.
 
     Raises:
-        UserError: for a file without a world, and a picture that cannot be written.
+        UserError: for a file without a world, and for a picture that cannot be written.
     """
-    from sitl_bridge.files.scenario import load_scenario  # loads what only scenarios need
-    from sitl_bridge.report.plot_scene import plot_scene  # loads matplotlib
+    from sitl_bridge.files.scenario import load_scenario  # imports modules that only scenarios need
+    from sitl_bridge.report.plot_scene import plot_scene  # imports matplotlib
 
     path = Path(file)
     kind = "world" if path.suffix.lower() in SDF_SUFFIXES else ""
@@ -305,23 +307,23 @@ def write_picture(file: str, picture: Path) -> None:
     plot_scene(Scene(world.scene), picture, path.stem)
 
 
-def _for_machines(value: Any) -> Any:
-    """JSON has no infinities; null stands for what has no bound."""
+def _finite(value: Any) -> Any:
+    """Replace infinities, which JSON does not have, by null."""
     if isinstance(value, dict):
-        return {key: _for_machines(item) for key, item in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_for_machines(item) for item in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.5g}" if math.isfinite(value) else "unbounded"
     if isinstance(value, dict):
-        return "\n".join(f"{name} {_words(item)}" for name, item in value.items())
+        return "\n".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, list):
         rows = (
-            "  ".join(_words(part) for part in item) if isinstance(item, list) else _words(item)
+            "  ".join(_as_text(part) for part in item) if isinstance(item, list) else _as_text(item)
             for item in value
         )
         return "\n".join(rows) or "none"

@@ -23,19 +23,19 @@ from sitl_bridge.system.port_holder import holder_of
 
 Grade = Literal["ok", "note", "missing"]
 UDP_PORTS = {
-    14540: "MAVSDK scripts listen there",
-    14030: "the live line listens there",
-    18570: "PX4's ground station link",
+    14540: "needed by MAVSDK scripts",
+    14030: "needed by the live line",
+    18570: "needed by PX4's ground station link",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """Result of one check."""
 
     subject: str
     grade: Grade
-    words: str
+    text: str
 
 
 def _python() -> Finding:
@@ -43,25 +43,27 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    """Every package the project asks for, in a version it works with."""
-    wanted = [Requirement(text) for text in requires("sitl-bridge") or []]
-    wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    """Whether every required package is installed in a suitable version."""
+    required = [Requirement(text) for text in requires("sitl-bridge") or []]
+    required = [
+        package for package in required if package.marker is None or package.marker.evaluate({"extra": ""})
+    ]
     wrong = []
-    for one in wanted:
+    for package in required:
         try:
-            found = version(one.name)
+            found = version(package.name)
         except PackageNotFoundError:
-            wrong.append(f"{one.name} is not installed")
+            wrong.append(f"{package.name} is not installed")
             continue
-        if not one.specifier.contains(found, prereleases=True):
-            wrong.append(f"{one.name} {found} is installed, {one} is wanted")
+        if not package.specifier.contains(found, prereleases=True):
+            wrong.append(f"{package.name} {found} is installed, {package} is required")
     if wrong:
         return Finding("packages", "missing", f"{'; '.join(wrong)}; type: pip install sitl-bridge")
-    return Finding("packages", "ok", f"all {len(wanted)}")
+    return Finding("packages", "ok", f"all {len(required)}")
 
 
 def _kernels() -> Finding:
-    """Whether the loop that serves a flight stack is in the cache of this version."""
+    """Whether the compiled lockstep loop of this version is cached."""
     directory = cache_directory()
     if any(directory.glob("**/loop.run-*.nbi")):
         return Finding("compiled simulation", "ok", f"cached in {directory}")
@@ -72,14 +74,14 @@ def _kernels() -> Finding:
 
 def _px4() -> Finding:
     try:
-        flown_by = choose_autopilot()
+        autopilot = choose_autopilot()
     except UserError as error:
         return Finding("PX4", "missing", str(error))
-    if flown_by.px4 is None:
-        return Finding("PX4", "note", f"{BUILTIN} flies without it; {flown_by.why}")
-    place = f"{flown_by.px4.version} in {flown_by.px4.root}"
-    if flown_by.warning:
-        return Finding("PX4", "note", f"{place}; {flown_by.warning}")
+    if autopilot.px4 is None:
+        return Finding("PX4", "note", f"{BUILTIN} is used instead; {autopilot.reason}")
+    place = f"{autopilot.px4.version} in {autopilot.px4.root}"
+    if autopilot.warning:
+        return Finding("PX4", "note", f"{place}; {autopilot.warning}")
     return Finding("PX4", "ok", place)
 
 
@@ -87,8 +89,8 @@ def _stale() -> Finding:
     stale = stale_processes(0)
     if stale:
         pids = " ".join(str(process.pid) for process in stale)
-        return Finding("PX4 processes", "missing", f"one holds instance 0; type: kill -9 {pids}")
-    return Finding("PX4 processes", "ok", "none holds instance 0")
+        return Finding("PX4 processes", "missing", f"one occupies instance 0; type: kill -9 {pids}")
+    return Finding("PX4 processes", "ok", "none occupies instance 0")
 
 
 def _tcp_port() -> Finding:
@@ -97,8 +99,8 @@ def _tcp_port() -> Finding:
         try:
             probe.bind(("127.0.0.1", FIRST_PORT))
         except OSError:
-            words = f"taken by {holder_of(FIRST_PORT)}; stop it or use --instance 1"
-            return Finding(f"TCP port {FIRST_PORT}", "missing", words)
+            text = f"taken by {holder_of(FIRST_PORT)}; stop it or use --instance 1"
+            return Finding(f"TCP port {FIRST_PORT}", "missing", text)
     return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
 
 
@@ -109,8 +111,8 @@ def _udp_ports() -> list[Finding]:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
-                words = f"taken, {purpose}; stop what holds it or use --instance 1"
-                findings.append(Finding(f"UDP port {port}", "missing", words))
+                text = f"taken by {holder_of(port, 'udp')}, {purpose}; stop it or use --instance 1"
+                findings.append(Finding(f"UDP port {port}", "missing", text))
             else:
                 findings.append(Finding(f"UDP port {port}", "ok", "free"))
     return findings
@@ -123,14 +125,17 @@ def _docker() -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Everything a flight needs, looked at once."""
+    """Check everything that a flight needs."""
     return [_python(), _packages(), _kernels(), _px4(), _stale(), _tcp_port(), *_udp_ports(), _docker()]
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Look at everything a flight needs.  Exit code 1 when something is missing."""
+    """Check everything that a flight needs, and print what is missing.
+
+    The exit code is 1 if something is missing.
+    """
     findings = examine()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -139,6 +144,6 @@ def doctor(
         colours = {"ok": "green", "note": "yellow", "missing": "red"}
         for finding in findings:
             console.print(f"[{colours[finding.grade]}]{finding.grade:8}[/] {finding.subject}: ", end="")
-            console.print(finding.words, highlight=False, markup=False)
+            console.print(finding.text, highlight=False, markup=False)
     if any(finding.grade == "missing" for finding in findings):
         raise typer.Exit(1)

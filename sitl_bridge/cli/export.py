@@ -20,20 +20,20 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="file, or directory of tables (default: in the run)")
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="one row of the truth in so many")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="write one row of the truth in N")] = 1,
     to: Annotated[
         Format | None,
         typer.Option(
             "--format",
-            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file a table "
-            "(default: by the ending of --output, else csv)",
+            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: one file per table "
+            "(default: by the suffix of --output, else csv)",
         ),
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Hz of ground truth and transforms in MCAP")] = 50.0,
 ) -> None:
     """Convert the recording of a run, also of one that was killed.
 
-    MCAP holds sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2's
+    MCAP contains sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2's
     messages, and objects, plan, fence and formation slots as Foxglove's scene.
     """
     chosen = to or _by_ending(output)
@@ -50,7 +50,7 @@ def _by_ending(output: Path | None) -> Format:
         return "mcap"
     if output is not None and output.suffix == ".parquet":
         raise UserError(
-            f"{output}: Parquet has a file for every table; give --format parquet and a directory"
+            f"{output}: Parquet has one file per table; give --format parquet and a directory"
         )
     return "csv"
 

@@ -1,4 +1,4 @@
-"""What is shown of a flight of several vehicles: one live line while it flies, a table at the end."""
+"""Display of a flight of several vehicles: one live line in flight, a table at the end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sitl_bridge.report.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_dist
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress
 
-TOLD = 8
-"""Collisions and vehicles' problems that are told; the rest is in the summaries."""
+MOST_LISTED = 8
+"""Collisions and problems of vehicles that are printed; the others are in the summaries."""
 
 
 def fleet_line(progress: FleetProgress) -> Text:
-    """The line to look at while they fly."""
+    """The live line during a flight of several vehicles."""
     server = progress.server
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{server.time:7.1f} s", "bold")
@@ -42,12 +42,12 @@ def fleet_line(progress: FleetProgress) -> Text:
     line.append(f"  battery {float(server.battery[:, 2].min()):.0%}")
     stalled = sum(link.stalled for link in server.links)
     if stalled:
-        line.append(f"  {stalled} do not answer", "red")
+        line.append(f"  {stalled} flight stacks do not answer", "red")
     if any(progress.lost):
         line.append(f"  {sum(progress.lost)} lost", "red")
     waiting = [v.waits_for[0] for v in progress.vehicles if v.waits_for and not v.armed]
     if waiting and not flying:
-        line.append(f"  {len(waiting)} wait, e.g. for: {waiting[0]}", "yellow")
+        line.append(f"  {len(waiting)} cannot arm yet, e.g.: {waiting[0]}", "yellow")
     return line
 
 
@@ -55,7 +55,7 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
     table = Table.grid(padding=(0, 2))
-    for heading in ("vehicle", "airframe", "by", "in the air", "flown", "highest", "touchdown", "battery"):
+    for heading in ("vehicle", "airframe", "stack", "in the air", "flown", "highest", "touchdown", "battery"):
         table.add_column(heading)
     table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
     notes: list[Text] = []
@@ -64,14 +64,14 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
         table.add_row(
             name,
             one.airframe,
-            "built-in" if one.flown_by == BUILTIN else one.flown_by,
+            "built-in" if one.flight_stack == BUILTIN else one.flight_stack,
             f"{record.air_time:.1f} s" if flew and record else "-",
             f"{record.distance:.0f} m" if flew and record else "-",
             f"{record.max_height:.1f} m" if flew and record else "-",
             f"{one.impact_speed:.2f} m/s",
             f"{one.battery_used:.0%}" if math.isfinite(one.battery_used) else "-",
         )
-        own = replace(one, errors=())  # those of the bridge are the whole flight's
+        own = replace(one, errors=())  # errors of the bridge are listed once, for the whole flight
         notes += [Text(f"  {name}: {problem}", "red") for problem in problems_of(own, record)]
     parts: list[Table | Text] = [table]
     simulated, wall = outcome.vehicles[0][0].simulated_seconds, outcome.vehicles[0][0].wall_seconds
@@ -81,9 +81,9 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
         flown = outcome.formation
         parts.append(
             Text(
-                f"in formation with a steady centre at most {flown['estimated']:.2f} m off a slot by the "
+                f"slot error while the centre moved steadily: at most {flown['estimated']:.2f} m by the "
                 f"estimates, {flown['true_worst_slot_error_steady_m']:.2f} m in truth; "
-                f"never closer than {flown['true_least_separation_m']:.2f} m"
+                f"least separation {flown['true_least_separation_m']:.2f} m"
             )
         )
     if outcome.closest is not None:
@@ -94,14 +94,14 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
         )
     parts += [Text(line, "red") for line in (outcome.reason, *outcome.errors) if line]
     if notes:
-        parts += [Text("What went wrong", "bold"), *notes[:TOLD]]
-        if len(notes) > TOLD:
-            parts.append(Text(f"  and {len(notes) - TOLD} more, in the summary", "red"))
+        parts += [Text("What went wrong", "bold"), *notes[:MOST_LISTED]]
+        if len(notes) > MOST_LISTED:
+            parts.append(Text(f"  and {len(notes) - MOST_LISTED} more, in the summary", "red"))
     if outcome.collision_count:
         parts.append(Text(f"{outcome.collision_count} collisions", "bold red"))
-        for row in outcome.collisions[:TOLD]:
-            who = " and ".join(outcome.names[i] for i in row["vehicle"].tolist())
-            parts.append(Text(f"  {row['time'] * 1e-6:8.1f} s  {who} at {row['speed']:.1f} m/s", "red"))
+        for row in outcome.collisions[:MOST_LISTED]:
+            pair = " and ".join(outcome.names[i] for i in row["vehicle"].tolist())
+            parts.append(Text(f"  {row['time'] * 1e-6:8.1f} s  {pair} at {row['speed']:.1f} m/s", "red"))
     parts.append(Text("Logs", "bold"))
     parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
     title = headline(f"{outcome.name}, {len(outcome.vehicles)} vehicles", verdict, console.width)

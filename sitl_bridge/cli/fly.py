@@ -43,7 +43,7 @@ def live_line(progress: Progress) -> Text:
     line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
     if not server.links[0].connected:
         line.append(
-            "  waiting for the flight stack" if server.steps == 0 else "  the flight stack is gone", "yellow"
+            "  waiting for the flight stack" if server.steps == 0 else "  flight stack disconnected", "yellow"
         )
         return line
     if vehicle.silent:
@@ -58,7 +58,7 @@ def live_line(progress: Progress) -> Text:
     if server.links[0].stalled:
         line.append("  the flight stack does not answer", "red")
     if vehicle.waits_for and not vehicle.armed:
-        line.append(f"  waits for: {'; '.join(vehicle.waits_for)}", "yellow")
+        line.append(f"  cannot arm yet: {'; '.join(vehicle.waits_for)}", "yellow")
     return line
 
 
@@ -87,18 +87,18 @@ def fly(
     ] = None,
     instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; sets all ports")] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(help="s of simulated time, then the flight fails")
+        float | None, typer.Option(help="limit of simulated time in s; a longer flight fails")
     ] = None,
     bus: BusOption = None,
     expose: Annotated[
         bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
     ] = False,
-    headless: Annotated[bool, typer.Option("--headless", help="no live line, for logs and CI")] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False,
     limit: LimitOption = None,
     report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
-    """Fly a mission or a scenario with real PX4 or the built-in flight stack in simulated vehicles.
+    """Fly a mission or a scenario in simulation, with real PX4 or the built-in flight stack.
 
     QGroundControl finds the vehicles automatically.  A scenario sets its vehicles and world.  The exit code
     is 0 only if the mission succeeded and every limit that was set is kept.
@@ -147,10 +147,10 @@ def run(
     status: int | None = None
     try:
         with session:
-            for description in dict.fromkeys(flown_by.description for flown_by, _ in session.crews):
+            for description in dict.fromkeys(autopilot.description for autopilot, _ in session.choices):
                 console.print(Text(description))
             for warning in dict.fromkeys(
-                flown_by.warning for flown_by, _ in session.crews if flown_by.warning
+                autopilot.warning for autopilot, _ in session.choices if autopilot.warning
             ):
                 console.print(Text(warning, "yellow"))
             console.print(Text(f"run directory {session.directory.path}"))
@@ -161,7 +161,7 @@ def run(
                 session.fly_fleet()
     except signals.Interrupted as signalled:
         status = signalled.status
-        console.print(Text(f"{signalled}: all processes were stopped", "yellow"))
+        console.print(Text(f"{signalled}: all processes have been stopped", "yellow"))
         if not session.started:
             return status
     succeeded = _conclude(session, console)

@@ -1,4 +1,4 @@
-"""``sitl-bridge identify``: the attitude model that avoidance plans with, from a recorded flight."""
+"""``sitl-bridge identify``: fit the attitude model of collision avoidance to a recorded flight."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from sitl_bridge.errors import UserError
 
 def identify(
     flight: Annotated[Path, typer.Argument(help="run directory, or a ULog")],
-    airframe: Annotated[str | None, typer.Option(help="name or file of what flew (else the run's)")] = None,
+    airframe: Annotated[
+        str | None, typer.Option(help="name or file of the airframe (default: the run's)")
+    ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="keep it with the airframe, for avoidance to use")
+        bool, typer.Option("--keep", help="store the model in airframes/identified, for collision avoidance")
     ] = False,
 ) -> None:
-    """Fit gain and time constant of roll and pitch, and drag, to a flight in still air.
+    """Fit gain and time constant of roll and pitch, and drag, to a flight in calm air.
 
-    Any flight of commanded attitudes will do that tilts to and fro, by real PX4 or the built-in stack;
-    `sitl-bridge fly missions/offboard_attitude.py` is made for it.
+    The flight must follow attitude setpoints that tilt in all directions, with real PX4 or the built-in
+    stack: `sitl-bridge fly missions/offboard_attitude.py`.
     """
     from sitl_bridge.report import attitude_identification
     from sitl_bridge.report.recorded_flight import read_flight
@@ -37,7 +39,7 @@ def identify(
         recorded.commands,
         airframe=file.stem,
         stack=recorded.stack,
-        flight=f"{flight_name(flight)}, {seconds:.0f} s of it",
+        flight=f"{flight_name(flight)}, {seconds:.0f} s",
     )
     model = found.model
     typer.echo(f"{found.airframe} under {found.stack}, {found.flight}")
@@ -49,14 +51,14 @@ def identify(
     typer.echo(f"drag: {model.drag:.4f} s/m")
     if keep:
         attitude_identification.save(found, file)
-        typer.echo(f"kept in {file}")
+        typer.echo(f"stored in {file}")
 
 
 def flight_log(flight: Path) -> Path:
     """The ULog of a run directory, or the file itself.
 
     Raises:
-        UserError: where there is none, or more than one.
+        UserError: if there is none, or more than one.
     """
     if not flight.is_dir():
         if not flight.is_file():
@@ -66,12 +68,12 @@ def flight_log(flight: Path) -> Path:
     if len(logs) == 1:
         return logs[0]
     if not logs:
-        raise UserError(f"{flight}: holds no ULog")
-    raise UserError(f"{flight}: holds {len(logs)} ULogs; name one of them, e.g. {logs[0]}")
+        raise UserError(f"{flight}: contains no ULog")
+    raise UserError(f"{flight}: contains {len(logs)} ULogs; give one of them, e.g. {logs[0]}")
 
 
 def _run(flight: Path) -> dict[str, object]:
-    """The only vehicle of a run's run.json, or nothing."""
+    """The first vehicle in run.json; empty if it cannot be read."""
     try:
         vehicles = json.loads((flight / "run.json").read_text(encoding="utf-8"))["vehicles"]
         return dict(vehicles[0])
@@ -83,16 +85,16 @@ def airframe_of(flight: Path) -> str:
     """The airframe of a run.
 
     Raises:
-        UserError: where it is not known.
+        UserError: if it is not known.
     """
     given = _run(flight).get("airframe")
     name = given.get("name") if isinstance(given, dict) else given
     if not isinstance(name, str):
-        raise UserError(f"{flight}: does not say what flew; name it with --airframe")
+        raise UserError(f"{flight}: the airframe is not recorded here; give it with --airframe")
     return name
 
 
 def flight_name(flight: Path) -> str:
-    """What was flown, for the record: a run's mission, or the log's name."""
+    """Name of a flight in the stored model: the mission of the run, or the name of the log."""
     mission = _run(flight).get("mission")
     return mission if isinstance(mission, str) else flight.name

@@ -1,7 +1,7 @@
 """The program ``sitl-bridge``: its commands, and how their errors are reported.
 
 Each command lives in a module of its own that is imported only when it is run, so that ``--help`` is quick.
-This module loads next to nothing: the signal handlers are set before anything that takes time is imported.
+This module imports almost nothing: the signal handlers are set before any slow import.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 COMMANDS = {
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
-    "serve": ("sitl_bridge.cli.serve", "Only simulate, for a PX4 that someone else starts."),
-    "autopilot": ("sitl_bridge.cli.autopilot", "Run the built-in flight stack beside `serve`."),
+    "serve": ("sitl_bridge.cli.serve", "Run only the simulation, for a PX4 that you start."),
+    "autopilot": ("sitl_bridge.cli.autopilot", "Run only the built-in flight stack, for `serve`."),
     "schema": (
         "sitl_bridge.cli.print_schema",
         "Print the JSON Schema of a scenario, airframe or world file.",
     ),
-    "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print what follows."),
-    "doctor": ("sitl_bridge.cli.doctor", "Tell what is missing on this machine and what to type."),
-    "report": ("sitl_bridge.cli.report", "Evaluate runs; write a report, one HTML file."),
-    "identify": ("sitl_bridge.cli.identify", "Fit the attitude model that avoidance plans with to a flight."),
+    "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print its figures."),
+    "doctor": ("sitl_bridge.cli.doctor", "Print what is missing on this machine, and the remedies."),
+    "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
+    "identify": ("sitl_bridge.cli.identify", "Fit collision avoidance's attitude model to a flight."),
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
     "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
-    "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files of an airframe."),
+    "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),
     "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
-    "export": ("sitl_bridge.cli.export", "Turn the recording of a run into MCAP, CSV or Parquet."),
+    "export": ("sitl_bridge.cli.export", "Convert the recording of a run to MCAP, CSV or Parquet."),
 }
-"""Name to module (which has a function of that name) and the line that ``--help`` shows."""
+"""By name: the module, which has a function of that name, and the summary in ``--help``."""
 
 USER_ERROR = 2
-"""Exit code for what the user can mend."""
+"""Exit code for an error in the command line or in a file."""
 DEFECT = 70
 """Exit code for a defect of the program (EX_SOFTWARE of sysexits.h)."""
 TRACEBACK = "SITL_BRIDGE_TRACEBACK"
-"""Environment variable that shows where a defect is."""
+"""Environment variable that prints the traceback of a defect."""
 
 
-def _entry(name: str, meant: bool) -> Callable[..., None]:
-    """The command's function if it is to be run, else a placeholder for the list of commands."""
+def _entry(name: str, requested: bool) -> Callable[..., None]:
+    """The function of a requested command, else a placeholder for the list of commands."""
     module, _ = COMMANDS[name]
-    if not meant:
+    if not requested:
         return lambda: None
     function: Callable[..., None] = getattr(importlib.import_module(module), name.replace("-", "_"))
     return function
@@ -82,9 +82,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        _end(
-            DEFECT, f"a defect of this program: {cause(error)}; {TRACEBACK}=1 in the environment shows where"
-        )
+        _end(DEFECT, f"a defect of this program: {cause(error)}; set {TRACEBACK}=1 to print the traceback")
 
 
 def _end(status: int, line: str) -> NoReturn:

@@ -26,11 +26,11 @@ WorldOption = Annotated[
 WindOption = Annotated[
     str | None,
     typer.Option(
-        help="wind in m/s @ direction in deg it comes from, e.g. 8@270,turbulence=light; replaces the world's"
+        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from; replaces the world's"
     ),
 ]
 SpeedOption = Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")]
-RunsOption = Annotated[Path, typer.Option(help="directory in which runs are kept")]
+RunsOption = Annotated[Path, typer.Option(help="parent directory of run directories")]
 BusOption = Annotated[
     str | None,
     typer.Option(
@@ -44,10 +44,10 @@ AirframeOption = Annotated[str, typer.Option(help="name or file of the airframe"
 def parse_bus(text: str | None) -> BusAddress | None:
     """The broker of ``--bus``, with the password from the environment.
 
-    The password is taken out of the environment, so that nothing that is started from here has it.
+    The password is removed from the environment, so that no child process inherits it.
 
     Raises:
-        UserError: for an address that is none.
+        UserError: for an invalid address.
     """
     password = os.environ.pop(PASSWORD, None)
     return None if text is None else BusAddress.parse(text, password)
@@ -57,7 +57,7 @@ def parse_speed(text: str) -> float:
     """``0.5``, ``1``, ``20`` or ``max``.
 
     Raises:
-        UserError: for anything else.
+        UserError: for any other text.
     """
     if text == "max":
         return math.inf
@@ -77,7 +77,7 @@ def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecificat
     """World of the command line: the file, with the wind of ``--wind`` in place of its own.
 
     Raises:
-        UserError: for a faulty file or wind.
+        UserError: for an invalid file or wind.
     """
     specification = load_world(world) if world is not None else WorldSpecification()
     if wind is None:

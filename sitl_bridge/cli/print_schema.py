@@ -1,4 +1,4 @@
-"""``sitl-bridge schema``: the JSON Schema of a user's file, for editors and other tools."""
+"""``sitl-bridge schema``: the JSON Schema of a file format, for editors and other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sitl-bridge px4-files``: PX4's start-up files of an airframe, for a PX4 that someone else starts."""
+"""``sitl-bridge px4-files``: PX4's start-up files for an airframe, for a PX4 that is started separately."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sitl_bridge.px4.versions import named_for
 
 
 def px4_files(
-    directory: Annotated[Path, typer.Argument(help="directory of the files; made if missing")],
+    directory: Annotated[Path, typer.Argument(help="directory of the files; created if missing")],
     airframe: AirframeOption = "iris",
-    speed: Annotated[str, typer.Option(help="the speed it will be flown at; stretches time-outs")] = "1",
+    speed: Annotated[str, typer.Option(help="speed of the flight; scales PX4's timeouts")] = "1",
     battery: Annotated[
-        bool, typer.Option("--battery", help="`serve --battery` will send PX4 the simulated battery")
+        bool, typer.Option("--battery", help="for `serve --battery`, which sends PX4 the simulated battery")
     ] = False,
 ) -> None:
     """Write `px4-rc.simulator` into DIRECTORY; put it first on PX4's PATH and start PX4 as none_iris."""
     parameters = parameters_for(
         load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
     )
-    # Which PX4 will read them is not known here.
+    # The version of PX4 that will read them is not known here.
     typer.echo(write_startup_files(directory, named_for(parameters, None)))

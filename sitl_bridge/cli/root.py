@@ -17,8 +17,9 @@ def _show_version(wanted: bool) -> None:
 
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show it and exit")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="print the version and exit"),
     ] = False,
 ) -> None:
-    """Fly real PX4 firmware in simulated multirotors, in lockstep, from one command."""
+    """Fly simulated multirotors with real PX4 firmware, in lockstep, from one command."""
     del version

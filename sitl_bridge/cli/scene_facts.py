@@ -1,4 +1,4 @@
-"""What stands in a world, in figures for ``sitl-bridge check``."""
+"""Figures of a world's scene for ``sitl-bridge check``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from sitl_bridge.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
 from sitl_bridge.world.scene import Scene
 
-SHOWN = 12
-"""Names that are listed."""
+MOST_NAMES = 12
+"""Names of objects that are listed."""
 
 
 def scene_facts(scene: Scene) -> dict[str, Any]:
@@ -19,10 +19,10 @@ def scene_facts(scene: Scene) -> dict[str, Any]:
     if not scene:
         return {}
     shapes = scene.shapes
-    kinds = Counter(thing.kind for thing in scene.specification.objects)
+    kinds = Counter(item.kind for item in scene.specification.objects)
     names = [
-        *scene.names[:SHOWN],
-        *([f"and {len(scene.names) - SHOWN} more"] if len(scene.names) > SHOWN else []),
+        *scene.names[:MOST_NAMES],
+        *([f"and {len(scene.names) - MOST_NAMES} more"] if len(scene.names) > MOST_NAMES else []),
     ]
     facts: dict[str, Any] = {
         "ground": "level at height 0" if scene.specification.ground else "none",

@@ -1,4 +1,4 @@
-"""``sitl-bridge serve``: the simulation alone, for a flight stack that someone else starts."""
+"""``sitl-bridge serve``: only the simulation, for a flight stack that is started separately."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sitl_bridge.system import signals
 
 
 def status_line(status: ServerStatus, host: str) -> Text:
-    """What the server is doing, on one line."""
+    """The live line of a server."""
     link = status.links[0]
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{status.time:7.1f} s", "bold")
@@ -42,9 +42,9 @@ def status_line(status: ServerStatus, host: str) -> Text:
     north, east, down = (float(value) for value in status.position[0])
     line.append(f"  N {north:.1f} E {east:.1f} up {-down:.1f} m")
     if link.held:
-        line.append("  the flight stack does not answer; time waits", "red")
+        line.append("  the flight stack does not answer; the simulation waits", "red")
     elif link.stalled:
-        line.append("  the flight stack does not answer; real time", "red")
+        line.append("  the flight stack does not answer; running at real time", "red")
     return line
 
 
@@ -57,18 +57,18 @@ def serve(
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
     instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
     on_stall: Annotated[
-        str, typer.Option(help="when the flight stack stops answering: continue, wait or abort")
+        str, typer.Option(help="reaction if the flight stack stops answering: continue, wait or abort")
     ] = "continue",
     battery: Annotated[
-        bool, typer.Option("--battery", help="send PX4 the simulated battery; only to a PX4 on this host")
+        bool, typer.Option("--battery", help="send the simulated battery to a PX4 on this host")
     ] = False,
     bus: BusOption = None,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
-    """Serve the simulator link to a flight stack that is started elsewhere: in Docker, a debugger, on a host.
+    """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
 
-    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  With
-    --battery give both commands that option; without it PX4 makes up a battery of its own.
+    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  Give
+    --battery to both commands or to neither; without it PX4 simulates its own battery.
     """
     settings = ServeSettings(
         load_airframe(airframe),
@@ -86,10 +86,10 @@ def serve(
 
 
 def _serve(settings: ServeSettings, console: Console) -> int:
-    """Serve until a signal or until the server ends by itself; returns the exit code.
+    """Serve until a signal, or until the server ends by itself; returns the exit code.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: with the cause and the remedy.
     """
 
     def notify(line: str) -> None:
@@ -102,7 +102,7 @@ def _serve(settings: ServeSettings, console: Console) -> int:
         warn(f"note: {note}")
     host = settings.host
     with ServeSession(settings, notify, warn) as session:
-        notify(f"waiting for flight stack {settings.instance} on {host}:{settings.port}; Ctrl-C ends it")
+        notify(f"waiting for flight stack {settings.instance} on {host}:{settings.port}; stop with Ctrl-C")
         if console.is_terminal:
             with Live(console=console, refresh_per_second=10, transient=True) as display:
                 session.wait(lambda status: display.update(status_line(status, host)))

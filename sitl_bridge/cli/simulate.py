@@ -1,6 +1,6 @@
 """``sitl-bridge simulate``: formations and collision avoidance without MAVLink, many vehicles in one process.
 
-An algorithm is tried here first, on point masses or models, and flown unchanged on full dynamics.
+An algorithm is tested first on point masses or models, and then flown unchanged with full dynamics.
 """
 
 from __future__ import annotations
@@ -40,29 +40,31 @@ def simulate(
         list[Path], typer.Argument(help="a scenario with a formation, or one or more with avoidance (.yaml)")
     ],
     on: Annotated[
-        On, typer.Option(help="point masses and models, or full dynamics with the built-in stack's loops")
+        On, typer.Option(help="quick: point masses and models; full: dynamics and the built-in stack")
     ] = "quick",
     airframe: Annotated[
-        str | None, typer.Option(help="of every vehicle, in place of the scenario's: name or file")
+        str | None, typer.Option(help="name or file of the airframe of all vehicles, replaces the scenario's")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="of avoidance: nmpc or a classic, several with commas, or all")
+        str, typer.Option(help="method of avoidance: nmpc, a classical one, several with commas, or all")
     ] = "nmpc",
     seed: Annotated[
-        int | None, typer.Option(min=0, help="seed of all random streams, in place of the scenario's")
+        int | None, typer.Option(min=0, help="seed of all random streams, replaces the scenario's")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="how many seeds of avoidance, from the first on")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="avoidance: number of flights, with seeds from --seed on")
+    ] = 1,
     report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
-    """Fly a formation or avoidance scenarios in this process; figures and a summary are kept.
+    """Simulate a formation or avoidance scenarios in one process, and write figures and a summary.
 
-    Scheduled events happen as in fly; an event that has no effect here is refused.
+    Scheduled events happen as in fly; an event that would have no effect is refused.
 
-    Exit code 0 only when all went as the scenario demands, within its limits.
+    The exit code is 0 only if every limit of the scenario was kept.
     """
     from sitl_bridge.files.scenario import load_scenario
-    from sitl_bridge.run.event_support import player, refuse_events, refuse_events_of
+    from sitl_bridge.run.event_support import flight_kind, refuse_events, refuse_events_of
 
     for file in scenarios:
         if not file.is_file():
@@ -71,16 +73,18 @@ def simulate(
     for scenario in loaded:
         if scenario.formation is None and scenario.avoidance is None:
             raise UserError(
-                f"{scenario.document.source}: has neither formation nor avoidance; use sitl-bridge fly"
+                f"{scenario.document.source}: contains neither formation nor avoidance; use sitl-bridge fly"
             )
         if scenario.formation is not None and len(loaded) > 1:
-            raise UserError(f"{scenario.document.source}: is a formation, and those are simulated one by one")
-        refuse_events(scenario, player(scenario, on))
+            raise UserError(
+                f"{scenario.document.source}: formations are simulated one at a time; give one file"
+            )
+        refuse_events(scenario, flight_kind(scenario, on))
         if airframe is not None:
             refuse_events_of(scenario, load_airframe(airframe))
     console = Console()
     names = ", ".join(str(file) for file in scenarios)
-    console.print(f"flying {names}; with a new version, the first flight compiles")
+    console.print(f"simulating {names}; the first simulation with a new version compiles")
     for scenario in loaded:
         for note in _left_out(scenario, on):
             console.print(f"note: {note}", highlight=False)
@@ -120,12 +124,12 @@ def _describe(
 
 
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
-    """Sections of a scenario that are not simulated here."""
-    made = scenario.specification
+    """Notes on sections of a scenario that are not simulated here."""
+    given = scenario.specification
     if on == "quick" and scenario.formation is not None and "wind" in scenario.world.model_fields_set:
-        yield f"{scenario.document.source}: point masses feel no wind; add --on full"
-    if "proximity" in made.model_fields_set and (on == "quick" or scenario.avoidance is not None):
-        yield f"{scenario.document.source}: proximity is not simulated here; fly does"
+        yield f"{scenario.document.source}: wind does not act on point masses; add --on full"
+    if "proximity" in given.model_fields_set and (on == "quick" or scenario.avoidance is not None):
+        yield f"{scenario.document.source}: proximity is not simulated here; use sitl-bridge fly"
 
 
 def _formation(
@@ -165,8 +169,8 @@ def _formation(
             )
             result, errors = flown.result, flown.errors
             console.print(
-                f"in truth with a steady centre at most {flown.worst_steady_error:.2f} m off a slot, "
-                f"never closer than {flown.separation:.2f} m, {flown.contacts} contacts"
+                f"true slot error while the centre moved steadily: at most {flown.worst_steady_error:.2f} m; "
+                f"least separation {flown.separation:.2f} m, {flown.contacts} contacts"
             )
         else:
             result, errors = fly_quick(plan), ()
@@ -179,17 +183,17 @@ def _formation(
 
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
-    """Of all vehicles."""
+    """Airframes of all vehicles."""
     given = None if name is None else load_airframe(name)
     return [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
 
 
 def _without_custom_sensors(airframes: list[Airframe], on: On, console: Console) -> list[Airframe]:
-    """Airframes without custom sensors, which avoidance does not sample; a note says so."""
-    names = ", ".join(dict.fromkeys(sensor.name for one in airframes for sensor in one.custom_sensors()))
+    """Airframes without custom sensors, which avoidance does not sample; prints a note."""
+    names = ", ".join(dict.fromkeys(sensor.name for each in airframes for sensor in each.custom_sensors()))
     if on == "full" and names:
         console.print(f"note: custom sensors are not sampled in avoidance: {names}", highlight=False)
-    return [one.without_custom_sensors() for one in airframes]
+    return [each.without_custom_sensors() for each in airframes]
 
 
 def _avoidance(
@@ -216,7 +220,7 @@ def _avoidance(
         _describe(directory, loaded, on, _airframes(loaded[0], airframe))
         for scenario in loaded:
             frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
-            specification = _modelled(scenario, airframe, console)
+            specification = _with_attitude_model(scenario, airframe, console)
             for name, make in makers.items():
                 flights = [
                     fly(
@@ -261,13 +265,15 @@ def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, cons
     )
 
 
-def _modelled(scenario: LoadedScenario, airframe: str | None, console: Console) -> AvoidanceSpecification:
-    """The scenario's avoidance with the attitude model identified on its airframe, unless it has its own."""
+def _with_attitude_model(
+    scenario: LoadedScenario, airframe: str | None, console: Console
+) -> AvoidanceSpecification:
+    """The scenario's avoidance with the attitude model identified for its airframe, unless it sets one."""
     from sitl_bridge.report.attitude_identification import identified_model
 
     assert scenario.avoidance is not None
     known = identified_model(airframe or scenario.vehicles[0].airframe_name, "builtin")
     if known is None:
         return scenario.avoidance
-    console.print(f"attitude model where a scenario gives none: {known.airframe} under {known.stack}")
+    console.print(f"attitude model unless the scenario sets one: {known.airframe} with {known.stack}")
     return scenario.avoidance.with_model(known.model)

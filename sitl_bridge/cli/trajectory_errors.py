@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sitl_bridge.report.pose_error import Comparison, PoseErrors
 
 UNITS = {"translation": "m", "angle": "deg", "full": ""}
-"""Of each part of an error."""
+"""Unit of each part of an error."""
 
 
 def pose_error(
@@ -25,14 +25,14 @@ def pose_error(
         str, typer.Option(help="none, origin (first poses), se3 or sim3 (least squares of positions)")
     ] = "none",
     delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
-    delta_unit: Annotated[str, typer.Option(help="of --delta: frames, m or s")] = "frames",
-    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="overlapping pairs")] = False,
-    tolerance: Annotated[float, typer.Option(help="s between matched poses, at most")] = 0.01,
+    delta_unit: Annotated[str, typer.Option(help="unit of --delta: frames, m or s")] = "frames",
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="let pairs overlap")] = False,
+    tolerance: Annotated[float, typer.Option(help="greatest time in s between matched poses")] = 0.01,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Print absolute (APE) and relative (RPE) pose error of a trajectory, by evo's definitions.
 
-    A TUM file holds a line a pose: time x y z qx qy qz qw.
+    A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
     from sitl_bridge.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
     from sitl_bridge.report.tum_file import read_tum

@@ -1,4 +1,4 @@
-"""For images: compile the simulation ahead of time, and tell whether a server is alive."""
+"""For container images: compile the simulation ahead of time, and check whether a server runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitl_bridge.world.world import World
 
 
 def warm() -> None:
-    """Run the whole loop once against a client of our own, which fills the cache of compiled kernels."""
+    """Run the whole loop once against a local client, which fills the cache of compiled kernels."""
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
     with socket.socket() as probe:
@@ -28,9 +28,9 @@ def warm() -> None:
 
 
 def healthy(port: int) -> None:
-    """Exit with 0 when something listens on ``port`` on this host, else with 1.
+    """Exit with 0 if a program listens on ``port`` on this host, else with 1.
 
-    Looks instead of connecting: a connection would be taken for a flight stack.
+    It reads the list of sockets: a test connection would be taken for a flight stack.
     """
     for connection in psutil.net_connections(kind="tcp"):
         if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:

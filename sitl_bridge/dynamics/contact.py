@@ -7,6 +7,7 @@ shapes of a scene are in scene_contact.py.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,52 @@ def closing_speed(state: Any, x: float, y: float, z: float) -> float:
     return float(state.velocity[2]) + rotated_down(q[0], q[1], q[2], q[3], u, v, d)
 
 
+@dataclass(frozen=True)
+class _Springs:
+    """A vehicle's contact points as springs on level ground, under its weight.
+
+    A pose is the down of the centre of gravity in m and the tilt, x and y of the vertical in body axes.
+    """
+
+    points: NDArray[np.float64]
+    stiffness: float
+    weight: float
+
+    def depths(self, down: float, tilt: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Depths of the points in m, positive below the ground."""
+        vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
+        return np.asarray(down + self.points @ vertical)
+
+    def energy(self, down: float, tilt: NDArray[np.float64]) -> float:
+        """Energy of the springs less the work of the weight in J; inf beyond the steepest tilt."""
+        if tilt @ tilt >= _STEEPEST**2:
+            return math.inf
+        pressed = np.maximum(self.depths(down, tilt), 0.0)
+        return float(0.5 * self.stiffness * pressed @ pressed - self.weight * down)
+
+    def newton_step(
+        self, down: float, levers: NDArray[np.float64], gradient: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(3,) step of down and tilt, along which the energy falls."""
+        hessian = self.stiffness * levers.T @ levers
+        # The height of the centre of gravity above the springs tips the vehicle over: weight times height.
+        hessian[1:, 1:] -= np.eye(2) * self.weight * max(-down, 0.0)
+        lowest = float(np.linalg.eigvalsh(hessian)[0])
+        if lowest < 1e-6 * self.weight:
+            hessian += np.eye(3) * (1e-3 * self.weight - lowest)
+        step: NDArray[np.float64] = -np.linalg.solve(hessian, gradient)
+        return step
+
+    def share(self, down: float, tilt: NDArray[np.float64], step: NDArray[np.float64]) -> float:
+        """Share of a step, 1 or halved until the energy does not rise."""
+        share = 1.0
+        # The gain of the last steps is below rounding.
+        enough = self.energy(down, tilt) + 1e-12 * self.weight
+        while share > 1e-9 and self.energy(down + share * step[0], tilt + share * step[1:]) > enough:
+            share *= 0.5
+        return share
+
+
 def standing_pose(
     vehicle: NDArray[np.void], gravity: float
 ) -> tuple[float, float, float, NDArray[np.float64]]:
@@ -185,26 +232,15 @@ def standing_pose(
         m, (contact_count,), positive where they touch.
 
     Raises:
-        UserError: where the centre of gravity is not above the area between the contact points.
+        UserError: if the centre of gravity is not above the area between the contact points.
     """
     points = vehicle["contact_point"][: int(vehicle["contact_count"])]
-    stiffness = float(vehicle["contact_stiffness"])
-    weight = float(vehicle["mass"]) * gravity
+    stiffness, weight = float(vehicle["contact_stiffness"]), float(vehicle["mass"]) * gravity
+    springs = _Springs(points, stiffness, weight)
     tilt = np.zeros(2)
     down = weight / stiffness / len(points) - float(points[:, 2].max())
-
-    def depths(down: float, tilt: NDArray[np.float64]) -> NDArray[np.float64]:
-        vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
-        return np.asarray(down + points @ vertical)
-
-    def energy(down: float, tilt: NDArray[np.float64]) -> float:
-        if tilt @ tilt >= _STEEPEST**2:
-            return math.inf
-        pressed = np.maximum(depths(down, tilt), 0.0)
-        return float(0.5 * stiffness * pressed @ pressed - weight * down)
-
     for _ in range(200):
-        depth = depths(down, tilt)
+        depth = springs.depths(down, tilt)
         active = depth > 0.0
         slope = tilt / math.sqrt(1.0 - tilt @ tilt)
         levers = np.column_stack([np.ones(len(points)), points[:, :2] - points[:, 2:] * slope])[active]
@@ -214,18 +250,8 @@ def standing_pose(
                 break
             vertical = (tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt))
             return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0]), depth
-        hessian = stiffness * levers.T @ levers
-        # The centre of gravity's height over the springs tips the vehicle over: weight times height.
-        hessian[1:, 1:] -= np.eye(2) * weight * max(-down, 0.0)
-        lowest = float(np.linalg.eigvalsh(hessian)[0])
-        if lowest < 1e-6 * weight:
-            hessian += np.eye(3) * (1e-3 * weight - lowest)
-        step = -np.linalg.solve(hessian, gradient)
-        share = 1.0
-        # Rounding hides what the last steps gain.
-        enough = energy(down, tilt) + 1e-12 * weight
-        while share > 1e-9 and energy(down + share * step[0], tilt + share * step[1:]) > enough:
-            share *= 0.5
+        step = springs.newton_step(down, levers, gradient)
+        share = springs.share(down, tilt, step)
         if share <= 1e-9:
             break
         down += share * float(step[0])

@@ -1,4 +1,4 @@
-"""Airframe files: how they are found, read, and combined with the airframe that they are based on."""
+"""Airframe files: found, read, and merged with the airframe that they are based on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOLDER = "airframes"
 
 
 def airframe_directories() -> list[Path]:
-    """Where bare airframe names are looked up."""
+    """Directories that are searched for bare airframe names."""
     return shipped_directories(_FOLDER)
 
 
@@ -28,17 +28,17 @@ def find_airframe(name: str) -> Path:
     """File of an airframe given by path or by bare name.
 
     Raises:
-        UserError: naming the airframes there are.
+        UserError: with the names of all airframes.
     """
     return find_shipped(name, "airframe", _FOLDER)
 
 
 def load_airframe(name: str | Path) -> Airframe:
-    """Read and validate an airframe by path or bare name; its payload becomes part of it.
+    """Read and validate an airframe by path or bare name, and add its payload to the body.
 
     Raises:
         ConfigurationError: with every fault of the file, its line and path.
-        UserError: when there is no such airframe.
+        UserError: if there is no such airframe.
     """
     path = find_airframe(str(name))
     airframe = validate(Airframe, _with_base(_document(path), path, (path.resolve(),)))
@@ -58,13 +58,13 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
     changed: dict[str, Any] = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor) and rotor.file is not None:
-        # In full: the built-in stack, a process in another directory, loads it as well.
+        # An absolute path: the built-in stack, a process in another directory, loads it as well.
         changed["rotor_model"] = rotor.model_copy(update={"file": directory.resolve() / rotor.file})
     return airframe.model_copy(update=changed).loaded()
 
 
 def _document(path: Path) -> Document:
-    """An airframe file; a controller given by its bare name is spelt out."""
+    """An airframe file; a controller given by its name becomes a section."""
     document = read(path)
     if isinstance(document.data.get("controller"), str):
         document.data["controller"] = {"kind": document.data["controller"]}
@@ -72,14 +72,14 @@ def _document(path: Path) -> Document:
 
 
 _OWN = ("name", "description")
-"""Fields that an airframe does not take over from what it is based on."""
+"""Fields that are not inherited from the base."""
 
 
 def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
     """A document merged into the airframe named as its ``base``, field by field.
 
     Raises:
-        ConfigurationError: for a base that is missing, faulty itself, or based on the document.
+        ConfigurationError: for a base that is missing, has faults, or is based on the document.
     """
     if "base" not in document.data:
         return document
@@ -107,10 +107,10 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
 
 
 def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
-    """File of the airframe that a document is based on: beside it, or found by its bare name.
+    """File of the airframe that a document is based on: in the same directory, or found by its bare name.
 
     Raises:
-        ConfigurationError: where there is none, or it is based on the document.
+        ConfigurationError: if there is none, or if it is based on the document.
     """
     line = document.line(("base",))
     name = document.data["base"]
@@ -133,7 +133,7 @@ def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
 
 
 def _merged(base: Any, own: Any) -> Any:
-    """A value of the base changed field by field; lists, and mappings of another ``kind``, are replaced."""
+    """A value of the base, changed field by field; lists, and mappings of another ``kind``, are replaced."""
     if not (isinstance(base, dict) and isinstance(own, dict)):
         return own
     if "kind" in own and own["kind"] != base.get("kind"):
@@ -142,10 +142,10 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Document:
-    """A document whose sensors are the base's, changed, joined and removed one by one.
+    """A document with the sensors of the base, some of them changed, added or removed.
 
-    A sensor of the same kind (and class, of a user's own) and instance is changed field by field, or removed
-    with ``remove: true``.  A new one comes behind the last of its kind, or at the end.
+    A sensor of the same kind (and class, if custom) and instance is changed field by field, or removed with
+    ``remove: true``.  A new sensor is inserted after the last one of its kind, or at the end.
     """
     sensors = list(base)
     origin: list[int | None] = [None] * len(base)
@@ -182,21 +182,21 @@ def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Docume
 
 def _remove_fault(sensor: dict[str, Any], *, known: bool) -> str | None:
     if sensor["remove"] is not True:
-        return "remove takes true; leave it out to change the sensor"
+        return "remove must be true; leave it out to change the sensor"
     if set(sensor) - {"kind", "instance", "class", "remove"}:
-        return "a sensor that is removed has no other figures"
+        return "a sensor that is removed takes no other fields"
     return None if known else "the base has no such sensor to remove; check kind and instance"
 
 
 def _identity(sensor: Any) -> tuple[str, str, str] | None:
-    """What tells a sensor of a list from the others: its kind, a user's own class, its instance."""
+    """What identifies a sensor in a list: its kind, its class (if custom), its instance."""
     if not isinstance(sensor, dict) or "kind" not in sensor:
         return None
     return str(sensor["kind"]), str(sensor.get("class", "")), str(sensor.get("instance", 0))
 
 
 def _from_directory(part: Any, directory: Path) -> Any:
-    """A sensor or the rotor model of a base; the file of a user's own is beside the base."""
+    """A sensor or the rotor model of a base; the file of a custom one is relative to the base."""
     if part.get("kind") != "custom":
         return part
     return part | {"file": str(directory.resolve() / part["file"])}

@@ -1,4 +1,4 @@
-"""Rows of a CSV file that a user writes, with their lines."""
+"""Rows of a user's CSV file, with their line numbers."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sitl_bridge.errors import UserError
 
 PERCEPTION = "perception"
-"""Extra of this package with what reads scenes."""
+"""Extra of this package that reads scenes."""
 EXPORT = "export"
-"""Extra of this package with what writes MCAP and Parquet files."""
+"""Extra of this package that writes MCAP and Parquet files."""
 
 
 def missing(package: str, purpose: str, extra: str = PERCEPTION) -> UserError:

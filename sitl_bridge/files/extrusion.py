@@ -9,11 +9,11 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.world.geometry import TriangleMesh
 
 MAX_POINTS = 1000
-"""Of an outline: triangulation takes time with the square of their number."""
+"""Most points of an outline; the time of triangulation grows with their square."""
 
 
 def extruded(points: NDArray[np.float64], height: float) -> TriangleMesh:
-    """The solid between an outline and the same outline further along z.
+    """The solid between an outline and its copy at ``height`` along z.
 
     Args:
         points: (k, 2) m, x and y of the corners in order, either way around.
@@ -73,17 +73,19 @@ def triangulated(points: NDArray[np.float64]) -> NDArray[np.int64]:
 def _is_ear(points: NDArray[np.float64], a: int, b: int, c: int, left: list[int]) -> bool:
     """Whether a triangle of neighbours turns left and holds no other corner."""
     corner_a, corner_b, corner_c = points[a], points[b], points[c]
-    if _turn(corner_a, corner_b, corner_c) <= 0.0:
+    if _double_area(corner_a, corner_b, corner_c) <= 0.0:
         return False
     others = points[[k for k in left if k not in (a, b, c)]]
     inside = (
-        (_turn(corner_a, corner_b, others) >= 0.0)
-        & (_turn(corner_b, corner_c, others) >= 0.0)
-        & (_turn(corner_c, corner_a, others) >= 0.0)
+        (_double_area(corner_a, corner_b, others) >= 0.0)
+        & (_double_area(corner_b, corner_c, others) >= 0.0)
+        & (_double_area(corner_c, corner_a, others) >= 0.0)
     )
     return not bool(np.any(inside))
 
 
-def _turn(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
+def _double_area(
+    a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Twice the signed area of the triangles a, b, c."""
     return np.asarray((b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0]))

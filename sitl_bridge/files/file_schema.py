@@ -1,6 +1,6 @@
-"""JSON Schemas of the files a user writes, and which kind of file a document is.
+"""JSON Schemas of the users' files, and the kind of a file by its content.
 
-``python -m sitl_bridge.files.file_schema`` writes them into schemas/, where the shipped files name them for
+``python -m sitl_bridge.files.file_schema`` writes them into schemas/; the shipped files refer to them for
 editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
 """
 
@@ -28,10 +28,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def file_kind(data: dict[str, Any]) -> FileKind:
-    """Kind of a file, by its top-level fields: the kind that knows most of them; an airframe without any."""
+    """Kind of a file: the one that has most of its top-level fields; an airframe if none has any."""
     known = {kind: set(model.model_fields) for kind, model in MODELS.items()}
     known["scenario"] |= OLD_FIELDS
-    # Names that several kinds have say nothing, and wind is a world's before it is an old scenario's.
+    # A name that several kinds have identifies none; wind belongs to a world rather than to an old scenario.
     known["scenario"] -= {"name", "wind"}
     return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
 
@@ -45,14 +45,15 @@ def file_schema(kind: FileKind) -> dict[str, Any]:
 
 
 def _based(schema: dict[str, Any]) -> dict[str, Any]:
-    """An airframe's schema as its reader completes files: sections of a base may be given in part."""
+    """An airframe's schema for files with a base, whose sections may be given in part."""
     for part in schema.get("$defs", {}).values():
         if "kind" not in part.get("required", ()):
             part.pop("required", None)
         else:
             part["required"] = ["kind"]
             if "rate" in part["properties"]:
-                part["properties"]["remove"] = {"const": True, "description": "drop this sensor of the base"}
+                description = "remove this sensor of the base"
+                part["properties"]["remove"] = {"const": True, "description": description}
     needed = schema.pop("required", [])
     schema["properties"] = {
         "base": {"type": "string", "description": "airframe (name or file) whose sections this one changes"},
@@ -60,15 +61,15 @@ def _based(schema: dict[str, Any]) -> dict[str, Any]:
     }
     controller = schema["properties"]["controller"]
     schema["properties"]["controller"] = {
-        "anyOf": [{"type": "string", "description": "its kind alone"}, controller],
-        "description": "of the built-in flight stack",
+        "anyOf": [{"type": "string", "description": "kind of controller"}, controller],
+        "description": "controller of the built-in flight stack",
     }
     schema["anyOf"] = [{"required": ["base"]}, {"required": needed}]
     return schema
 
 
 def schema_text(kind: FileKind) -> str:
-    """The schema as it stands in its file."""
+    """The text of the schema's file."""
     return json.dumps(file_schema(kind), indent=2) + "\n"
 
 

@@ -1,7 +1,7 @@
 """The ``formation:`` section of a scenario file.
 
 Files that the section names (offsets, the leader's CSV or plan, roles) are read here, relative to the
-scenario's directory; the specification that is made of it holds data only.
+scenario's directory; the resulting specification contains only data.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PathSection(LeaderMotion):
-    """Path of the centre of the formation: one of waypoints, csv and plan; or flown by somebody else."""
+    """Path of the centre of the formation: one of waypoints, csv and plan; or flown by another program."""
 
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
     csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
-    plan: Path | None = Field(None, description="of QGroundControl; its planned home is the origin")
-    flown: bool = Field(False, description="somebody else flies the leader; the others follow where it is")
+    plan: Path | None = Field(None, description="QGroundControl plan; its planned home is the origin")
+    flown: bool = Field(False, description="another program flies the leader; the others follow it")
 
     @model_validator(mode="after")
     def _one_path(self) -> PathSection:
@@ -51,10 +51,10 @@ class PathSection(LeaderMotion):
         return self
 
     def specification(self, directory: Path) -> LeaderPathSpecification:
-        """With the files' content in place of their names.
+        """The specification with the content of the files.
 
         Raises:
-            UserError: for a faulty CSV file or plan.
+            UserError: for an invalid CSV file or plan.
         """
         motion = {name: getattr(self, name) for name in LeaderMotion.model_fields}
         if self.csv is not None:
@@ -64,7 +64,7 @@ class PathSection(LeaderMotion):
 
 
 class PatternSection(PatternSpecification):
-    """A pattern: a named one, or offsets, here or in a file."""
+    """A pattern: a named one, or offsets, given here or in a file."""
 
     file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
 
@@ -88,26 +88,28 @@ class PatternSection(PatternSpecification):
 
 
 class MoveSection(PatternSection, MoveTiming):
-    """A pattern that is taken at a time."""
+    """A pattern and the time at which the formation changes to it."""
 
 
 class RolesSection(BaseModel):
-    """Roles of a user's own: classes of a Python file, derived from Leader and Follower."""
+    """Custom roles: classes of a Python file, derived from Leader and Follower."""
 
     model_config = _STRICT
 
     file: Path = Field(description="Python file")
-    leader: str | None = Field(None, description="name of a class; the scheme's without")
-    follower: str | None = Field(None, description="name of a class; the scheme's without")
+    leader: str | None = Field(None, description="name of the leader's class; default: that of the scheme")
+    follower: str | None = Field(
+        None, description="name of the followers' class; default: that of the scheme"
+    )
     options: dict[str, float | int | str | bool] = Field(
-        default_factory=dict, description="arguments of the follower's class"
+        default_factory=dict, description="arguments of the followers' class"
     )
 
     def specification(self, directory: Path) -> RolesSpecification:
-        """With the classes in place of their names; runs the file.
+        """The specification with the classes; executes the file.
 
         Raises:
-            UserError: when the file or a class is missing.
+            UserError: if the file or a class is missing.
         """
         file = directory / self.file
         return RolesSpecification(
@@ -125,29 +127,27 @@ def _role(file: Path, name: str | None, base: type[Role], what: str) -> type[Rol
 
 
 class FormationSection(FormationSettings):
-    """A formation: how many vehicles, along which path, in which patterns, by which scheme."""
+    """A formation: number of vehicles, the leader's path, patterns and scheme."""
 
     count: int | None = Field(
-        None, ge=1, le=MOST_VEHICLES, description="number of vehicles; of the scenario's without"
+        None, ge=1, le=MOST_VEHICLES, description="number of vehicles; default: that of the section vehicles"
     )
     start: PatternSection = Field(
         PatternSection(pattern="grid", spacing=3.0), description="slots in which the vehicles take off"
     )
     leader: PathSection = Field(description="path of the formation's centre")
-    patterns: tuple[MoveSection, ...] = Field(
-        min_length=1, max_length=1000, description="taken one after the other"
-    )
-    roles: RolesSection | None = Field(None, description="of a user's own, in place of the scheme's")
+    patterns: tuple[MoveSection, ...] = Field(min_length=1, max_length=1000, description="patterns over time")
+    roles: RolesSection | None = Field(None, description="custom roles, in place of the scheme's")
 
     def specification(self, directory: Path, count: int) -> FormationSpecification:
-        """With the content of the files that it names.
+        """The specification with the content of the files.
 
         Args:
-            directory: to which they are relative.
+            directory: to which the files are relative.
             count: of vehicles.
 
         Raises:
-            UserError: for a faulty file.
+            UserError: for an invalid file.
         """
         settings = {name: getattr(self, name) for name in FormationSettings.model_fields}
         with about("leader"):
@@ -174,9 +174,9 @@ def plan_waypoints(file: Path) -> tuple[Waypoint, ...]:
     plan = load_plan(file)
     latitude, longitude, altitude = plan.home
     if not math.isfinite(latitude):
-        raise UserError(f"{file}: has no planned home, from which the formation's origin is taken")
+        raise UserError(f"{file}: has no planned home, which is the origin of the formation")
     if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
-        raise UserError(f"{file}: the planned home has no altitude, and items have altitudes above sea level")
+        raise UserError(f"{file}: the planned home has no altitude, but items have altitudes above sea level")
     points = []
     for item in plan.legs:
         north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
@@ -184,5 +184,5 @@ def plan_waypoints(file: Path) -> tuple[Waypoint, ...]:
         height = item.params[6] - (altitude if item.frame in (GLOBAL, GLOBAL_INT) else 0.0)
         points.append(Waypoint(position=(north, east, -height)))
     if not points:
-        raise UserError(f"{file}: has no item with a position for the leader to fly to")
+        raise UserError(f"{file}: has no item with a position for the leader")
     return tuple(points)

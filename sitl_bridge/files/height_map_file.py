@@ -19,9 +19,9 @@ from sitl_bridge.world.geometry import HeightGrid
 FORMATS = (".png", ".npz", ".tif", ".tiff")
 MAX_BYTES = 200_000_000
 MAX_HEIGHTS = 16_777_216
-"""Of a map, 4096 x 4096: 67 MB."""
+"""Most heights of a map, 4096 x 4096: 67 MB."""
 FARTHEST = 100_000.0
-"""m from the world's origin to the nearest edge of a GeoTIFF; beyond, one of the two is mistaken."""
+"""m from the world's origin to the nearest edge of a GeoTIFF; beyond, one of the two is probably wrong."""
 ARRAY = "height"
 """Name of the array in an NPZ file."""
 
@@ -32,7 +32,7 @@ Origin = tuple[float, float, float]
 def load_heights(
     path: Path, spacing: float | None, height: float | None, origin: Origin
 ) -> tuple[HeightGrid, tuple[float, float, float]]:
-    """Heights of a file, and the place (m NED) of their south-west corner, which only a GeoTIFF has.
+    """Heights of a file, and the position (m NED) of their south-west corner; 0 except for a GeoTIFF.
 
     Args:
         path: of the file.
@@ -41,25 +41,25 @@ def load_heights(
         origin: of the world.
 
     Raises:
-        UserError: for a file that cannot be read or is broken, and figures that do not suit it.
+        UserError: for a file that cannot be read or is broken, and for fields that do not suit it.
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
-        raise UserError(f"{path}: is no height map that is read here; the formats are {', '.join(FORMATS)}")
+        raise UserError(f"{path}: is not a supported height map; the formats are {', '.join(FORMATS)}")
     raw = read_bytes(path, MAX_BYTES)
     if kind in (".tif", ".tiff"):
         if spacing is not None or height is not None:
-            raise UserError(f"{path}: a GeoTIFF has spacing and heights of its own; leave both fields out")
+            raise UserError(f"{path}: a GeoTIFF has its own spacing and heights; leave both fields out")
         return _geotiff(path, raw, origin)
     if spacing is None:
-        raise UserError(f"{path}: needs `spacing`, the metres between two heights")
+        raise UserError(f"{path}: needs `spacing`, the distance between two heights in m")
     if kind == ".npz":
         if height is not None:
-            raise UserError(f"{path}: an NPZ file holds metres; leave `height` out, which scales a PNG")
+            raise UserError(f"{path}: an NPZ file contains metres; leave out `height`, which scales a PNG")
         heights = _array(path, raw)
     else:
         if height is None:
-            raise UserError(f"{path}: needs `height`, the metres of a white pixel above a black one")
+            raise UserError(f"{path}: needs `height`, the height in m of a white pixel above a black one")
         heights = _picture(path, raw) * height
     return HeightGrid(_checked(path, heights), spacing), (0.0, 0.0, 0.0)
 
@@ -67,11 +67,13 @@ def load_heights(
 def _checked(path: Path, heights: NDArray[Any]) -> NDArray[np.float32]:
     if heights.ndim != 2 or min(heights.shape) < 2:
         shape = " x ".join(str(n) for n in heights.shape) or "no"
-        raise UserError(f"{path}: is empty: it has {shape} heights; a map has two rows and columns at least")
+        raise UserError(
+            f"{path}: is empty: it has {shape} heights; a map needs at least two rows and columns"
+        )
     if heights.size > MAX_HEIGHTS:
         raise UserError(
-            f"{path}: has {heights.shape[0]} x {heights.shape[1]} heights, and a map has {MAX_HEIGHTS:,} at"
-            " most; cut it, or keep every second one"
+            f"{path}: has {heights.shape[0]} x {heights.shape[1]} heights; a map can have {MAX_HEIGHTS:,};"
+            " crop it, or keep every second height"
         )
     if not np.isfinite(heights).all() or np.abs(heights).max() > 1e5:
         raise UserError(f"{path}: has heights that are not finite or beyond 100 km; fill or correct them")
@@ -91,22 +93,22 @@ def _picture(path: Path, raw: bytes) -> NDArray[np.float64]:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path}: is broken, or no PNG: {shortened(str(error))}; save it anew") from error
+        raise UserError(f"{path}: is broken or not a PNG: {shortened(str(error))}; save it again") from error
     if mode not in ("L", "I;16", "I;16B", "I"):
-        raise UserError(f"{path}: is no grey picture (mode {mode}); save it as grey with 8 or 16 bit")
+        raise UserError(f"{path}: is not a grey picture (mode {mode}); save it as grey with 8 or 16 bit")
     white = 255.0 if mode == "L" else 65535.0
     return np.flipud(pixels).astype(np.float64) / white
 
 
 def refuse_large_picture(path: Path, width: int, height: int) -> None:
-    """Raise for a picture with more pixels than are read.
+    """Refuse a picture with too many pixels.
 
     Raises:
         UserError: with the limit.
     """
     if width * height > MAX_HEIGHTS:
         raise UserError(
-            f"{path}: has {width} x {height} pixels, and {MAX_HEIGHTS:,} are read at most; make it smaller"
+            f"{path}: has {width} x {height} pixels; the limit is {MAX_HEIGHTS:,}; make it smaller"
         )
 
 
@@ -114,10 +116,10 @@ def load_picture(path: Path) -> NDArray[np.float64]:
     """Brightness 0 to 1 (rows, columns) of a grey PNG, rows from south to north.
 
     Raises:
-        UserError: for a file that cannot be read, is no grey PNG or has less than two rows or columns.
+        UserError: for a file that cannot be read, is not a grey PNG or has less than two rows or columns.
     """
     if path.suffix.lower() != ".png":
-        raise UserError(f"{path}: is no height map that is read here; convert it to a grey PNG")
+        raise UserError(f"{path}: is not a supported height map; convert it to a grey PNG")
     return np.asarray(_checked(path, _picture(path, read_bytes(path, MAX_BYTES))), np.float64)
 
 
@@ -129,12 +131,12 @@ def _array(path: Path, raw: bytes) -> NDArray[np.float64]:
         if f"{ARRAY}.npy" not in sizes:
             names = ", ".join(sorted(sizes)) or "nothing"
             raise UserError(
-                f"{path}: has no array {ARRAY!r}, only {shortened(names)}; write it by"
+                f"{path}: has no array {ARRAY!r}, only {shortened(names)}; write it with"
                 f" numpy.savez_compressed(file, {ARRAY}=heights)"
             )
         if sizes[f"{ARRAY}.npy"] > 8 * MAX_HEIGHTS + 10_000:
             raise UserError(
-                f"{path}: has more than {MAX_HEIGHTS:,} heights; cut it, or keep every second one"
+                f"{path}: has more than {MAX_HEIGHTS:,} heights; crop it, or keep every second height"
             )
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             found: NDArray[np.float64] = np.asarray(arrays[ARRAY], np.float64)
@@ -142,7 +144,7 @@ def _array(path: Path, raw: bytes) -> NDArray[np.float64]:
         raise
     except Exception as error:
         raise UserError(
-            f"{path}: is broken, or no NPZ file of numbers: {shortened(str(error))}; write it by"
+            f"{path}: is broken or not an NPZ file of numbers: {shortened(str(error))}; write it with"
             f" numpy.savez_compressed(file, {ARRAY}=heights)"
         ) from error
     return found
@@ -162,12 +164,12 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path}: is broken, or no GeoTIFF: {shortened(str(error))}") from error
+        raise UserError(f"{path}: is broken or not a GeoTIFF: {shortened(str(error))}") from error
     if crs is None:
-        raise UserError(f"{path}: has no coordinate reference system; give it one by gdal_translate -a_srs")
+        raise UserError(f"{path}: has no coordinate reference system; add one with gdal_translate -a_srs")
     voids = int(np.ma.getmaskarray(band).sum())
     if voids:
-        raise UserError(f"{path}: has {voids:,} heights without data; fill them by gdal_fillnodata.py")
+        raise UserError(f"{path}: has {voids:,} heights without data; fill them with gdal_fillnodata.py")
     return _resampled(path, np.asarray(band, np.float64), crs, transform, origin)
 
 
@@ -194,18 +196,18 @@ def _resampled(
     )
     if not np.isfinite(distance) or distance > FARTHEST:
         raise UserError(
-            f"{path}: lies {distance / 1000.0:.0f} km from the world's origin"
+            f"{path}: is {distance / 1000.0:.0f} km from the world's origin"
             f" ({origin[0]:g}, {origin[1]:g}); set the world's `origin` to a place in it"
         )
     low_n, high_n = np.sort(north)[1], np.sort(north)[2]
     low_e, high_e = np.sort(east)[1], np.sort(east)[2]
     spacing = float(min((high_n - low_n) / (rows - 1), (high_e - low_e) / (columns - 1)))
     if not spacing > 0.0:
-        raise UserError(f"{path}: covers no area along north and east; reproject it by gdalwarp")
+        raise UserError(f"{path}: covers no area along north and east; reproject it with gdalwarp")
     count_n, count_e = int((high_n - low_n) / spacing) + 1, int((high_e - low_e) / spacing) + 1
     if count_n * count_e > MAX_HEIGHTS:
         raise UserError(
-            f"{path}: makes {count_n} x {count_e} heights, and a map has {MAX_HEIGHTS:,} at most; cut it"
+            f"{path}: gives {count_n} x {count_e} heights; a map can have {MAX_HEIGHTS:,}; crop it"
         )
     grid_n, grid_e = np.meshgrid(
         low_n + spacing * np.arange(count_n), low_e + spacing * np.arange(count_e), indexing="ij"

@@ -1,7 +1,7 @@
-"""Mesh files, read by trimesh: node transforms applied, colours kept, turned from the file's axes to NED.
+"""Mesh files, read by trimesh: node transforms applied, colours kept, rotated from the file's axes to NED.
 
-A mesh stands with x to the east, y to the north and z up, as in ROS and Gazebo, unless its format (glTF,
-COLLADA) or its object says otherwise.
+The axes of a mesh are x east, y north and z up, as in ROS and Gazebo, unless its format (glTF, COLLADA) or
+its object sets others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sitl_bridge.world.geometry import TriangleMesh
 FORMATS = (".dae", ".glb", ".gltf", ".obj", ".ply", ".stl")
 MAX_BYTES = 300_000_000
 MAX_TRIANGLES = 1_000_000
-"""Of all meshes of a world: 70 MB, and some seconds for their trees."""
+"""Most triangles of all meshes of a world: 70 MB, and some seconds for building their trees."""
 LARGEST = 1e6
-"""m, of a coordinate; beyond, single precision is coarser than a decimetre."""
+"""Greatest coordinate in m; beyond, single precision is coarser than a decimetre."""
 
 Axes = Literal["z_up", "y_up", "x_up", "ned"]
 TO_NED: dict[Axes, NDArray[np.float64]] = {
@@ -53,7 +53,7 @@ def load_mesh(path: Path, axes: Axes | None, scale: tuple[float, float, float]) 
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
-        raise UserError(f"{path}: is no mesh that is read here; the formats are {', '.join(FORMATS)}")
+        raise UserError(f"{path}: is not a supported mesh; the formats are {', '.join(FORMATS)}")
     raw = read_bytes(path, MAX_BYTES)
     meter = 1.0
     own_axes: Axes = "y_up" if kind in (".glb", ".gltf") else "z_up"
@@ -126,7 +126,7 @@ def _parsed(path: Path, raw: bytes) -> Any:
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, 120)
         raise UserError(
             f"{path}: is broken, or not a {path.suffix[1:].upper()} mesh: {reason}; open it in a mesh editor,"
-            " such as Blender or MeshLab, and export it anew"
+            " such as Blender or MeshLab, and export it again"
         ) from error
 
 
@@ -134,7 +134,7 @@ _Joined = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float32] | No
 
 
 def _joined(path: Path, scene: Any) -> _Joined:
-    """Vertices, faces and colours of all of a file's meshes, each where its node has it."""
+    """Vertices, faces and colours of all meshes of a file, transformed by their nodes."""
     vertices, faces, colors = [], [], []
     first = total = 0
     for mesh, matrix in _placed(scene):
@@ -145,7 +145,9 @@ def _joined(path: Path, scene: Any) -> _Joined:
         if not len(triangles):
             continue
         if triangles.min() < 0 or triangles.max() >= len(corners):
-            raise UserError(f"{path}: is broken: a face has a vertex that is not in the file; export it anew")
+            raise UserError(
+                f"{path}: is broken: a face has a vertex that is not in the file; export it again"
+            )
         if np.linalg.det(matrix[:3, :3]) < 0.0:
             triangles = triangles[:, ::-1]
         vertices.append(corners @ matrix[:3, :3].T + matrix[:3, 3])
@@ -153,9 +155,7 @@ def _joined(path: Path, scene: Any) -> _Joined:
         colors.append(_colors(mesh, len(triangles)))
         first += len(corners)
     if not faces:
-        raise UserError(
-            f"{path}: has no triangles; a cloud of points or an empty export stands for nothing solid"
-        )
+        raise UserError(f"{path}: has no triangles; a point cloud or an empty export cannot be an object")
     known = [part for part in colors if part is not None]
     painted = None
     if known:
@@ -176,21 +176,21 @@ def _placed(scene: Any) -> Iterator[tuple[Any, NDArray[np.float64]]]:
 
 
 def refuse_too_many(triangles: int, what: str) -> None:
-    """Raise for more triangles than a world may have.
+    """Refuse more triangles than a world may have.
 
     Raises:
-        UserError: with what reduces them.
+        UserError: with ways to reduce them.
     """
     if triangles > MAX_TRIANGLES:
         raise UserError(
-            f"{what}: has {triangles:,} triangles, and all meshes of a world have {MAX_TRIANGLES:,} at most;"
-            " reduce it, in Blender by the modifier Decimate, or in MeshLab by Quadric Edge Collapse"
+            f"{what}: has {triangles:,} triangles; all meshes of a world can have {MAX_TRIANGLES:,};"
+            " reduce it, in Blender with the modifier Decimate, or in MeshLab with Quadric Edge Collapse"
             " Decimation"
         )
 
 
 def _colors(mesh: Any, count: int) -> NDArray[np.float32] | None:
-    """Colours (count, 3) of a mesh's faces, 0 to 1; None where the file gives none."""
+    """Colours (count, 3) of a mesh's faces, 0 to 1; None if the file has none."""
     visual = mesh.visual
     if visual.kind in ("face", "vertex"):
         return np.asarray(visual.face_colors[:, :3], np.float32) / 255.0

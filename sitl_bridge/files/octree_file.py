@@ -21,7 +21,7 @@ from sitl_bridge.world.geometry import VoxelGrid
 FORMATS = (".bt", ".ot")
 MAX_BYTES = 300_000_000
 MAX_CELLS = 250_000_000
-"""Of the box around the occupied cells: 250 MB while it is read, 31 MB afterwards."""
+"""Most cells of the box around the occupied ones: 250 MB while it is read, 31 MB afterwards."""
 LEVELS = 16
 _HEADERS = {".bt": b"# Octomap OcTree binary file", ".ot": b"# Octomap OcTree file"}
 _DATA_BYTES = {"OcTree": 4, "ColorOcTree": 7}
@@ -41,7 +41,7 @@ def load_octree(path: Path, axes: str) -> VoxelGrid:
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
-        raise UserError(f"{path}: is no octree map that is read here; the formats are {', '.join(FORMATS)}")
+        raise UserError(f"{path}: is not a supported octree map; the formats are {', '.join(FORMATS)}")
     raw = read_bytes(path, MAX_BYTES)
     tree, size, start = _header(path, raw)
     data = np.frombuffer(raw, np.uint8)[start:]
@@ -57,9 +57,9 @@ def load_octree(path: Path, axes: str) -> VoxelGrid:
             break
         leaves = np.zeros((count, 4), np.int64)
     if count == _TRUNCATED:
-        raise UserError(f"{path}: is broken: it ends within its nodes; save the map anew")
+        raise UserError(f"{path}: is broken: it ends within its nodes; save the map again")
     if count == _DEEP:
-        raise UserError(f"{path}: is broken: its nodes go deeper than {LEVELS} levels; save the map anew")
+        raise UserError(f"{path}: is broken: its nodes are deeper than {LEVELS} levels; save the map again")
     if count == 0:
         raise UserError(f"{path}: is an empty map: it has no occupied cell")
     return _grid(path, leaves[:count], size, axes)
@@ -72,7 +72,7 @@ def _header(path: Path, raw: bytes) -> tuple[str, float, int]:
     expected = _HEADERS[path.suffix.lower()]
     if not separator or not lines[0].startswith(expected):
         raise UserError(
-            f"{path}: is broken, or no {path.suffix} map of OctoMap: it does not begin with"
+            f"{path}: is broken or not a {path.suffix} map of OctoMap: it does not begin with"
             f" {expected.decode()!r} and a line `data`"
         )
     fields = dict(line.decode("ascii", "replace").split(" ", 1) for line in lines[1:] if b" " in line)
@@ -85,7 +85,7 @@ def _header(path: Path, raw: bytes) -> tuple[str, float, int]:
     except (KeyError, ValueError) as error:
         raise UserError(f"{path}: is broken: its header has no resolution `res`") from error
     if not 1e-4 <= size <= 1e4:
-        raise UserError(f"{path}: has cells of {size:g} m; a map's are from 0.1 mm to 10 km")
+        raise UserError(f"{path}: has cells of {size:g} m; the size must be from 0.1 mm to 10 km")
     return tree, size, len(head) + len(separator)
 
 
@@ -188,7 +188,7 @@ def _grid(path: Path, leaves: NDArray[np.int64], size: float, axes: str) -> Voxe
     if int(np.prod(shape)) > MAX_CELLS:
         extent = " x ".join(str(n) for n in shape)
         raise UserError(
-            f"{path}: spans {extent} cells of {size:g} m, and a map has {MAX_CELLS:,} at most; cut the map,"
+            f"{path}: spans {extent} cells of {size:g} m; a map can have {MAX_CELLS:,}; crop the map,"
             " or save it with a coarser resolution"
         )
     occupied = np.zeros(shape, np.bool_)

@@ -20,8 +20,8 @@ def load_offsets(path: Path, count: int) -> Array:
     """Slots from a file: CSV with the header ``forward,right,down``, or YAML with a list ``offsets``.
 
     Args:
-        path: of the file; ``.csv`` is read as CSV, all else as YAML.
-        count: vehicles it must have slots for.
+        path: of the file; ``.csv`` is read as CSV, any other as YAML.
+        count: of vehicles.
 
     Returns:
         (count, 3) m, formation frame, the leader's first.

@@ -1,4 +1,4 @@
-"""Messages for scenario files in the language of earlier versions: what to write instead."""
+"""Messages for scenario files of earlier versions: the corresponding present fields."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sitl_bridge.files.yaml_file import Document, Fault
 
 _AVOIDANCE = ("duration", "circle", "obstacles", "priority", "controller", "tolerance", "noise")
 OLD_FIELDS = {*_AVOIDANCE, "wind", "link", "flight"} - {"controller"}
-"""At the top level of a file; an airframe has a controller, too."""
+"""Fields at the top level of old files, except controller, which an airframe has too."""
 _FORMATION_EVENTS = {
     "lose": ("vehicle_lost", "", ""),
     "stall": ("vehicle_stalled", "seconds", "lasts"),
     "abort": ("leave_formation", "action", "action"),
 }
-"""Kind of today, and a field's name then and now."""
+"""Present kind, and a field's old and present name."""
 _ROUTE = ("route", "table", "speed", "acceleration", "depart")
 
 
 def old_faults(document: Document) -> list[Fault]:
-    """Fields of earlier versions, each with what stands in its place today."""
+    """Fields of earlier versions, each with its present replacement."""
     faults = [Fault(document.line(path), path, message) for path, message in _found(document.data)]
     return sorted(faults, key=lambda fault: fault.line)
 
@@ -32,12 +32,12 @@ def _found(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         if name in data:
             yield (
                 (name,),
-                f"stands in the section avoidance today; write avoidance: {{{name}: ...}}{_unit(name, data)}",
+                f"is now in the section avoidance; write avoidance: {{{name}: ...}}{_unit(name, data)}",
             )
     if "wind" in data:
-        yield ("wind",), f"is part of the world today; write {_wind(data['wind'])}"
+        yield ("wind",), f"is now part of the world; write {_wind(data['wind'])}"
     if "link" in data:
-        yield ("link",), f"is the radio today; write radio: {_flow(data['link'])}"
+        yield ("link",), f"is now called radio; write radio: {_flow(data['link'])}"
     if "flight" in data:
         yield ("flight",), _flight(data["flight"])
     vehicles = data.get("vehicles")
@@ -49,17 +49,17 @@ def _found(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         graph = formation["graph"]
         if isinstance(graph, dict) and "kind" in graph:
             graph = {"graph": graph["kind"], **{k: v for k, v in graph.items() if k != "kind"}}
-        yield ("formation", "graph"), f"is the radio today; write at the top level radio: {_flow(graph)}"
+        yield ("formation", "graph"), f"is now called radio; write at the top level radio: {_flow(graph)}"
     events = formation.get("events") if isinstance(formation, dict) else None
     if events is not None:
         yield (
             ("formation", "events"),
-            f"stands at the top level today; write events: [{_events(events)}]",
+            f"is now at the top level; write events: [{_events(events)}]",
         )
 
 
 def _events(events: Any) -> str:
-    """Events of a formation in today's words."""
+    """Events of a formation in the present language."""
     written = []
     for event in events if isinstance(events, list) else []:
         given = event if isinstance(event, dict) else {}
@@ -71,7 +71,7 @@ def _events(events: Any) -> str:
 
 
 def _unit(name: str, data: dict[str, Any]) -> str:
-    """What else changed in a section that moved."""
+    """Changed units in a section that has moved."""
     part = data[name]
     if name == "noise" and isinstance(part, dict) and isinstance(part.get("attitude"), int | float):
         return f", with the attitude in deg: attitude: {math.degrees(part['attitude']):.4g}"
@@ -105,7 +105,7 @@ def _flight(flight: Any) -> str:
         parts.append(f"vehicles: [{{airframe: {given.get('airframe', 'iris_rtk')}}}]")
     if "position_deviation" in given:
         parts.append(f"avoidance: {{position_deviation: {given['position_deviation']}}}")
-    return f"is no section any more; write {' and '.join(parts)}"
+    return f"is no longer a section; write {' and '.join(parts)}"
 
 
 def _route(group: dict[str, Any]) -> str:
@@ -117,9 +117,7 @@ def _route(group: dict[str, Any]) -> str:
     if isinstance(group.get("yaw"), int | float):
         fields["yaw"] = f"{math.degrees(group['yaw']):.4g}"
     unit = ", yaw in deg" if "yaw" in fields else ""
-    return (
-        f"routes stand in the section avoidance today; write avoidance: {{routes: [{_flow(fields)}]}}{unit}"
-    )
+    return f"routes are now in the section avoidance; write avoidance: {{routes: [{_flow(fields)}]}}{unit}"
 
 
 def _flow(fields: Any) -> str:

@@ -1,9 +1,7 @@
-"""Plans saved by QGroundControl: read, checked whole, and turned into what PX4 is sent.
+"""Plans saved by QGroundControl: their content, and figures computed from it.
 
-The format is that of the QGroundControl developer guide, "Plan File Format", read as leniently as
-QGroundControl reads it (its MissionController, GeoFenceController, RallyPointController).  All faults of a
-file are reported at once.  What PX4 takes and refuses follows its mavlink_mission.cpp and
-FeasibilityChecker.cpp.  Nothing here talks to a vehicle; ``fly_plan.py`` does.
+The format is that of the QGroundControl developer guide, "Plan File Format".  ``plan_file.py`` reads and
+checks plans, ``offboard/plan_runner.py`` flies them.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF = 16, 17, 19, 20,
 DO_JUMP, DO_CHANGE_SPEED, DO_LAND_START = 177, 178, 189
 
 POSITION_COMMANDS = frozenset({16, 17, 19, 21, 22, 31, 80, 84, 85, 195, 201, 4501})
-"""Commands PX4 takes with a position (mavlink_mission.cpp, parse_mavlink_mission_item)."""
+"""Commands that PX4 accepts with a position (mavlink_mission.cpp, parse_mavlink_mission_item)."""
 
 
 FENCE_INCLUSION_POLYGON, FENCE_EXCLUSION_POLYGON = 5001, 5002
@@ -41,16 +39,16 @@ Point: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class Item:
-    """One mission item as MAVLink's MISSION_ITEM_INT carries it, and where the file has it.
+    """One mission item in the form of MAVLink's MISSION_ITEM_INT, and its place in the file.
 
     Attributes:
-        where: names it in messages, e.g. ``item 3`` or ``item 4 (survey), part 2``.
+        where: its place, for messages: ``item 3`` or ``item 4 (survey), part 2``.
         command: MAV_CMD.
         frame: MAV_FRAME.
         params: seven; nan stands for the file's null. Params 5 to 7 are deg latitude, deg longitude and m
             altitude in a frame with a position.
-        auto_continue: whether the mission goes on by itself.
-        jump_id: the file's number for jumps, 0 where it has none.
+        auto_continue: whether the mission continues by itself.
+        jump_id: the file's number for jumps; 0 for none.
     """
 
     where: str
@@ -73,26 +71,26 @@ class Item:
 
 @dataclass(frozen=True)
 class FenceCircle:
-    """A round part of the geofence: deg, m."""
+    """A circle of the geofence: centre in deg, radius in m."""
 
     centre: Point
     radius: float
     inclusion: bool
 
     def contains(self, point: Point) -> bool:
-        """Whether the point lies within."""
+        """Whether the point is inside."""
         return distance(self.centre, point) <= self.radius
 
 
 @dataclass(frozen=True)
 class Polygon:
-    """A part of the geofence within straight sides: vertices in deg."""
+    """A polygon of the geofence: vertices in deg."""
 
     vertices: tuple[Point, ...]
     inclusion: bool
 
     def contains(self, point: Point) -> bool:
-        """Whether the point lies within, by the even-odd rule, as PX4 has it."""
+        """Whether the point is inside, by the even-odd rule, as in PX4."""
         latitude, longitude = point
         inside = False
         for (lat_a, lon_a), (lat_b, lon_b) in zip(
@@ -111,7 +109,7 @@ class Plan:
 
     Attributes:
         source: the file.
-        home: deg latitude, deg longitude, m AMSL, as planned; the altitude is nan if it is open.
+        home: planned, deg latitude, deg longitude, m AMSL; the altitude is nan if it is open.
         items: of the mission, complex items expanded.
         circles, polygons: the geofence.
         rally_points: deg latitude, deg longitude, m over home.
@@ -133,20 +131,20 @@ class Plan:
 
     @cached_property
     def legs(self) -> tuple[Item, ...]:
-        """The items the vehicle flies to, in order, jumps not followed."""
+        """The items to which the vehicle flies, in order, without following jumps."""
         return tuple(item for item in self.items if item.has_position and item.command in POSITION_COMMANDS)
 
     @property
     def length(self) -> float:
-        """m over ground from item to item."""
+        """Horizontal length in m from item to item."""
         points = [item.point for item in self.legs]
         return sum(distance(a, b) for a, b in itertools.pairwise(points))
 
     def sequence_of(self, jump_id: int) -> int:
-        """Index of the item that jumps call ``jump_id``.
+        """Index of the item with a jump id.
 
         Raises:
-            KeyError: where there is none.
+            KeyError: if there is none.
         """
         for index, item in enumerate(self.items):
             if item.jump_id == jump_id:
@@ -169,13 +167,13 @@ def command_name(command: int) -> str:
 
 
 def fence_breach(plan: Plan, point: Point) -> str:
-    """Why ``point`` breaks the plan's geofence, or nothing.
+    """How ``point`` violates the plan's geofence; empty if it does not.
 
-    As PX4's Geofence::isInsidePolygonOrCircle: within every inclusion area, outside every exclusion area.
+    As PX4's Geofence::isInsidePolygonOrCircle: inside every inclusion area, outside every exclusion area.
     """
     areas: list[FenceCircle | Polygon] = [*plan.circles, *plan.polygons]
     if any(not area.contains(point) for area in areas if area.inclusion):
-        return "lies outside the geofence"
+        return "is outside the geofence"
     if any(area.contains(point) for area in areas if not area.inclusion):
-        return "lies in a part that the geofence excludes"
+        return "is in an exclusion area of the geofence"
     return ""

@@ -1,4 +1,8 @@
-"""Reads plans saved by QGroundControl; every fault is reported with the item and the reason."""
+"""Reads plans saved by QGroundControl; every fault is reported with the item and the reason.
+
+A file is read as leniently as by QGroundControl (its MissionController, GeoFenceController,
+RallyPointController).  Items that PX4 refuses follow from its mavlink_mission.cpp and FeasibilityChecker.cpp.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ MAX_FILE_BYTES = 10_000_000
 
 
 MAX_MISSION_ITEMS, MAX_FENCE_ITEMS, MAX_RALLY_ITEMS = 500, 64, 32
-"""What PX4 stores in simulation (dataman: mission, fence and safe point items)."""
+"""Items that PX4 stores in simulation (dataman: mission, fence and safe point items)."""
 
 
 FIRMWARE_GENERIC, FIRMWARE_PX4 = 0, 12
@@ -55,15 +59,15 @@ VEHICLES = {
     12: "a submarine",
     **dict.fromkeys((19, 20, 21, 22, 23, 24, 25), "a VTOL aircraft"),
 }
-"""MAV_TYPE of plans that it does not fly, in words."""
+"""Names of the MAV_TYPEs whose plans are refused."""
 
 
 MAX_LEG = 10_000.0
-"""m between items, or from home to the first: PX4's MIS_DIST_1WP, beyond which it calls a mission far."""
+"""m between items, or from home to the first: PX4's MIS_DIST_1WP."""
 
 
 MIN_HEIGHT, MAX_HEIGHT = -500.0, 9_000.0
-"""m of relative or absolute height: the Dead Sea's shore and the top of Everest, rounded outwards."""
+"""m of relative or absolute height: the shore of the Dead Sea and the summit of Everest, with a margin."""
 
 
 MAX_FLOAT = 3.4e38
@@ -74,7 +78,7 @@ PLAIN_COMMANDS = frozenset(
     {20, 80, 93, 112, 114, 177, 178, 179, 187, 189, 196, 197, 200, 201, 203, 204, 205, 206, 211, 214, 260}
     | {530, 531, 532, 534, 1000, 1001, 2000, 2001, 2003, 2500, 2501, 3000, 42600}
 )
-"""Commands PX4 takes in the mission frame (same place)."""
+"""Commands that PX4 accepts in the mission frame (same function)."""
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -99,7 +103,7 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
     try:
         data = json.loads(text, parse_constant=refuse_constant)
     except RecursionError as error:
-        raise ConfigurationError(source, ["is nested too deep for a plan"]) from error
+        raise ConfigurationError(source, ["is nested too deeply for a plan"]) from error
     except ValueError as error:
         raise ConfigurationError(source, [f"is not a JSON file: {error}"]) from error
     reader = _Reader(source)
@@ -156,7 +160,7 @@ class _Reader:
         return value
 
     def point(self, where: str, value: Any, length: int = 2) -> tuple[float, ...] | None:
-        """Latitude, longitude and whatever follows; None after a fault."""
+        """Latitude, longitude and further numbers; None after a fault."""
         if not isinstance(value, list) or len(value) < length:
             self.fault(where, f"must be a list of {length} numbers, latitude and longitude first")
             return None
@@ -221,7 +225,7 @@ class _Reader:
         return plan
 
     def check_vehicle(self, value: Any) -> None:
-        """A plan for another kind of vehicle would fly, and do something else than planned."""
+        """Refuse a plan for another kind of vehicle: a multirotor would fly it differently."""
         kind = self.whole("mission.vehicleType", value)
         if kind >= 0 and kind not in ROTARY_WINGS:
             vehicle = VEHICLES.get(kind, f"a vehicle of MAV_TYPE {kind}")
@@ -240,7 +244,7 @@ class _Reader:
         return point[0], point[1], math.nan if open_altitude else point[2]
 
     def is_outdated(self, where: str, section: dict[str, Any]) -> bool:
-        """Whether a section has the format of version 1, or none, which QGroundControl ignores."""
+        """Whether a section has version 1 or none; QGroundControl ignores such sections."""
         version = section.get("version", 1)
         if version == 1:
             self.notes.append(f"{where}: ignored, as QGroundControl does: its format is of version 1")
@@ -251,7 +255,7 @@ class _Reader:
     def items(self, value: Any) -> Iterator[Item]:
         items = self.sequence("mission.items", value)
         if value == []:
-            self.fault("mission.items", "is empty: there is nothing to fly")
+            self.fault("mission.items", "is empty; add items to the mission")
         for number, entry in enumerate(items, start=1):
             where = f"item {number}"
             table = self.table(where, entry)
@@ -266,14 +270,14 @@ class _Reader:
                 self.fault(where, f"type must be SimpleItem or ComplexItem, not {_show(kind)}")
 
     def complex_item(self, where: str, table: dict[str, Any]) -> Iterator[Item]:
-        """Parts of a complex item, which QGroundControl saves beside what they were made from."""
+        """The simple items of a complex item, which QGroundControl saves with it."""
         kind = str(table.get("complexItemType"))
         where = f"{where} ({kind})"
         transects = table.get("TransectStyleComplexItem")
         if not isinstance(transects, dict) or not isinstance(transects.get("Items"), list):
             self.fault(
                 where,
-                "this kind of complex item carries no list of the items it stands for "
+                "this kind of complex item contains no list of simple items "
                 "(TransectStyleComplexItem.Items); plan it as a survey or as single waypoints",
             )
             return
@@ -313,19 +317,19 @@ class _Reader:
         name = command_name(item.command)
         if item.frame in POSITION_FRAMES:
             if item.command not in POSITION_COMMANDS:
-                self.fault(item.where, f"PX4 does not take {name} in frame {item.frame} (with a position)")
+                self.fault(item.where, f"PX4 does not accept {name} in frame {item.frame} (with a position)")
                 return
             self.check_position(item)
         elif item.frame == MISSION_FRAME:
             if item.command not in PLAIN_COMMANDS:
                 hint = ": it needs a position" if item.command in POSITION_COMMANDS else ""
-                self.fault(item.where, f"PX4 does not take {name} in frame 2 (without a position){hint}")
+                self.fault(item.where, f"PX4 does not accept {name} in frame 2 (without a position){hint}")
                 return
         else:
             self.fault(
                 item.where,
-                f"PX4 does not take frame {item.frame} in a mission; "
-                "it takes 0 and 3 (positions; terrain-relative ones are not among them) and 2",
+                f"PX4 does not accept frame {item.frame} in a mission, only 0 and 3 (with a position) and 2; "
+                "change terrain-relative heights to relative ones",
             )
             return
         for k, value in enumerate(item.params, start=1):
@@ -346,7 +350,7 @@ class _Reader:
             self.fault(item.where, f"altitude {altitude:g} m is not within {MIN_HEIGHT:g}..{MAX_HEIGHT:g} m")
 
     def check_params(self, item: Item, name: str) -> None:
-        # Open (null) is only what PX4 knows as "keep as it is": the heading and what it ignores.
+        # Only parameters that PX4 keeps or ignores may be open (null), such as the heading.
         needed = {
             WAYPOINT: {1: "hold time", 2: "acceptance radius"},
             LOITER_TIME: {1: "loiter time"},
@@ -363,7 +367,7 @@ class _Reader:
         if item.command == DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
             self.fault(item.where, f"a speed of {item.params[1]:g} m/s cannot be flown")
         if item.command == TAKEOFF and item.frame in (RELATIVE, RELATIVE_INT) and item.params[6] <= 0:
-            self.fault(item.where, f"takes off to {item.params[6]:g} m: it must be above the ground")
+            self.fault(item.where, f"takes off to {item.params[6]:g} m; the height must be above the ground")
 
     # ---------------------------------------------------------------- the mission as a whole
 
@@ -374,18 +378,18 @@ class _Reader:
         self.check_jumps(items)
         legs = plan.legs
         if items and not legs:
-            self.fault("mission", "has no item with a position: there is nowhere to fly to")
+            self.fault("mission", "has no item with a position")
         for later in legs[1:]:
             if later.command == TAKEOFF:
                 self.fault(
-                    later.where, "takes off, but PX4 wants the take-off as the first item with a position"
+                    later.where, "takes off, but PX4 requires the take-off as the first item with a position"
                 )
         if legs and legs[0].command == LAND:
             self.fault(legs[0].where, "the mission starts with a landing, which PX4 refuses")
         self.check_distances(plan)
         for index, item in enumerate(items):
             if item.command == LOITER_UNLIMITED and index < len(items) - 1:
-                self.fault(item.where, "loiters without end: the items after it are never reached")
+                self.fault(item.where, "loiters without end, so the items after it are never reached")
 
     def check_jumps(self, items: Sequence[Item]) -> None:
         ids = {item.jump_id for item in items if item.jump_id}
@@ -410,7 +414,7 @@ class _Reader:
                     self.fault(
                         item.where,
                         f"is {leg / 1000:.1f} km from {last[0]}, more than the {MAX_LEG / 1000:g} km "
-                        "that PX4 accepts as near (MIS_DIST_1WP)",
+                        "that PX4 allows (MIS_DIST_1WP)",
                     )
             last = (item.where, item.point)
 
@@ -443,7 +447,7 @@ class _Reader:
             corners = [self.point(f"{where}, corner {k}", corner) for k, corner in enumerate(raw, start=1)]
             vertices = tuple((corner[0], corner[1]) for corner in corners if corner is not None)
             if len(raw) < 3:
-                self.fault(where, f"{len(raw)} corners enclose nothing; it takes three")
+                self.fault(where, f"{len(raw)} corners enclose nothing; at least three are needed")
             elif len(vertices) == len(raw):
                 polygons.append(Polygon(vertices, self.inclusion(where, table)))
         count = len(circles) + sum(len(polygon.vertices) for polygon in polygons)
@@ -473,7 +477,7 @@ class _Reader:
         return points
 
     def check_fence(self, plan: Plan) -> None:
-        """PX4 refuses a mission with an item outside the fence, and cannot arm outside of it."""
+        """Refuse items outside the fence, as PX4 does; it cannot arm outside either."""
         places = [("the planned home", (plan.home[0], plan.home[1]))]
         places += [(item.where, item.point) for item in plan.legs]
         places += [(f"rally point {k}", (p[0], p[1])) for k, p in enumerate(plan.rally_points, start=1)]
@@ -486,6 +490,6 @@ class _Reader:
 
 
 def _show(value: Any) -> str:
-    """A value as JSON, cut to a length that fits a message."""
+    """A value as JSON, shortened for a message."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else text[:37] + "..."

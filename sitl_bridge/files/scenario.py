@@ -1,7 +1,7 @@
 """Scenario files: one schema for fleets, formations and avoidance.
 
-Positions are m NED from the world's origin, angles deg, times s of simulated time.  A file is read and
-checked whole; files that it names are taken relative to its directory.  Sessions are built in run/.
+Positions are m NED from the world's origin, angles deg, times s of simulated time.  All faults of a file are
+reported at once; files that it names are relative to its directory.  Sessions are built in run/.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ from sitl_bridge.world.world import WorldSpecification
 
 SUFFIXES = (".yaml", ".yml")
 SWARM_AIRFRAME = "iris_rtk"
-"""Of the vehicles of a formation or of avoidance where a file has no `vehicles`: they know their positions to
-centimetres.  Ordinary receivers drift by half a metre on each axis."""
+"""Default airframe of a formation or of avoidance: it knows its position to centimetres.  Ordinary receivers
+drift by half a metre on each axis."""
 SWARMS: tuple[Literal["formation", "avoidance"], ...] = ("formation", "avoidance")
 _NOT_IN_AVOIDANCE = ("name", "position", "grid", "yaw")
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ProximitySpecification(BaseModel):
-    """Physical effects of vehicles on one another."""
+    """Collisions and downwash between vehicles."""
 
     model_config = _STRICT
 
     collisions: bool = Field(True, description="whether vehicles that touch collide")
-    downwash: bool = Field(True, description="whether rotors blow on vehicles below")
+    downwash: bool = Field(True, description="whether downwash of rotors acts on vehicles below")
     restitution: float = Field(
         Proximity.restitution, ge=0.001, le=1.0, description="share of the closing speed after a collision"
     )
     breaking_speed: Positive | None = Field(
-        None, description="m/s of closing speed above which a rotor that is hit stops; never without"
+        None,
+        description="closing speed in m/s above which a rotor that is hit stops; default: it never stops",
     )
 
 
@@ -81,67 +82,69 @@ ScenarioEvent = Annotated[AnyEvent | AnyFormationEvent, Field(discriminator="kin
 
 
 class Scenario(BaseModel):
-    """A flight of one or several vehicles: which, in which world, what happens to them, and their mission.
+    """A flight of one or several vehicles: world, vehicles, scheduled faults and changes, and mission.
 
-    The mission is one of: a script that flies all (mission), missions of single vehicles, a formation, or
+    The mission is one of: a script for all vehicles (mission), a mission of each vehicle, a formation, or
     routes with avoidance.
     """
 
     model_config = _STRICT
 
     name: str | None = Field(
-        None, pattern=r"^[A-Za-z0-9_\-]{1,60}$", description="of the run directory; the file's name without"
+        None,
+        pattern=r"^[A-Za-z0-9_\-]{1,60}$",
+        description="name of the run directory; default: that of the file",
     )
-    seed: Seed = Field(0, description="of all random numbers")
+    seed: Seed = Field(0, description="seed of all random numbers")
     world: World = Field(WorldSpecification(), description="place, air and wind; or the name of a world file")
     proximity: ProximitySpecification = Field(
-        ProximitySpecification(), description="effects of vehicles on one another"
+        ProximitySpecification(), description="collisions and downwash between vehicles"
     )
     radio: RadioSpecification = Field(
-        RadioSpecification(), description="between the vehicles of a formation or of avoidance"
+        RadioSpecification(), description="radio between the vehicles of a formation or of avoidance"
     )
     vehicles: tuple[VehicleSpecification, ...] = Field(
         (),
         max_length=LAST_INSTANCE + 1,
-        description=f"in order; without, as many {SWARM_AIRFRAME} as the formation or avoidance needs",
+        description=f"default: as many {SWARM_AIRFRAME} as the formation or avoidance needs",
     )
     events: tuple[ScenarioEvent, ...] = Field((), max_length=1000, description="scheduled faults and changes")
     mission: Path | None = Field(None, description="MAVSDK script that flies all vehicles")
-    arguments: tuple[str, ...] = Field((), description="of the script")
+    arguments: tuple[str, ...] = Field((), description="arguments of the script")
     python: str | None = Field(
-        None, description="interpreter of the script, a path or a program's name; this program's without"
+        None, description="interpreter of the script, a path or a program's name; default: this program's"
     )
-    formation: FormationSection | None = Field(None, description="flown by all vehicles")
-    avoidance: AvoidanceSettings | None = Field(None, description="routes of all vehicles")
+    formation: FormationSection | None = Field(None, description="formation of all vehicles")
+    avoidance: AvoidanceSettings | None = Field(
+        None, description="routes of all vehicles, with collision avoidance"
+    )
     time_limit: Positive | None = Field(
-        None, description="s after which the flight is ended as failed; none without"
+        None, description="limit of simulated time in s; a longer flight fails; default: none"
     )
-    on_stall: OnStall = Field("leave", description="what the link does when a flight stack stops answering")
+    on_stall: OnStall = Field("leave", description="reaction to a flight stack that stops answering")
     limits: dict[str, float | None] = Field(
-        {}, description="of measures of the flight by name, with which it succeeds; null for no limit"
+        {}, description="limits of measures by name, which the flight must keep; null for no limit"
     )
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
-        """Faults that no single field shows: no mission at all, or two for the same vehicles."""
+        """Faults between fields: no mission, two missions for the same vehicles, or sections without use."""
         vehicles = data.get("vehicles")
         groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
         flown = [name for name in ("mission", *SWARMS) if data.get(name) is not None]
         if any(group.get("mission") is not None for group in groups):
             flown.append("vehicles")
         if not flown:
-            return [((), "has no mission; give mission, formation, avoidance, or vehicles their own")]
+            return [((), "has no mission; give mission, formation, avoidance, or a mission of each vehicle")]
         if len(flown) > 1:
             return [((flown[0],), f"flies the same vehicles as {flown[1]}; leave one of the two out")]
         found: list[tuple[FieldPath, str]] = []
         if data.get("python") is not None and flown != ["mission"]:
-            found.append(
-                (("python",), "is the interpreter of mission, and there is no mission here; leave it out")
-            )
+            found.append((("python",), "is the interpreter of mission, which is not given; leave it out"))
         if not groups and flown[0] not in SWARMS:
             found.append(((), "has no vehicles; give vehicles: [{airframe: iris}]"))
         if data.get("radio") is not None and flown[0] not in SWARMS:
-            found.append((("radio",), "is used by a formation or avoidance only; leave it out"))
+            found.append((("radio",), "is only used by a formation or avoidance; leave it out"))
         if flown == ["avoidance"] and isinstance(vehicles, list):
             found += _avoidance_vehicle_faults(vehicles)
         if flown != ["formation"]:
@@ -155,7 +158,7 @@ def _avoidance_vehicle_faults(vehicles: list[Any]) -> Iterator[tuple[FieldPath, 
             if name in group:
                 yield (
                     ("vehicles", i, name),
-                    "follows from the route in avoidance, below whose first point it stands; leave it out",
+                    "follows from the vehicle's route in avoidance; leave it out",
                 )
 
 
@@ -163,7 +166,7 @@ def _formation_event_faults(events: Any) -> Iterator[tuple[FieldPath, str]]:
     for i, event in enumerate(events if isinstance(events, list) else []):
         kind = event.get("kind") if isinstance(event, dict) else None
         if kind in FORMATION_KINDS:
-            yield ("events", i), f"{kind} is an event of a formation, and there is none here; leave it out"
+            yield ("events", i), f"{kind} is an event of a formation, which is not given; leave it out"
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class ScenarioVehicle:
         group: number of the group in the file.
         name: unique in the scenario.
         airframe: loaded.
-        airframe_name: name or file it was loaded from.
+        airframe_name: its name or file.
         position: m NED.
         yaw: rad.
     """
@@ -197,12 +200,12 @@ class LoadedScenario:
         document: the file as data, for messages.
         specification: its content.
         name: of the scenario.
-        world: with the files it names placed.
+        world: with paths and contents of its files.
         seed: of the run.
         vehicles: all of them, in order.
-        events: of vehicles, flight stacks and the world, with the files they name placed.
-        formation: planned and checked, with its events; None without.
-        avoidance: checked; None without.
+        events: of vehicles, flight stacks and the world, with the paths of their files.
+        formation: planned and checked, with its events; None for none.
+        avoidance: checked; None for none.
     """
 
     document: Document
@@ -217,7 +220,7 @@ class LoadedScenario:
 
     @property
     def proximity(self) -> Proximity:
-        """As the simulation takes it."""
+        """Settings of the simulation."""
         return Proximity(**self.specification.proximity.model_dump())
 
     def fault(self, path: FieldPath, message: str) -> ConfigurationError:
@@ -232,7 +235,7 @@ def load_scenario(
 
     Args:
         file: YAML.
-        seed, world: in place of the file's.
+        seed, world: replace those of the file.
 
     Raises:
         ConfigurationError: with every fault, its line, path and remedy.
@@ -288,13 +291,13 @@ def _world(world: WorldSpecification | Path, file: Path, document: Document) -> 
                 document.source, [fault_line(document, ("world",), str(error))]
             ) from error
     if not exists(beside):
-        message = f"there is no file {beside}; give the name of a world file, or the sections of one"
+        message = f"there is no file {beside}; give the name of a world file, or its sections"
         raise ConfigurationError(document.source, [fault_line(document, ("world",), message)])
     return load_world(beside)
 
 
 def _event_beside(event: ScenarioEvent, directory: Path) -> ScenarioEvent:
-    """The same event with the files that its wind names taken relative to a directory."""
+    """An event with the files of its wind relative to a directory."""
     if not isinstance(event, WindEvent):
         return event
     return event.model_copy(update={"wind": wind_with_files_beside(event.wind, directory)})
@@ -304,7 +307,7 @@ def load_formation(file: Path, *, seed: int | None = None) -> FormationPlan:
     """The formation of a scenario file, planned and checked.
 
     Raises:
-        ConfigurationError: with every fault of the file; where it has no formation.
+        ConfigurationError: with every fault of the file; if it has no formation.
     """
     found = load_scenario(file, seed=seed).formation
     if found is None:
@@ -316,7 +319,7 @@ def load_avoidance(file: Path) -> AvoidanceSpecification:
     """The avoidance of a scenario file, checked.
 
     Raises:
-        ConfigurationError: with every fault of the file; where it has no avoidance.
+        ConfigurationError: with every fault of the file; if it has no avoidance.
     """
     found = load_scenario(file).avoidance
     if found is None:
@@ -331,7 +334,7 @@ def fault_line(document: Document, path: FieldPath, message: str) -> str:
 
 @contextmanager
 def _within_section(name: str) -> Iterator[None]:
-    """Paths of faults begin at the section, but those of the radio, which has a section of its own."""
+    """Let paths of faults begin with the section, except those of the radio, which is a section itself."""
     try:
         yield
     except FieldError as error:
@@ -340,10 +343,10 @@ def _within_section(name: str) -> Iterator[None]:
 
 
 def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, ...]:
-    """Vehicles of the file; of a formation or avoidance without any, as many as it needs.
+    """Vehicles of the file, or the default ones of a formation or avoidance.
 
     Raises:
-        ConfigurationError: for other numbers of vehicles than the formation or avoidance has.
+        ConfigurationError: for a number of vehicles that differs from the formation's or avoidance's.
     """
     if made.formation is not None:
         path: FieldPath = ("formation", "count")
@@ -356,7 +359,7 @@ def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, .
     if needed is None:
         if groups:
             return groups
-        message = "give count, the number of vehicles, or vehicles themselves"
+        message = "give count, the number of vehicles, or the section vehicles"
         raise ConfigurationError(document.source, [fault_line(document, ("formation",), message)])
     if not groups:
         return (VehicleSpecification(count=max(needed, 1), airframe=SWARM_AIRFRAME),)
@@ -364,8 +367,8 @@ def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, .
         return (groups[0].model_copy(update={"count": needed}),)
     count = sum(group.count for group in groups)
     if count != needed:
-        what = "is of" if made.formation is not None else "has routes for"
-        message = f"{what} {needed} vehicles, and vehicles has {count}; give as many"
+        what = "has" if made.formation is not None else "has routes for"
+        message = f"{what} {needed} vehicles, but the section vehicles has {count}; give the same number"
         raise ConfigurationError(document.source, [fault_line(document, path, message)])
     return groups
 
@@ -391,7 +394,7 @@ _Start = tuple[str | None, tuple[float, float, float], float]
 def _vehicles(
     groups: tuple[VehicleSpecification, ...], starts: list[_Start] | None, file: Path, document: Document
 ) -> tuple[ScenarioVehicle, ...]:
-    """All vehicles with their airframes and places; ``starts`` has name, place and yaw of a swarm's."""
+    """All vehicles with their airframes and positions; ``starts`` are name, position and yaw in a swarm."""
     found: list[ScenarioVehicle] = []
     faults: list[str] = []
     for i, group in enumerate(groups):
@@ -400,7 +403,7 @@ def _vehicles(
         try:
             airframe = load_airframe(source)
         except UserError as error:
-            faults += [fault_line(document, ("vehicles", i, "airframe"), one) for one in faults_of(error)]
+            faults += [fault_line(document, ("vehicles", i, "airframe"), fault) for fault in faults_of(error)]
             continue
         for k, position in enumerate(group.positions()):
             number = len(found)
@@ -414,13 +417,13 @@ def _vehicles(
     names = [vehicle.name for vehicle in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        message = f"two are called {', '.join(twice)}; give each a name of its own"
+        message = f"several vehicles are called {', '.join(twice)}; give each its own name"
         raise ConfigurationError(document.source, [fault_line(document, ("vehicles",), message)])
     return tuple(found)
 
 
 def _placed(vehicle: ScenarioVehicle, start: _Start) -> ScenarioVehicle:
-    """Where its formation or route starts, unless the file places it; named by its route."""
+    """A vehicle at the start of its formation or route, unless the file sets a position."""
     name, position, yaw = start
     if name is not None:
         return replace(vehicle, name=name, position=position, yaw=yaw)

@@ -1,4 +1,4 @@
-"""Fills in what the objects of a scene have in files: meshes, height maps, octree maps, pictures."""
+"""Loads the files of a scene's objects: meshes, height maps, octree maps, textures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GeometryLoader:
     """Reads the files of a world's objects, each file once.
 
     Args:
-        directory: that relative names start from.
+        directory: to which names are relative.
         origin: of the world, for georeferenced files.
     """
 
@@ -42,32 +42,32 @@ class GeometryLoader:
         self._read: dict[Hashable, Any] = {}
         self._triangles = 0
 
-    def load(self, thing: SceneObject) -> SceneObject:
-        """An object with its geometry; the object itself where it has no file or its geometry is there.
+    def load(self, item: SceneObject) -> SceneObject:
+        """An object with its geometry; unchanged if it has no file or its geometry is loaded.
 
         Raises:
-            UserError: for a file at fault.
+            UserError: for an invalid file.
         """
-        match thing:
-            case MeshObject() if thing._mesh is None:
-                return self._mesh(thing)
-            case HeightMapObject() if thing._grid is None:
-                return self._heights(thing)
-            case OctreeObject() if thing._voxels is None:
-                return self._octree(thing)
-            case MarkerObject() if thing._pixels is None:
-                marked = thing.model_copy()
+        match item:
+            case MeshObject() if item._mesh is None:
+                return self._mesh(item)
+            case HeightMapObject() if item._grid is None:
+                return self._heights(item)
+            case OctreeObject() if item._voxels is None:
+                return self._octree(item)
+            case MarkerObject() if item._pixels is None:
+                marked = item.model_copy()
                 marked._pixels = self._once(
-                    (thing.dictionary, thing.id), lambda: marker_pixels(thing.dictionary, thing.id)
+                    (item.dictionary, item.id), lambda: marker_pixels(item.dictionary, item.id)
                 )
                 return marked
-        return thing
+        return item
 
     def texture(self, texture: TextureSpecification | None) -> TextureSpecification | None:
-        """A texture with its picture; the texture itself where it is a pattern.
+        """A texture with its picture; unchanged if it is a pattern.
 
         Raises:
-            UserError: for a file at fault.
+            UserError: for an invalid file.
         """
         if texture is None or texture.file is None or texture._pixels is not None:
             return texture
@@ -76,16 +76,16 @@ class GeometryLoader:
         made._pixels = self._once(file, lambda: load_texture(file))
         return made
 
-    def load_all(self, things: Iterable[SceneObject]) -> tuple[tuple[SceneObject, ...], list[PlacedFault]]:
+    def load_all(self, items: Iterable[SceneObject]) -> tuple[tuple[SceneObject, ...], list[PlacedFault]]:
         """Objects with their geometry, and the faults of those whose files cannot be read."""
         made: list[SceneObject] = []
         faults: list[PlacedFault] = []
-        for i, thing in enumerate(things):
-            field: FieldPath = ("id",) if isinstance(thing, MarkerObject) else ("file",)
+        for i, item in enumerate(items):
+            field: FieldPath = ("id",) if isinstance(item, MarkerObject) else ("file",)
             try:
-                loaded = self.load(thing)
+                loaded = self.load(item)
                 field = ("texture", "file")
-                texture = self.texture(thing.texture)
+                texture = self.texture(item.texture)
             except UserError as error:
                 faults += [(("objects", i, *field), fault) for fault in faults_of(error)]
                 continue
@@ -93,7 +93,7 @@ class GeometryLoader:
         return tuple(made), faults
 
     def _once(self, key: Hashable, read: Callable[[], Loaded]) -> Loaded:
-        """What a file holds; its error again where it is at fault."""
+        """Content of a file, read once; raises its error again if it is invalid."""
         if key not in self._read:
             try:
                 self._read[key] = read()
@@ -105,35 +105,35 @@ class GeometryLoader:
         known: Loaded = found
         return known
 
-    def _mesh(self, thing: MeshObject) -> MeshObject:
-        file = self._directory / thing.file
-        scale = thing.scale if isinstance(thing.scale, tuple) else (thing.scale,) * 3
+    def _mesh(self, item: MeshObject) -> MeshObject:
+        file = self._directory / item.file
+        scale = item.scale if isinstance(item.scale, tuple) else (item.scale,) * 3
 
         def read() -> TriangleMesh:
-            mesh = load_mesh(file, thing.axes, scale)
+            mesh = load_mesh(file, item.axes, scale)
             self._triangles += len(mesh.faces)
             refuse_too_many(self._triangles, f"{file}: with the meshes before it, the world")
             return mesh
 
-        mesh = self._once((file, scale, thing.axes), read)
-        made = thing.model_copy(update={"file": file})
+        mesh = self._once((file, scale, item.axes), read)
+        made = item.model_copy(update={"file": file})
         made._mesh = mesh
         return made
 
-    def _heights(self, thing: HeightMapObject) -> HeightMapObject:
-        file = self._directory / thing.file
+    def _heights(self, item: HeightMapObject) -> HeightMapObject:
+        file = self._directory / item.file
         grid, corner = self._once(
-            (file, thing.spacing, thing.height),
-            lambda: load_heights(file, thing.spacing, thing.height, self._origin),
+            (file, item.spacing, item.height),
+            lambda: load_heights(file, item.spacing, item.height, self._origin),
         )
-        place = tuple(a + b for a, b in zip(thing.position, corner, strict=True))
-        made = thing.model_copy(update={"file": file, "position": place})
+        place = tuple(a + b for a, b in zip(item.position, corner, strict=True))
+        made = item.model_copy(update={"file": file, "position": place})
         made._grid = grid
         return made
 
-    def _octree(self, thing: OctreeObject) -> OctreeObject:
-        file = self._directory / thing.file
-        voxels = self._once((file, thing.axes), lambda: load_octree(file, thing.axes))
-        made = thing.model_copy(update={"file": file})
+    def _octree(self, item: OctreeObject) -> OctreeObject:
+        file = self._directory / item.file
+        voxels = self._once((file, item.axes), lambda: load_octree(file, item.axes))
+        made = item.model_copy(update={"file": file})
         made._voxels = voxels
         return made

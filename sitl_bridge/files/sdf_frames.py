@@ -13,14 +13,14 @@ from sitl_bridge.world.scene import rotation_matrix
 
 Matrix = NDArray[np.float64]
 FARTHEST = 1e6
-"""m, of a coordinate."""
+"""Greatest coordinate in m."""
 
 
 def numbers(node: XmlNode, count: int) -> list[float]:
-    """The figures in an element.
+    """The numbers in an element.
 
     Raises:
-        ConfigurationError: for another number of figures, or what is none.
+        ConfigurationError: for another count, or for text that is not a number.
     """
     words = node.text.split()
     try:
@@ -28,15 +28,15 @@ def numbers(node: XmlNode, count: int) -> list[float]:
     except ValueError:
         found = []
     if len(found) != count or not all(math.isfinite(x) and abs(x) <= FARTHEST for x in found):
-        raise node.fault(f"<{node.tag}> has {count} figures up to {FARTHEST:g}, not {node.text[:60]!r}")
+        raise node.fault(f"<{node.tag}> needs {count} numbers up to {FARTHEST:g}, not {node.text[:60]!r}")
     return found
 
 
 def pose_matrix(node: XmlNode | None) -> Matrix:
-    """The matrix (4, 4) of a ``<pose>``; that of no shift without one.
+    """The matrix (4, 4) of a ``<pose>``; the identity if there is none.
 
     Raises:
-        ConfigurationError: for figures that are none.
+        ConfigurationError: for text that is not a pose.
     """
     matrix = np.eye(4)
     if node is None or not node.text:
@@ -72,7 +72,7 @@ class Frames:
 
     Args:
         owner: the model or world.
-        expand: gives the model of an ``<include>``; None where it cannot be read.
+        expand: returns the model of an ``<include>``; None if it cannot be read.
     """
 
     def __init__(self, owner: XmlNode, expand: Callable[[XmlNode], XmlNode | None]) -> None:
@@ -89,11 +89,11 @@ class Frames:
 
         Args:
             node: one of the members, or an element of one.
-            default: frame it is relative to without ``relative_to``; empty for that of the model or world.
-            seen: names of the frames on the way to it.
+            default: frame to which it is relative without ``relative_to``; empty for the model or world.
+            seen: names of the frames in the chain so far.
 
         Raises:
-            ConfigurationError: for frames that are not there or relative to themselves.
+            ConfigurationError: for frames that do not exist or are relative to themselves.
         """
         pose = node.find("pose")
         relative = "" if pose is None else pose.attributes.get("relative_to", "")
@@ -111,7 +111,7 @@ class Frames:
         first, _, rest = name.partition("::")
         member = self._named.get(name) or self._named.get(first)
         if member is None:
-            raise asking.fault(f"there is no frame {name!r} here that <pose> could be relative to")
+            raise asking.fault(f"<pose> is relative to the frame {name!r}, which does not exist")
         matrix = self.pose(member, seen=(*seen, name))
         if rest and member.tag == "model" and name not in self._named:
             matrix = matrix @ Frames(member, self._expand)._frame(rest, asking, ())

@@ -35,23 +35,23 @@ from sitl_bridge.world.scene_specification import (
 
 ENU_TO_NED: NDArray[np.float64] = TO_NED["z_up"]
 LEVEL = 0.01
-"""m, and share of a unit vector: a plane this near to level ground at height 0 is the ground."""
+"""Tolerance in m, and of a unit vector, within which a plane is the level ground at height 0."""
 SHEET = 0.002
-"""m, thickness of what an SDF shows as a plane without a collision."""
+"""Thickness in m of a plane that is only a visual."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A collision or visual that is read.
+    """A collision or visual.
 
     Attributes:
-        node: the collision or visual.
+        node: its element.
         pose: (4, 4) in the world, x east, y north, z up.
         name: of the object.
-        color: of it.
-        friction: of it.
-        find: the file of a URI.
-        loader: of its files.
+        color: of the object.
+        friction: of the object.
+        find: returns the file of a URI.
+        loader: of files.
     """
 
     node: XmlNode
@@ -67,26 +67,26 @@ def scene_object(part: Part, geometry: XmlNode) -> SceneObject | None:
     """The object of a geometry; None for a kind that is not read.
 
     Args:
-        part: that has the geometry.
+        part: with the geometry.
         geometry: the element in <geometry>: <box>, <mesh> and so on.
 
     Raises:
-        UserError: for figures or files at fault.
+        UserError: for invalid numbers or files.
     """
     make = _KINDS.get(geometry.tag)
     return None if make is None else make(part, geometry)
 
 
-def is_ground(thing: SceneObject) -> bool:
+def is_ground(item: SceneObject) -> bool:
     """Whether a plane is the level ground at height 0."""
-    if not isinstance(thing, PlaneObject) or abs(thing.position[2]) > LEVEL:
+    if not isinstance(item, PlaneObject) or abs(item.position[2]) > LEVEL:
         return False
-    roll, pitch, _ = np.radians(thing.rotation)
+    roll, pitch, _ = np.radians(item.rotation)
     return bool(math.cos(roll) * math.cos(pitch) > 1.0 - LEVEL**2)
 
 
 def _common(part: Part, pose: Matrix | None = None) -> dict[str, Any]:
-    """Fields that all objects share."""
+    """Common fields of all objects."""
     matrix = part.pose if pose is None else pose
     rotation = ENU_TO_NED @ matrix[:3, :3] @ ENU_TO_NED.T
     return {
@@ -102,13 +102,13 @@ def euler_degrees(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
     """Roll, pitch and yaw (yaw first) in deg of a rotation (3, 3) of an object's axes to NED."""
     pitch = math.asin(min(max(-float(rotation[2, 0]), -1.0), 1.0))
     if abs(rotation[2, 0]) > 1.0 - 1e-12:
-        # Nose straight up or down: roll and yaw turn about the same axis.
+        # Pitch of 90 degrees: roll and yaw are about the same axis.
         roll = 0.0
         yaw = math.atan2(-float(rotation[0, 1]), float(rotation[1, 1]))
     else:
         roll = math.atan2(float(rotation[2, 1]), float(rotation[2, 2]))
         yaw = math.atan2(float(rotation[1, 0]), float(rotation[0, 0]))
-    # Adding 0 makes -0 a plain 0.
+    # Adding 0 turns -0 into 0.
     return math.degrees(roll) + 0.0, math.degrees(pitch) + 0.0, math.degrees(yaw) + 0.0
 
 
@@ -151,13 +151,13 @@ def _sphere(part: Part, node: XmlNode) -> SceneObject:
 
 
 def _plane(part: Part, node: XmlNode) -> SceneObject:
-    """Endless as a collision, as in Gazebo; a thin sheet as a visual alone."""
+    """A plane: endless as a collision, as in Gazebo; a thin sheet if it is only a visual."""
     normal = np.array([0.0, 0.0, 1.0])
     given = node.find("normal")
     if given is not None:
         normal = np.array(numbers(given, 3))
         if np.linalg.norm(normal) < 1e-6:
-            raise given.fault("<normal> has the length 0")
+            raise given.fault("<normal> has length 0")
     turned = part.pose.copy()
     turned[:3, :3] = part.pose[:3, :3] @ _upright(normal / np.linalg.norm(normal))
     if part.node.tag == "collision":
@@ -168,10 +168,10 @@ def _plane(part: Part, node: XmlNode) -> SceneObject:
 
 
 def _picture(part: Part, width: float) -> TextureSpecification | None:
-    """The picture that a visual shows over its width (m); None without one.
+    """The texture of a visual, over its width (m); None if it has none.
 
     Raises:
-        ConfigurationError: for a picture that is not there or broken.
+        ConfigurationError: for a picture that is missing or broken.
     """
     for metal in ("metal", "specular"):
         uri = part.node.find("material", "pbr", metal, "albedo_map")
@@ -202,15 +202,15 @@ def _mesh(part: Part, node: XmlNode) -> SceneObject:
     if scale is not None and scale.text:
         x, y, z = _lengths(node, "scale", 3)
         factors = (x, y, z)
-    thing = MeshObject(kind="mesh", file=part.find(uri), scale=factors, **_common(part))
+    item = MeshObject(kind="mesh", file=part.find(uri), scale=factors, **_common(part))
     try:
-        return part.loader.load(thing)
+        return part.loader.load(item)
     except UserError as error:
         raise uri.fault(str(error)) from error
 
 
 def _polyline(part: Part, node: XmlNode) -> SceneObject:
-    """Solids of outlines; extruded along z."""
+    """A solid: an outline extruded along z."""
     height = _length(node, "height")
     points = np.array([numbers(point, 2) for point in node.all("point")]).reshape(-1, 2)
     try:
@@ -221,9 +221,9 @@ def _polyline(part: Part, node: XmlNode) -> SceneObject:
 
 
 def _solid(part: Part, node: XmlNode, mesh: TriangleMesh) -> SceneObject:
-    thing = MeshObject(kind="mesh", file=node.source, axes="z_up", **_common(part))
-    thing._mesh = mesh
-    return thing
+    item = MeshObject(kind="mesh", file=node.source, axes="z_up", **_common(part))
+    item._mesh = mesh
+    return item
 
 
 def _to_ned(mesh: TriangleMesh) -> TriangleMesh:
@@ -265,15 +265,15 @@ def _heightmap(part: Part, node: XmlNode) -> SceneObject:
     if shift is not None and shift.text:
         place[:3, 3] = (place @ np.array([*numbers(shift, 3), 1.0]))[:3]
     place[:3, 3] = (place @ np.array([-0.5 * x, -0.5 * y, 0.0, 1.0]))[:3]
-    thing = HeightMapObject(
+    item = HeightMapObject(
         kind="height_map", file=file, spacing=grid.spacing, height=z, **_common(part, place)
     )
-    thing._grid = grid
-    return thing
+    item._grid = grid
+    return item
 
 
 def square_grid(heights: NDArray[np.float64], north: float, east: float) -> HeightGrid:
-    """Heights over a rectangle (m) on a grid as fine along both sides."""
+    """Heights over a rectangle (m), resampled to a grid with the same spacing along both sides."""
     rows, columns = heights.shape
     spacing = min(north / (rows - 1), east / (columns - 1))
     count_n, count_e = round(north / spacing) + 1, round(east / spacing) + 1

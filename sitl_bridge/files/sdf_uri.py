@@ -22,14 +22,14 @@ PATH_VARIABLES = (
 )
 """Environment variables with directories of models, separated by colons."""
 PX4_MODELS = Path("Tools/simulation/gz/models")
-"""In PX4's source tree, which PX4_DIR names."""
+"""Models in PX4's source tree, PX4_DIR."""
 
 
 def search_path(world: Path) -> list[Path]:
-    """Directories in which models are looked for, in order.
+    """Directories in which models are searched, in order.
 
     Args:
-        world: the SDF file that is read.
+        world: the SDF file.
     """
     found = [world.parent / "models", world.parent.parent / "models", world.parent]
     for variable in PATH_VARIABLES:
@@ -43,8 +43,8 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     """The file or directory of a URI.
 
     Args:
-        uri: as it stands in the SDF.
-        beside: file that names it.
+        uri: as in the SDF.
+        beside: the SDF file.
         directories: of models.
 
     Raises:
@@ -57,7 +57,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
         return _cached(uri)
     rest = unquote(rest)
     if scheme in ("model", "package"):
-        # A model's own directory, whatever the directory of models is called.
+        # The model's own directory first, whatever its parent is called.
         own = [parent.parent for parent in beside.parents if parent.name == rest.split("/", 1)[0]]
         tried = [place / rest for place in (*own, *directories)]
     elif scheme == "file" and rest.startswith("/"):
@@ -65,15 +65,13 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     elif scheme in ("", "file"):
         tried = [place / rest for place in (beside.parent, *directories)]
     else:
-        raise UserError(
-            f"{shortened(uri)}: the kinds of addresses are model://, package://, file:// and names"
-        )
+        raise UserError(f"{shortened(uri)}: only model://, package://, file:// and file names are supported")
     for place in tried:
         if rest.strip("/") and exists(place):
             return place
     places = ", ".join(str(place) for place in dict.fromkeys(tried))
     raise UserError(
-        f"{shortened(uri)}: is not there; searched: {places}; name the directory of its models in"
+        f"{shortened(uri)}: was not found in {places}; put the directory of its models into"
         f" {PATH_VARIABLES[0]}"
     )
 
@@ -92,16 +90,16 @@ def _cached(uri: str) -> Path:
         if versions:
             return versions[-1]
     raise UserError(
-        f"{shortened(uri, 200)}: is on the network, and nothing is downloaded here; download it by"
+        f"{shortened(uri, 200)}: is on the network, and sitl-bridge downloads nothing; download it with"
         f" `gz fuel download -u '{shortened(uri, 200)}'`, which puts it into {place}"
     )
 
 
 def model_file(place: Path) -> Path:
-    """The SDF file of a model: the place itself, or what the directory's model.config names.
+    """The SDF file of a model: the file itself, or the one in the model.config of a directory.
 
     Raises:
-        UserError: when there is none.
+        UserError: if there is none.
     """
     if is_file(place):
         return place
@@ -112,4 +110,4 @@ def model_file(place: Path) -> Path:
     for name in names:
         if is_file(place / name):
             return place / name
-    raise UserError(f"{place}: is no model: it has no {' or '.join(names)}")
+    raise UserError(f"{place}: is not a model: it has no {' or '.join(names)}")

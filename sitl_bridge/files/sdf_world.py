@@ -1,7 +1,7 @@
-"""Worlds of Gazebo (SDF): what stands in them, their origin and their wind.
+"""Gazebo worlds (SDF): their objects, origin and wind.
 
-Read are world > model > link > collision (a visual where a link has no collision), included models, nested
-frames and colours.  Everything stands still.  What is not read is named.
+It reads world > model > link > collision (or visual, if a link has no collision), included models, nested
+frames and colours.  All objects are static.  Elements that are not read are listed in notes.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from sitl_bridge.world.world import Origin
 
 SUFFIXES = (".sdf", ".world")
 DEEPEST = 10
-"""Models within models."""
+"""Greatest nesting of models."""
 MAX_NAMED = 6
 """Names of one kind that a note lists."""
 GRAVITY_DIFFERENCE = 0.05
-"""m/s^2, beyond which a world's gravity is not that of its place."""
+"""m/s^2 between a world's gravity and that of its origin, beyond which a note is made."""
 _UNREAD = ("plugin", "actor", "light", "joint", "sensor", "gripper", "population", "road", "submesh")
 _GREY = (0.7, 0.7, 0.7)
 
 
 @dataclass(frozen=True)
 class SdfWorld:
-    """What an SDF file holds.
+    """Content of an SDF file.
 
     Attributes:
         objects: with their geometry.
-        ground: whether the level ground at height 0 is solid.
-        ground_color: None without ground in the file.
-        wind: None where the file has none.
-        notes: what was not read, or read in another way than Gazebo's.
+        ground: whether there is level ground at height 0.
+        ground_color: None if the file has no ground.
+        wind: None if the file has none.
+        notes: elements that were not read, or are read differently from Gazebo.
     """
 
     objects: tuple[SceneObject, ...]
@@ -62,10 +62,10 @@ class SdfWorld:
 
 
 def _top(path: Path) -> XmlNode:
-    """The world of a file; the file's root where it has only a model."""
+    """The world of a file; its root if it has only a model."""
     root = read_xml(path)
     if root.tag != "sdf":
-        raise root.fault(f"is no SDF file: it begins with <{shortened(root.tag, 40)}>, not with <sdf>")
+        raise root.fault(f"is not an SDF file: it begins with <{shortened(root.tag, 40)}>, not with <sdf>")
     return root.find("world") or root
 
 
@@ -84,20 +84,20 @@ def _origin(world: XmlNode) -> Origin | None:
     try:
         return Origin(**found)
     except ValueError as error:
-        raise place.fault("<spherical_coordinates> is no place on the Earth") from error
+        raise place.fault("<spherical_coordinates> is not a position on the Earth") from error
 
 
 class SdfReader:
-    """Reads an SDF file with a world, or with a model alone.
+    """Reads an SDF file with a world or a single model.
 
     Attributes:
-        origin: of the world; None where the file has none.
+        origin: of the world; None if the file has none.
 
     Args:
         path: of the file.
 
     Raises:
-        ConfigurationError: for a file that cannot be read, or whose origin is no place on the Earth.
+        ConfigurationError: for a file that cannot be read, or whose origin is not on the Earth.
     """
 
     def __init__(self, path: Path) -> None:
@@ -113,10 +113,10 @@ class SdfReader:
         self._models: dict[str, XmlNode | None] = {}
 
     def read(self, loader: GeometryLoader) -> SdfWorld:
-        """What stands in the world.
+        """Read the content of the world.
 
         Args:
-            loader: of the meshes that it names.
+            loader: of its meshes.
 
         Raises:
             ConfigurationError: with every fault of the file and of the models that it includes.
@@ -128,18 +128,18 @@ class SdfReader:
         if self._faults:
             raise ConfigurationError(str(self._path), tuple(self._faults))
         if next(world.all("model", "include"), None) is None:
-            raise world.fault(f"<{world.tag}> has no model in it")
+            raise world.fault(f"<{world.tag}> contains no model")
         ground = self._ground_color is not None
         if not ground and not any(
             isinstance(t, PlaneObject | MeshObject | HeightMapObject) for t in self._objects
         ):
             ground = True
-            notes.append("it has no ground; the level ground at height 0 is taken")
+            notes.append("it has no ground; level ground at height 0 is used")
         if self._unread:
             parts = (f"{what} {_listed(list(names))}" for what, names in self._unread.items())
             notes.append(f"not read: {'; '.join(parts)}")
         if self._moving:
-            notes.append(f"not static in the file, stands still here: {_listed(self._moving)}")
+            notes.append(f"not static in the file, but static here: {_listed(self._moving)}")
         return SdfWorld(tuple(self._objects), ground, self._ground_color, wind, tuple(notes))
 
     def _members(self, owner: XmlNode, pose: Matrix, name: str, depth: int) -> None:
@@ -166,7 +166,7 @@ class SdfReader:
             self._members(member, place, inner, depth + 1)
 
     def _link(self, link: XmlNode, frames: Frames, pose: Matrix, name: str) -> None:
-        """The collisions of a link, or its visuals where it has none that is read."""
+        """Read the collisions of a link, or its visuals if no collision can be read."""
         visuals = list(link.all("visual"))
         for parts in (list(link.all("collision")), visuals):
             if sum([self._part(part, link, visuals, frames, pose, name) for part in parts]):
@@ -175,7 +175,7 @@ class SdfReader:
     def _part(
         self, node: XmlNode, link: XmlNode, visuals: list[XmlNode], frames: Frames, pose: Matrix, name: str
     ) -> bool:
-        """Read a collision or visual; whether it is read, or at fault."""
+        """Read a collision or visual; returns whether it was read or refused with a fault."""
         geometry = node.find("geometry")
         shape = None if geometry is None else next((c for c in geometry.children if c.tag != "empty"), None)
         if shape is None:
@@ -190,23 +190,23 @@ class SdfReader:
                 self._file,
                 self._loader,
             )
-            thing = scene_object(part, shape)
+            item = scene_object(part, shape)
         except UserError as error:
             self._fault(error)
             return True
-        if thing is None:
+        if item is None:
             self._unread[f"geometry <{shape.tag}> of"][name] = None
             return False
-        if is_ground(thing):
-            self._ground_color = thing.color
+        if is_ground(item):
+            self._ground_color = item.color
         elif len(self._objects) < MAX_OBJECTS:
-            self._objects.append(thing)
+            self._objects.append(item)
         else:
-            self._fault(node.fault(f"a world has {MAX_OBJECTS:,} objects at most; leave some models out"))
+            self._fault(node.fault(f"a world can have {MAX_OBJECTS:,} objects; leave some models out"))
         return True
 
     def _included(self, include: XmlNode) -> XmlNode | None:
-        """The model of an <include>, with the name and the pose of the include; None where it is at fault."""
+        """The model of an <include>, with the name and pose of the include; None after a fault."""
         uri = include.find("uri")
         try:
             if uri is None or not uri.text:
@@ -248,7 +248,7 @@ class SdfReader:
         """The file of a <uri>.
 
         Raises:
-            ConfigurationError: with the line and the places that were searched.
+            ConfigurationError: with the line and the directories that were searched.
         """
         try:
             return find_uri(uri.text, uri.source, self._directories)
@@ -281,27 +281,27 @@ def _wind(world: XmlNode) -> WindSpecification | None:
     try:
         steady = SteadyWind(speed=math.hypot(north, east), direction=direction, upward=up)
     except ValueError as error:
-        raise node.fault(f"<linear_velocity> {node.text} is no wind on the Earth, in m/s") from error
+        raise node.fault(f"<linear_velocity> {node.text} is too fast for a wind in m/s") from error
     return WindSpecification(steady=steady)
 
 
 def _ignored(world: XmlNode, origin: Origin) -> list[str]:
-    """Notes on what a world sets differently from its place on the Earth."""
+    """Notes on settings of a world that differ from those of its place on the Earth."""
     notes = []
     node = world.find("gravity")
     own = gravity(math.radians(origin.latitude), origin.altitude)
     if node is not None and node.text:
         vector = numbers(node, 3)
         if math.dist(vector, (0.0, 0.0, -own)) > GRAVITY_DIFFERENCE:
-            notes.append(f"gravity {node.text} is not taken; it is {own:.3f} m/s^2 at the world's origin")
+            notes.append(f"gravity {node.text} is ignored; it is {own:.3f} m/s^2 at the world's origin")
     heading = world.find("spherical_coordinates", "heading_deg")
     if heading is not None and heading.text and numbers(heading, 1)[0] != 0.0:
-        notes.append(f"heading_deg {heading.text} is not taken; x is east")
+        notes.append(f"heading_deg {heading.text} is ignored; x is east")
     return notes
 
 
 def _color(node: XmlNode, shape: str, visuals: list[XmlNode]) -> Color:
-    """Diffuse colour of a visual, or of the visual that shows a collision, one of its shape first."""
+    """Diffuse colour of a visual; for a collision, of a visual of its link, preferably of the same shape."""
     same = [visual for visual in visuals if visual.find("geometry", shape) is not None]
     for visual in (node, *same, *visuals):
         for tag in ("diffuse", "ambient"):
@@ -318,7 +318,7 @@ def _clipped(node: XmlNode) -> Color:
 
 
 def _friction(node: XmlNode) -> float:
-    """Factor on a vehicle's friction.  Gazebo takes the lesser of two coefficients, 1 without."""
+    """Factor on a vehicle's friction.  Gazebo uses the lesser of two coefficients, 1 by default."""
     given = node.find("surface", "friction", "ode", "mu")
     if given is None or not given.text:
         return 1.0

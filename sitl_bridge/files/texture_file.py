@@ -1,4 +1,4 @@
-"""Pictures that are painted on surfaces, and the patterns of visual markers."""
+"""Textures from pictures, and the patterns of visual markers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_texture(path: Path) -> NDArray[np.uint8]:
         UserError: for a file that cannot be read, is broken or too large.
     """
     if path.suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: is no picture that is read here; the formats are {', '.join(FORMATS)}")
+        raise UserError(f"{path}: is not a supported picture; the formats are {', '.join(FORMATS)}")
     raw = read_bytes(path, MAX_BYTES)
     try:
         from PIL import Image
@@ -37,18 +37,20 @@ def load_texture(path: Path) -> NDArray[np.uint8]:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path}: is broken, or no picture: {shortened(str(error))}; save it anew") from error
+        raise UserError(
+            f"{path}: is broken or not a picture: {shortened(str(error))}; save it again"
+        ) from error
 
 
 def marker_pixels(dictionary: str, number: int) -> NDArray[np.uint8]:
-    """Pixels (n, n, 3) of a marker, one a cell, with its black and a white border.
+    """Pixels (n, n, 3) of a marker, one per cell, with its black border and a white one.
 
     Args:
-        dictionary: as OpenCV calls it, in small letters.
-        number: of the marker in it.
+        dictionary: OpenCV's name in lower case.
+        number: of the marker in the dictionary.
 
     Raises:
-        UserError: where OpenCV is missing or too old, and for a number that the dictionary does not have.
+        UserError: if OpenCV is missing or too old, and for a number that the dictionary does not have.
     """
     try:
         import cv2
@@ -63,9 +65,7 @@ def marker_pixels(dictionary: str, number: int) -> NDArray[np.uint8]:
     found = cv2.aruco.getPredefinedDictionary(code)
     count = len(found.bytesList)
     if number >= count:
-        raise UserError(
-            f"the dictionary {dictionary} has the markers 0 to {count - 1}; {number} is none of them"
-        )
+        raise UserError(f"the dictionary {dictionary} has the markers 0 to {count - 1}, but not {number}")
     grey = cv2.aruco.generateImageMarker(found, number, found.markerSize + 2, borderBits=1)
     framed = np.pad(np.asarray(grey, np.uint8), 1, constant_values=255)
     return np.ascontiguousarray(np.repeat(framed[:, :, None], 3, axis=2))

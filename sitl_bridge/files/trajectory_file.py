@@ -1,4 +1,4 @@
-"""Paths through time as CSV files: one row a moment, in m NED and s."""
+"""Trajectories as CSV files: one row per time, in m NED and s."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sitl_bridge.output_file import write_whole
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
 COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
-"""Of a CSV file: s; m, m/s, m/s^2 NED; yaw in deg from north, clockwise, as MAVSDK's setpoints have it.  The
-columns are those of MAVSDK-Python's example offboard_from_csv, which has ``mode`` behind them."""
+"""Columns of a CSV file: s; m, m/s, m/s^2 NED; yaw in deg from north, clockwise, as in MAVSDK's setpoints.
+They are those of MAVSDK-Python's example offboard_from_csv, which has a further column ``mode``."""
 
 
 def read_csv(path: Path) -> Trajectory:
-    """Read a path; see COLUMNS.  Further columns behind them are not looked at.
+    """Read a trajectory; see COLUMNS.  Further columns are ignored.
 
     Raises:
         ConfigurationError: with the line of every fault.
@@ -33,7 +33,7 @@ def read_csv(path: Path) -> Trajectory:
     for cells, line in table[1:]:
         values = _numbers(cells[begin : begin + len(COLUMNS)], line, faults)
         if values and rows and values[0] <= rows[-1][0]:
-            faults.append(f"line {line}: t: {values[0]:g} s does not come after {rows[-1][0]:g} s")
+            faults.append(f"line {line}: t: {values[0]:g} s is not later than {rows[-1][0]:g} s")
         if values:
             rows.append(values)
     if not rows and not faults:
@@ -46,9 +46,9 @@ def read_csv(path: Path) -> Trajectory:
 
 
 def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
-    """The row's numbers; none and a fault where one is missing or none."""
+    """The numbers of a row; empty, with a fault, if one is missing or not a number."""
     if len(cells) < len(COLUMNS):
-        faults.append(f"line {line}: {len(cells)} columns; it takes {len(COLUMNS)}")
+        faults.append(f"line {line}: {len(cells)} columns; {len(COLUMNS)} are needed")
         return []
     values = []
     for name, cell in zip(COLUMNS, cells, strict=True):
@@ -64,10 +64,10 @@ def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
 
 
 def write_csv(path: Path, trajectory: Trajectory) -> None:
-    """Write a path; read again it is the same to the last bit but for yaw's change of units.
+    """Write a trajectory, to the last bit except for the change of units of yaw.
 
     Raises:
-        UserError: when it cannot be written.
+        UserError: if it cannot be written.
     """
     table = np.column_stack(
         [

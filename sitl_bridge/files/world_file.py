@@ -1,4 +1,4 @@
-"""World files: YAML or SDF in, a validated world specification out."""
+"""World files: reads YAML or SDF into a validated world specification."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def find_world(name: str) -> Path:
     """File of a world given by path or by bare name.
 
     Raises:
-        UserError: naming the worlds there are.
+        UserError: with the names of all worlds.
     """
     return find_shipped(name, "world", "missions/worlds", (".yaml", ".yml", *SUFFIXES))
 
 
 def load_world(path: Path) -> WorldSpecification:
-    """Read a world from YAML or, by its suffix, from SDF, and the files that its wind and its scene name.
+    """Read a world from YAML or, by its suffix, from SDF, with the files of its wind and scene.
 
     Args:
         path: of the file, or the bare name of a shipped world.
 
     Raises:
-        ConfigurationError: with every fault of the file, and of those it names.
-        UserError: when there is no such world.
+        ConfigurationError: with every fault of the file, and of the files that it names.
+        UserError: if there is no such world.
     """
     path = find_world(str(path))
     if path.suffix.lower() in SUFFIXES:
@@ -47,12 +47,12 @@ def load_world(path: Path) -> WorldSpecification:
 
 
 def with_files_beside(world: WorldSpecification, document: Document, *head: str) -> WorldSpecification:
-    """The same world with what its scene's files hold; files are taken relative to the document's.
+    """The same world with the content of its scene's files, which are relative to the document.
 
     Args:
         world: of the document.
-        document: that it stands in.
-        head: path of the world in it.
+        document: that contains it.
+        head: path of the world in the document.
 
     Raises:
         ConfigurationError: with every fault of a file that the scene names.
@@ -78,7 +78,7 @@ def world_beside(world: WorldSpecification, directory: Path) -> WorldSpecificati
 
 
 def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecification, list[PlacedFault]]:
-    """A world with what the files beside it hold, and the faults of the files, by their path in it."""
+    """A world with the content of its files, and the faults of the files with their paths."""
     scene = world.scene
     sdf = None if scene.sdf is None else directory / scene.sdf
     changes: dict[str, Any] = {"wind": wind_with_files_beside(world.wind, directory)}
@@ -91,14 +91,14 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
         found = None if reader is None else reader.read(loader)
     except UserError as error:
         return world, [(("sdf",), fault) for fault in faults_of(error)]
-    things, faults = loader.load_all(scene.objects)
+    items, faults = loader.load_all(scene.objects)
     ground, notes, color, texture = scene.ground, scene.notes, scene.ground_color, scene.ground_texture
     try:
         texture = loader.texture(texture)
     except UserError as error:
         faults += [(("ground_texture", "file"), fault) for fault in faults_of(error)]
     if found is not None:
-        things = (*things, *found.objects)
+        items = (*items, *found.objects)
         if "ground" not in scene.model_fields_set:
             ground = found.ground
         if found.ground_color is not None and "ground_color" not in scene.model_fields_set:
@@ -106,12 +106,12 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
         if found.wind is not None and "wind" not in world.model_fields_set:
             changes["wind"] = found.wind
         notes = (*notes, *(f"{sdf}: {note}" for note in found.notes))
-        if len(things) > MAX_OBJECTS:
+        if len(items) > MAX_OBJECTS:
             faults.append(
-                (("sdf",), f"with the objects, the world has {len(things):,}; {MAX_OBJECTS:,} at most")
+                (("sdf",), f"the world has {len(items):,} objects in all; it can have {MAX_OBJECTS:,}")
             )
     filled = {
-        "objects": things,
+        "objects": items,
         "sdf": None,
         "ground": ground,
         "ground_color": color,
@@ -123,7 +123,7 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
 
 
 def wind_with_files_beside(wind: WindSpecification, directory: Path) -> WindSpecification:
-    """The same wind with the files that it names taken relative to a directory."""
+    """The same wind with its files relative to a directory."""
     found = {}
     for name in ("series", "custom"):
         part = getattr(wind, name)

@@ -1,7 +1,7 @@
-"""XML files, read into plain nodes that remember their lines.
+"""XML files, read into plain nodes with their line numbers.
 
-A document type declaration is refused, and with it every entity that could expand without end or name
-another file.  Size, depth and number of elements are limited.
+A document type declaration is refused, because its entities could expand without end or include other files.
+Size, depth and number of elements are limited.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class XmlNode:
 
     Attributes:
         tag: its name.
-        source: the file it stands in.
-        line: where it begins.
+        source: its file.
+        line: its first line.
         attributes: by name.
-        children: elements in it, in order.
-        text: directly in it, without the spaces around it.
+        children: its elements, in order.
+        text: its own text, stripped.
     """
 
     tag: str
@@ -40,18 +40,18 @@ class XmlNode:
     text: str = ""
 
     def find(self, *path: str) -> XmlNode | None:
-        """The first element below along a path of names; None without."""
+        """The first element along a path of names; None if there is none."""
         node: XmlNode | None = self
         for tag in path:
             node = None if node is None else next((c for c in node.children if c.tag == tag), None)
         return node
 
     def all(self, *tags: str) -> Iterator[XmlNode]:
-        """The elements directly in it with one of these names."""
+        """Its children with one of these names."""
         return (child for child in self.children if child.tag in tags)
 
     def value(self, *path: str) -> str:
-        """Text of the element along a path; empty without one."""
+        """Text of the element along a path; empty if there is none."""
         node = self.find(*path)
         return "" if node is None else node.text
 
@@ -66,11 +66,11 @@ class XmlNode:
 
 
 class _RefusedError(Exception):
-    """What is well-formed but not read."""
+    """Well-formed XML that is refused."""
 
 
 class _Builder:
-    """Handlers of the parser that build the nodes."""
+    """Handlers of the parser, which build the nodes."""
 
     def __init__(self, source: Path) -> None:
         self.parser = expat.ParserCreate()
@@ -112,7 +112,7 @@ class _Builder:
     def doctype(self, *declaration: object) -> None:
         """A document type declaration."""
         del declaration
-        raise _RefusedError("has a document type declaration (<!DOCTYPE>), which is not read; remove it")
+        raise _RefusedError("has a document type declaration (<!DOCTYPE>), which is not supported; remove it")
 
 
 def read_xml(path: Path) -> XmlNode:

@@ -1,7 +1,6 @@
-"""YAML files: read safely, every fault reported at once, with its line and its path in the file.
+"""YAML files: read safely; all faults are reported at once, with line and path in the file.
 
-What the fields mean is up to the pydantic models that the data is validated against; what holds between
-fields is up to a model's ``faults_between``.
+Pydantic models define and check the fields; a model's ``faults_between`` checks several fields together.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from sitl_bridge.field_paths import FieldPath, field_names, kinds, models_at, su
 from sitl_bridge.input_file import read_bytes
 
 MAX_BYTES = 300_000
-"""The largest airframe here has 5 kB."""
+"""The largest shipped airframe has 5 kB."""
 MAX_NODES = 20_000
-"""Nodes, before and after aliases are expanded; the largest airframe here has a few hundred."""
+"""Nodes, before and after aliases are expanded; the largest shipped airframe has a few hundred."""
 MAX_DEPTH = 50
 UNKNOWN = "unknown field"
 
@@ -37,13 +36,13 @@ _MAP, _SEQ, _MERGE = (_TAG + name for name in ("map", "seq", "merge"))
 
 
 class _TooLargeError(Exception):
-    """The document has more nodes than any honest one."""
+    """The document has too many nodes."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loader with the numbers of YAML 1.2: 1e-3 is one; 010 and 10:30 are none, not 8 and 630.
+    """Safe loader with the numbers of YAML 1.2: 1e-3 is a number; 010 and 10:30 are not (not 8 and 630).
 
-    It gives up at MAX_NODES and MAX_DEPTH, before a large file has taken its time or the interpreter's stack.
+    It stops at MAX_NODES and MAX_DEPTH, before a large file takes long or exhausts the interpreter's stack.
     """
 
     composed = 0
@@ -77,7 +76,7 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong at a path of a file."""
+    """An error at a path of a file."""
 
     line: int
     path: FieldPath
@@ -92,10 +91,10 @@ class Document:
     """A YAML file as plain data.
 
     Attributes:
-        source: the file, as the user named it.
-        data: its mapping; None in the place of every value that is at fault.
+        source: the file, as given by the user.
+        data: its mapping, with None in place of every invalid value.
         lines: line of every path.
-        faults: of single values: tags, numbers that are not finite, keys given twice.
+        faults: of single values: tags, numbers that are not finite, duplicate keys.
     """
 
     source: str
@@ -104,14 +103,14 @@ class Document:
     faults: tuple[Fault, ...] = field(default=())
 
     def line(self, path: FieldPath) -> int:
-        """Line of a path, or of what would hold it."""
+        """Line of a path, or of its nearest parent."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 class _Reader:
-    """Turns a composed YAML tree into plain data and remembers the line of every path."""
+    """Converts a composed YAML tree to plain data, with the line of every path."""
 
     def __init__(self) -> None:
         self.lines: dict[FieldPath, int] = {}
@@ -151,14 +150,14 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: FieldPath, line: int) -> Any:
         text = str(node.value)
         if not _is_text(text):
-            message = "holds characters that are no text"
+            message = "contains characters that are not text"
         elif node.tag not in (_NULL, _BOOL, _INT, _FLOAT, _STR):
             message = f"the tag {_shown(node.tag)} is not allowed here"
         else:
             try:
                 value = _value(node.tag, text)
             except (ValueError, KeyError):
-                message = f"{_shown(text)} is no {node.tag.removeprefix(_TAG)}"
+                message = f"{_shown(text)} is not a valid {node.tag.removeprefix(_TAG)}"
             else:
                 if not isinstance(value, int | float) or _is_finite(value):
                     return value
@@ -171,7 +170,7 @@ def _value(tag: str, text: str) -> Any:
     """Value of a scalar.
 
     Raises:
-        ValueError, KeyError: for a text that its tag does not allow.
+        ValueError, KeyError: for a text that does not fit its tag.
     """
     if tag == _NULL:
         return None
@@ -190,12 +189,12 @@ def _is_finite(value: float) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """False for lone surrogates, which YAML's escapes can make and nothing can print."""
+    """False for lone surrogates, which YAML's escapes can produce and which cannot be printed."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _shown(text: str) -> str:
-    """A text of the file on one line of a message."""
+    """A text of the file, shortened for one line of a message."""
     if not text.isprintable():
         text = ascii(text)
     return shortened(text, 40) or "an empty text"
@@ -235,8 +234,8 @@ def read(path: Path) -> Document:
     except yaml.YAMLError as error:
         raise ConfigurationError(source, [_syntax(error)]) from error
     except ValueError as error:
-        # PyYAML lets some through unwrapped: undecodable bytes, escapes beyond Unicode.
-        raise ConfigurationError(source, [f"line 1: is not a YAML text: {error}"]) from error
+        # PyYAML does not wrap all errors: undecodable bytes, escapes beyond Unicode.
+        raise ConfigurationError(source, [f"line 1: is not YAML: {error}"]) from error
     if not isinstance(data, dict):
         raise ConfigurationError(source, ["line 1: the top level must be `key: value` pairs"])
     return Document(source, data, reader.lines, tuple(reader.faults))
@@ -246,7 +245,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
     """Plain data of a YAML file, and the line of every path in it.
 
     Raises:
-        ConfigurationError: as ``read``, and for tags, keys given twice and numbers that are not finite.
+        ConfigurationError: as ``read``, and for tags, duplicate keys and numbers that are not finite.
     """
     document = read(path)
     if document.faults:
@@ -261,21 +260,21 @@ def _syntax(error: yaml.YAMLError) -> str:
 
 
 def validate(model: type[Model], document: Document) -> Model:
-    """Validate a document; every fault at once: of its values, of their types, and between fields.
+    """Validate a document; reports all faults at once: of its values, of their types, and between fields.
 
-    Types are strict, as JSON's are: neither ``yes`` nor ``"1.5"`` is a number.  A model's class method
-    ``faults_between(data)``, where it has one, gives paths and messages for what no single field shows; it
-    is asked even where fields are at fault, so it must take any data.
+    Types are strict, as in JSON: neither ``yes`` nor ``"1.5"`` is a number.  A model's optional class method
+    ``faults_between(data)`` returns paths and messages of faults between several fields; it is also called
+    if single fields are invalid, so it must accept any data.
 
     Raises:
-        ConfigurationError: with one line a fault.
+        ConfigurationError: with one line per fault.
     """
     faults = list(document.faults)
     result: Model | None = None
     try:
         result = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        # None stands where a value is at fault; its type is not reported a second time.
+        # An invalid value is None; its type is not reported as a second fault.
         faults = _add(faults, [_fault(model, item, document) for item in error.errors()])
     between = getattr(model, "faults_between", None)
     if between is not None:
@@ -288,7 +287,7 @@ def validate(model: type[Model], document: Document) -> Model:
 
 @contextlib.contextmanager
 def placed(document: Document) -> Iterator[None]:
-    """Within the block, a user's error without a file becomes one of the document, with line and path."""
+    """Give a UserError within the block the document's file, line and path, unless it has a file."""
     try:
         yield
     except ConfigurationError:
@@ -302,14 +301,14 @@ def placed(document: Document) -> Iterator[None]:
 
 
 def _add(faults: list[Fault], more: list[Fault]) -> list[Fault]:
-    """The faults, and those of others that are not about the same place or within an unknown field."""
-    told = {fault.path for fault in faults if fault.path}
+    """The faults, and those of ``more`` with other paths that are not within an unknown field."""
+    known = {fault.path for fault in faults if fault.path}
     unknown = {fault.path for fault in faults if fault.message.startswith(UNKNOWN)}
-    return faults + [f for f in more if f.path not in told and not unknown.intersection(_heads(f.path))]
+    return faults + [f for f in more if f.path not in known and not unknown.intersection(_heads(f.path))]
 
 
 def _heads(path: FieldPath) -> set[FieldPath]:
-    """The path and all that hold it."""
+    """The path and all its parents."""
     return {path[: i + 1] for i in range(len(path))}
 
 
@@ -318,7 +317,7 @@ def _in_order(faults: Iterable[Fault]) -> list[str]:
 
 
 def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
-    """One of pydantic's errors; the union tags that pydantic adds to paths are dropped."""
+    """A fault from one of pydantic's errors, without the union tags that pydantic adds to paths."""
     path: list[str | int] = []
     value: Any = document.data
     for part in item["loc"]:
@@ -342,7 +341,7 @@ def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
 
 
 def _kind_fault(models: Iterable[type[BaseModel]], value: Any) -> str:
-    """What is wrong with the ``kind`` of a mapping whose models are told apart by it."""
+    """Message about the ``kind`` of a mapping, which selects its model."""
     known = sorted({str(kind) for model in models for kind in kinds(model)})
     choice = ", ".join(known)
     kind = value.get("kind") if isinstance(value, Mapping) else None

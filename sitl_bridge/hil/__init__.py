@@ -10,7 +10,7 @@ The lockstep thread (server.py) and the compiled loop that it calls (loop.py)::
     until the server is closed:
         accept connections                           one client per port; a second one is refused
         run the actions that are due                 commands from other threads, scheduled events
-        sample users' own sensors
+        sample custom sensors
         if no flight stack is connected, or time has not begun, or it is paused, or a mission limits it:
             look for closed connections; wait 20 ms; continue
         run the loop up to the next event, time limit or single step
@@ -63,14 +63,14 @@ gone
 
 wrong
     A frame with a wrong checksum, of an unknown message or of MAVLink 1, and any other byte, is skipped,
-    counted and reported once per kind; the next valid frame is found wherever it begins.  It answers
-    nothing.
+    counted and reported once per kind; the next valid frame is found wherever it begins.  It is not an
+    answer.
     A motor command that is not finite counts as 0; one outside -1 to 1 is limited.
     An older time stamp: the commands hold, but time still waits for the answer to the last frame.
-    A later time stamp: the same, and it does not count as a sign of life either; a flight stack with a
-    clock of its own is flown at real time, like a silent one.
+    A later time stamp: the same, and it does not count as an answer either; a flight stack with its own
+    clock runs at real time, like a silent one.
 
 And if a vehicle's motion diverges (a state that is not finite), nothing of that step is sent or logged, and
-the run ends with an error that names the vehicle and the time.  If the recorder, a user's sensor or an
-action fails, the run goes on without it and reports it.
+the run ends with an error that names the vehicle and the time.  If the recorder, a custom sensor or an action
+fails, the run continues without it and reports the error.
 """

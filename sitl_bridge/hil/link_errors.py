@@ -17,7 +17,7 @@ FAULTS = {
         "bytes that are not part of a MAVLink frame",
     ),
     "mavlink1": (
-        "speaks MAVLink 1, which is ignored; the simulator link needs MAVLink 2",
+        "sends MAVLink 1, which is ignored; the simulator link needs MAVLink 2",
         "MAVLink 1 frames, ignored",
     ),
     "unknown": (
@@ -59,7 +59,7 @@ class FaultCounts:
         """Keep the counts of a link that is about to be cleared."""
         self._past[vehicle] = self.of(vehicle, link)
 
-    def news(self, vehicle: int, link: np.void | Any) -> list[str]:
+    def new_messages(self, vehicle: int, link: np.void | Any) -> list[str]:
         """Messages about kinds that have not been reported for this vehicle before."""
         fresh = [
             kind
@@ -70,6 +70,6 @@ class FaultCounts:
         return [FAULTS[kind][0] for kind in fresh]
 
 
-def fault_words(counts: Mapping[str, int]) -> list[str]:
+def fault_texts(counts: Mapping[str, int]) -> list[str]:
     """Counts above zero as phrases, for a report."""
     return [f"{counts[kind]} {noun}" for kind, (_, noun) in FAULTS.items() if counts.get(kind)]

@@ -81,7 +81,7 @@ class LinkSockets:
         return connection, f"{address[0]}:{address[1]}"
 
     def keep(self, vehicle: int, connection: socket.socket) -> None:
-        """Make a connection the vehicle's."""
+        """Use a connection as that of a vehicle."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Reads wait only when the loop asks for it, and no longer than this.
         connection.setblocking(True)
@@ -103,8 +103,8 @@ class LinkSockets:
     def unread(self, vehicle: int) -> int:
         """Bytes sent that the flight stack has not read, as far as this host can see.
 
-        Of a flight stack on another host only the bytes that its socket has no room for count, so a freeze is
-        noticed later there.
+        On another host, only bytes for which its socket has no room are counted, so a freeze is detected
+        later.
         """
         connection = self.connections[vehicle]
         if connection is None:

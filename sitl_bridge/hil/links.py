@@ -33,7 +33,7 @@ FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a
 busy machine delays a reader, and little enough to catch up at once."""
 FAULT_INTERVAL = 0.2
-"""s of wall time between looks at the links' fault counters."""
+"""s of wall time between checks of the links' fault counters."""
 _NOT_WAITED_FOR = (LinkState.STARTING, LinkState.SILENT, LinkState.FROZEN, LinkState.LEFT_BEHIND)
 
 
@@ -102,7 +102,7 @@ class Links:
                 continue
             connection, address = waiting
             if self.sockets.connections[i] is not None:
-                self.drop_those_that_ended()
+                self.drop_ended()
             if self.sockets.connections[i] is not None:
                 connection.close()
                 self._say(i, f"refused a second client from {address}")
@@ -122,8 +122,8 @@ class Links:
         wait = "" if begun or not missing else f"; waiting for {', '.join(missing)}"
         self._say(vehicle, f"a flight stack connected{wait}")
 
-    def drop_those_that_ended(self) -> None:
-        """Look for connections that the peer closed while the loop did not run, and drop them."""
+    def drop_ended(self) -> None:
+        """Drop connections that the peer closed while the loop did not run."""
         for i, link in enumerate(self._records):
             if self.sockets.ended(i):
                 link["state"] = LinkState.CLOSED
@@ -147,7 +147,7 @@ class Links:
             )
 
     def decide_overdue(self) -> None:
-        """Decide how to go on without an answer that is overdue: wait, or let time run (``when_overdue``).
+        """Decide how to continue without an overdue answer: wait, or let time run (``when_overdue``).
 
         Raises:
             UserError: if the run is to end then.
@@ -169,12 +169,12 @@ class Links:
             elif state is LinkState.SILENT:
                 self._report_stall(
                     i,
-                    f"does not answer for {seconds:g} s; going on at real time with its last commands until"
-                    " answers come back",
+                    f"does not answer for {seconds:g} s; the simulation continues at real time with its last"
+                    " commands until it answers again",
                 )
             elif state is not LinkState.STARTING:
                 what = "does not answer" if reads else "does not read its link"
-                self._report_stall(i, f"{what} for {seconds:g} s; time stands still until it does")
+                self._report_stall(i, f"{what} for {seconds:g} s; the simulation waits until it does")
 
     def _others_fly(self, vehicle: int) -> bool:
         """Whether another vehicle's flight stack is in lockstep and so keeps time."""
@@ -183,7 +183,7 @@ class Links:
         )
 
     def check_readers(self) -> None:
-        """Stop time for a flight stack out of lockstep that stops reading, and go on when it reads again."""
+        """Stop time for a flight stack out of lockstep that does not read, until it reads again."""
         for i, link in enumerate(self._records):
             if int(link["state"]) in _NOT_WAITED_FOR:
                 bytes_a_second = link["sent_bytes"] / max(link["sent_frames"], 1) * 1e6 / self._step
@@ -202,7 +202,7 @@ class Links:
             link = self._records[i]
             if link["state"] == LinkState.LOCKSTEP and int(link["answers"]) > answers:
                 del self._reported_stalls[i]
-                self._say(i, "answers are back, in lockstep again")
+                self._say(i, "the flight stack answers again, in lockstep")
 
     def report_faults(self, *, now: bool = False) -> None:
         """Report wrong input from flight stacks, every FAULT_INTERVAL or now."""
@@ -213,8 +213,8 @@ class Links:
                 self._report_faults_of(i)
 
     def _report_faults_of(self, vehicle: int) -> None:
-        for sentence in self._faults.news(vehicle, self._records[vehicle]):
-            self._say(vehicle, f"the flight stack {sentence}")
+        for message in self._faults.new_messages(vehicle, self._records[vehicle]):
+            self._say(vehicle, f"the flight stack {message}")
 
     def _say(self, vehicle: int, message: str) -> None:
         self._notify(f"port {self.ports[vehicle]}: {message}")

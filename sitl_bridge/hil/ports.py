@@ -8,7 +8,7 @@ FIRST_PORT = 4560
 OFFBOARD_PORT = 14540
 """UDP, to which instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
 
-LAST_OF_PX4S_OWN = 9
+LAST_WITH_OWN_PORT = 9
 FURTHER_OFFBOARD_PORT = 15540
 """UDP, to which instances from 10 on send it: 15540 + i.  PX4's start script uses 14549 for all of
 them, because 14550 is the ground station's; flight stacks started by this program get these ports."""
@@ -16,4 +16,4 @@ them, because 14550 is the ground station's; flight stacks started by this progr
 
 def offboard_port(instance: int) -> int:
     """UDP port on which MAVSDK receives an instance that this program started."""
-    return (OFFBOARD_PORT if instance <= LAST_OF_PX4S_OWN else FURTHER_OFFBOARD_PORT) + instance
+    return (OFFBOARD_PORT if instance <= LAST_WITH_OWN_PORT else FURTHER_OFFBOARD_PORT) + instance

@@ -29,13 +29,13 @@ from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 
 IDLE_WAIT = 0.02
-"""s of wall time between two looks at the sockets while simulated time stands still."""
+"""s of wall time between checks of the sockets while simulated time stands still."""
 
 
 class LockstepServer:
     """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
 
-    ``hil/__init__.py`` states the lockstep as pseudocode, with everything that may go wrong.
+    ``hil/__init__.py`` gives the lockstep as pseudocode, with the handling of every fault.
 
     Args:
         simulation: its vehicles; vehicle i is served on ``ports[i]``.
@@ -44,13 +44,13 @@ class LockstepServer:
         speed: simulated over wall time; ``math.inf`` for as fast as the flight stacks answer.
         patience: s of wall time to wait for an answer before it counts as overdue.
         on_stall: what to do then.  ``continue``: go on at real time with the flight stack's last commands if
-            it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: let the other
-            vehicles fly on at their own speed, as long as there are any in lockstep.  ``abort``: end the run.
-        recorder: takes the truth, commands, frames and wall time of every step.
-        hosts: of sensors that are sampled between steps: users' own, and those that see the scene.
-        notify: takes messages for the user.
-        errors: takes errors of the recorder, of custom sensors and of actions; the run goes on without what
-            failed.  By default they are only reported through ``notify``.
+            it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: continue with
+            the other vehicles at their own speed, while any is in lockstep.  ``abort``: end the run.
+        recorder: records truth, commands, frames and wall time of every step.
+        hosts: of sensors that are sampled between steps: custom sensors and perception sensors.
+        notify: receives messages for the user.
+        errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
+            them.  By default they are only reported through ``notify``.
 
     Raises:
         UserError: if a port is taken.
@@ -132,7 +132,7 @@ class LockstepServer:
     # --- control, from any thread
 
     def start(self) -> None:
-        """Begin to serve, on a thread of its own."""
+        """Start serving, on a separate thread."""
         self._thread = threading.Thread(target=self._serve, name="lockstep", daemon=True)
         self._thread.start()
 
@@ -215,12 +215,12 @@ class LockstepServer:
 
     def _time_limit_changed(self, sooner: bool) -> None:
         if sooner:
-            self._interrupt()  # the loop may be on its way beyond it
+            self._interrupt()  # the loop may be running beyond it
         else:
-            self._wake.set()  # a loop that runs takes a later limit up by itself
+            self._wake.set()  # a running loop reads a later limit by itself
 
     def _set_pace(self) -> None:
-        """Give the loop the least of the chosen speed and those that missions allow."""
+        """Set the loop to the least of the chosen speed and those that missions allow."""
         with self._lock:
             speed = min(self.speed, self._limits.fastest())
             pace = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
@@ -281,7 +281,7 @@ class LockstepServer:
         try:
             while not self._stop:
                 self._serve_once()
-        except BaseException as error:  # noqa: BLE001  (kept for the owner, who raises it where users see it)
+        except BaseException as error:  # noqa: BLE001  (stored for the owner, which raises it)
             self.failure = error
         finally:
             self._links.report_faults(now=True)
@@ -295,7 +295,7 @@ class LockstepServer:
         self._run_due_actions()
         last = self._last_time_now()
         if last is None:
-            self._links.drop_those_that_ended()
+            self._links.drop_ended()
             self._wake.wait(IDLE_WAIT)
             self._wake.clear()
             return
@@ -326,8 +326,8 @@ class LockstepServer:
         limit = until if paused else self._limits.until(now)
         event = self._actions.next_time()
         due = [host.due for host in self.hosts] + ([] if event is None else [event])
-        # What is due now, and could not be done because an answer is under way, is done before the next
-        # step whenever that answer comes: simulated time decides, not the wall clock.
+        # Actions that are due now but must wait for an answer are executed before the next step, whenever
+        # that answer arrives: simulated time decides, not the wall clock.
         last = max(min(due, default=1 << 62), now)
         if limit is None:
             return last

@@ -8,36 +8,37 @@ import time
 from collections.abc import Callable
 
 MISSION_PATIENCE = 5.0
-"""s of wall time without a new limit from a mission after which time goes on, at real time: far more than a
-busy machine takes from a program that works, well below the 20 s after which missions give a vehicle up."""
+"""s of wall time without a new limit from a mission, after which simulated time continues at real time: far
+longer than the pauses of a busy machine, and well below the 20 s after which missions count a vehicle as
+lost."""
 LOST_REPORT_WAIT = 0.1
-"""s of wall time without a new limit from a mission whose limit is in the past: it has not received the last
-reports, and any that are not on their way by now are lost."""
+"""s of wall time without a new limit from a mission whose limit is in the past, after which the last
+telemetry counts as lost."""
 NEXT_REPORT_TIME = 100_000
-"""us that time goes on then, so that the vehicles report again."""
+"""us by which simulated time continues then, so that the vehicles send telemetry again."""
 
 
 class TimeLimit:
     """The limit of one mission.
 
-    Several missions have one each; the least of them counts.  Safe from any thread.
+    Each mission has one; the least of them is in effect.  Safe from any thread.
 
     Args:
-        limits: to which it belongs.
+        limits: all limits.
     """
 
     def __init__(self, limits: TimeLimits) -> None:
         self._limits = limits
         self.until: int | None = None
         self.reached_at = math.inf
-        """s of the monotonic clock when time came to ``until``; inf before."""
+        """s of the monotonic clock when simulated time reached ``until``; inf before."""
         self.behind = False
-        """It was in the past when it was set."""
+        """Whether it was in the past when it was set."""
         self.set_at = 0.0
         """s of the monotonic clock."""
         self.fastest = math.inf
         self.overdue = False
-        """``until`` was reached and not moved for MISSION_PATIENCE: time goes on at real time."""
+        """Whether ``until`` was reached and not moved for MISSION_PATIENCE: time runs at real time."""
 
     @property
     def speed(self) -> float:
@@ -45,9 +46,9 @@ class TimeLimit:
         return min(self.fastest, 1.0) if self.overdue else self.fastest
 
     def run_until(self, time_us: int | None) -> None:
-        """Let time run to ``time_us`` and wait there for a later limit, so that the mission can keep up.
+        """Let simulated time run to ``time_us`` and wait there for a later limit.
 
-        Without a later limit for MISSION_PATIENCE of wall time, time goes on at real time until one comes.
+        Without a later limit for MISSION_PATIENCE of wall time, it continues at real time until one is set.
 
         Args:
             time_us: us of simulated time, on the flight stacks' clock; None for no limit.

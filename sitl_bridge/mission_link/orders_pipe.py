@@ -1,7 +1,7 @@
-"""Orders on their way from the program that runs vehicles to the one that flies their formation, and answers.
+"""Live orders from the bridge's process to the program that flies a formation, and their answers.
 
-A pair of sockets, JSON lines both ways.  An order is plain data here: whoever takes it checks it.  What
-orders do is in swarm/formation/live_orders.py.
+A pair of sockets with JSON lines in both directions.  Orders are plain data here; the formation checks and
+executes them, see swarm/formation/live_orders.py.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any, TypeAlias
 
 from sitl_bridge.errors import UserError
 
-PATIENCE = 5.0
-"""s of wall time after which an order that was not taken is not carried out any more."""
-LONGEST = 1 << 18
-"""Bytes of an order."""
+ORDER_LIMIT = 5.0
+"""s of wall time after which an order that has not been read is no longer executed."""
+MOST_BYTES = 1 << 18
+"""Greatest length of an order."""
 
-Take: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
-"""Carries out an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
+Execute: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
+"""Executes an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
 
 
 class OrdersPipe:
-    """The end of the program that runs the vehicles.
+    """The bridge's end of the pipe.
 
     Attributes:
-        other: the other end, which the process that flies the formation inherits.
+        other: the formation's end, which the process that flies the formation inherits.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class OrdersPipe:
         self._ended = ""
 
     def begin(self) -> None:
-        """From now on somebody has the other end."""
+        """Start reading answers; the formation's process has inherited the other end."""
         self.other.close()
         self._thread = threading.Thread(target=self._read, name="orders", daemon=True)
         self._thread.start()
@@ -53,14 +53,14 @@ class OrdersPipe:
 
         Args:
             kind: of order, as in the topic of a command.
-            data: what is to be done, as JSON has it.
-            vehicle: number of the one it is for; None for all.
+            data: of the order, as in JSON.
+            vehicle: number of its vehicle; None for all.
 
         Returns:
-            done when it is carried out, or UserError where it is refused.
+            completed when the order has been executed, with a UserError if it is refused.
 
         Raises:
-            UserError: where nobody flies the formation.
+            UserError: if no program flies the formation.
         """
         answer: Future[None] = Future()
         with self._lock:
@@ -75,7 +75,7 @@ class OrdersPipe:
             "number": number,
             "kind": kind,
             "vehicle": vehicle,
-            "before": time.monotonic() + PATIENCE,
+            "before": time.monotonic() + ORDER_LIMIT,
             "data": dict(data),
         }
         line = json.dumps(order).encode() + b"\n"
@@ -86,22 +86,22 @@ class OrdersPipe:
         if sent < len(line):
             with self._lock:
                 self._waiting.pop(number, None)
-                # Half an order would be read together with the next one.
-                self._ended = "the formation takes no orders any more" if sent else self._ended
+                # The next order would be appended to the incomplete one.
+                self._ended = "the formation no longer takes orders" if sent else self._ended
             raise UserError("the program that flies the formation does not read its orders")
         return answer
 
     def close(self) -> None:
-        """Hang up; safe to call twice."""
+        """Close both ends; safe to call twice."""
         self.other.close()
-        with contextlib.suppress(OSError):  # the other end was first
+        with contextlib.suppress(OSError):  # the other end closed first
             self._here.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
         self._here.close()
 
     def _read(self) -> None:
-        # What breaks off in the middle of a line answers nothing.
+        # An incomplete last line is ignored.
         with self._here.makefile("rb") as lines, contextlib.suppress(OSError, ValueError):
             for line in lines:
                 self._take(json.loads(line))
@@ -111,8 +111,8 @@ class OrdersPipe:
         for answer in left.values():
             answer.set_exception(UserError(self._ended))
 
-    def _take(self, said: dict[str, object]) -> None:
-        number, refused = said["number"], said["refused"]
+    def _take(self, reply: dict[str, object]) -> None:
+        number, refused = reply["number"], reply["refused"]
         assert isinstance(number, int)
         with self._lock:
             answer = self._waiting.pop(number)
@@ -122,35 +122,35 @@ class OrdersPipe:
             answer.set_exception(UserError(str(refused)))
 
 
-async def receive_orders(other: int, take: Take) -> None:
-    """Carry out orders until the line is hung up: the end of the program that flies the formation.
+async def receive_orders(other: int, execute: Execute) -> None:
+    """The formation's end of the pipe: execute orders until the bridge closes it.
 
     Args:
         other: file descriptor of ``OrdersPipe.other``.
-        take: carries them out.
+        execute: called with each order.
     """
-    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=other), limit=LONGEST)
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=other), limit=MOST_BYTES)
     try:
         async for line in reader:
             order = json.loads(line)
-            answer = {"number": order["number"], "refused": _refusal(order, take)}
+            answer = {"number": order["number"], "refused": _execute(order, execute)}
             writer.write(json.dumps(answer).encode() + b"\n")
     finally:
         writer.close()
 
 
-def _refusal(order: dict[str, object], take: Take) -> str | None:
-    """Why an order was refused; None when it was carried out."""
+def _execute(order: dict[str, object], execute: Execute) -> str | None:
+    """Execute an order; returns the reason of a refusal, None for success."""
     kind, vehicle, before = order["kind"], order["vehicle"], order["before"]
     assert isinstance(kind, str)
     assert isinstance(before, float)
     assert vehicle is None or isinstance(vehicle, int)
     if time.monotonic() > before:
-        return f"the formation did not take it within {PATIENCE:g} s"
+        return f"the formation did not read the order within {ORDER_LIMIT:g} s"
     data = order["data"]
     assert isinstance(data, dict)
     try:
-        take(kind, data, vehicle)
+        execute(kind, data, vehicle)
     except UserError as error:
         return str(error)
     return None

@@ -1,6 +1,6 @@
-"""Whether simulated time is held on purpose, which a mission in a process of its own cannot see otherwise.
+"""The pause flag: a file that exists while simulated time is paused.
 
-Who runs the simulation keeps a file while it does so; a vehicle that is silent then is not lost.
+A mission runs in its own process.  From the flag it knows that a silent vehicle is not lost.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 VARIABLE = "SITL_BRIDGE_PAUSED"
-"""Of the environment: the file."""
+"""Environment variable with the path of the file."""
 
 
 def paused() -> bool:
-    """Whether time is held; False where nobody says so, for real vehicles above all."""
+    """Whether simulated time is paused; False if there is no simulation, as with real vehicles."""
     place = os.environ.get(VARIABLE)
     return place is not None and Path(place).exists()

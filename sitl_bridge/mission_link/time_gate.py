@@ -1,13 +1,12 @@
-"""Ties simulated time to a mission that works in wall time: over a socket pair, the mission limits how far
-simulated time may run, and how fast.
+"""The time gate: a mission, which runs in wall time, limits how far and how fast simulated time runs.
 
-MAVSDK repeats requests and gives up by the wall clock, PX4 by its own, simulated one: at 20 times real time
-PX4's 250 ms to the repetition of a mission request are 12 ms for MAVSDK, which gives a transfer up at the
-fifth.  So requests are made at real time.  And setpoints and decisions of a mission come late where simulated
-time runs on while it is busy; so time waits for a mission that says how far it has come.
+MAVSDK's timeouts run in wall time, PX4's in simulated time: at 20 times real time, the 250 ms after which
+PX4 repeats a mission request are 12 ms for MAVSDK, which aborts a transfer at the fifth repetition.  Requests
+are therefore made at real time.  Setpoints and decisions of a mission would be late if simulated time ran on
+while the mission is busy; simulated time therefore waits for a mission that reports its progress.
 
-Both ends are here and need the standard library alone.  Without a simulation, with a real vehicle, the
-mission's end does nothing.
+Both ends of the socket pair are in this module, which needs only the standard library.  Without a simulation,
+as with a real vehicle, the mission's end does nothing.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ VARIABLE = "SITL_BRIDGE_TIME_GATE"
 
 Messages to the simulation are ``hello``; ``ready``, which is answered with ``go`` once the vehicles may be
 flown; ``until US`` (on the vehicles' clock), ``until`` for no limit; and ``speed FACTOR NUMBER``, which is
-answered with the number once it is in force."""
+answered with the number once the speed is in effect."""
 
 REQUEST_SPEED = 1.0
-"""Times real time during a request: the time-outs of PX4 and MAVSDK are made for one clock."""
+"""Simulated over wall time during a request: the timeouts of PX4 and MAVSDK assume a common clock."""
 
 UNANNOUNCED_SPEED = 2.0
-"""Times real time while a mission that does not use this gate has a vehicle that stands disarmed: then
-missions are uploaded and parameters set.  MAVSDK gives an upload up at PX4's fifth repetition of a request,
-after 1.25 s of simulated time.  These are 0.6 s of wall time here, more than a busy machine takes from a
-program; at 20 times real time they are 62 ms, which it does take."""
+"""Simulated over wall time while a vehicle is disarmed, for a mission that does not use this gate: missions
+are uploaded and parameters set then.  MAVSDK aborts an upload at PX4's fifth repetition of a request, after
+1.25 s of simulated time.  At this speed that is 0.6 s of wall time, longer than the pauses of a busy machine;
+at 20 times real time it is 62 ms, which is shorter."""
 
 STALE = 0.5
-"""s of wall time without news of a vehicle after which the others of the same mission are not held for it."""
+"""s of wall time without an update for a vehicle, after which it no longer limits the time of the others."""
 
 Plugin = TypeVar("Plugin")
 
 
 class TimeGate:
-    """The mission's end; see ``time_gate``.
+    """The mission's end of the gate.
 
     Args:
-        number: of the file descriptor, as text; anything else is no simulation.
+        number: of the file descriptor, as text; any other text means that there is no simulation.
         clock: s of wall time.
     """
 
@@ -68,21 +67,21 @@ class TimeGate:
 
     @property
     def open(self) -> bool:
-        """Whether a simulation listens."""
+        """Whether there is a simulation at the other end."""
         return self._socket is not None
 
     async def ready(self) -> None:
-        """Report that all is loaded and compiled; flight stacks that wait for that start.  Returns when they
-        may be flown; call it before anything else."""
+        """Report that everything is loaded and compiled, which starts the flight stacks; returns when they
+        may be flown.  Call it before any other method."""
         if self._socket is not None:
             await self._ask(b"ready", b"go".__eq__)
 
     def allow(self, user: object, until: int | None) -> None:
-        """Let simulated time run to ``until`` us on the part of ``user``; the least of all users counts.
+        """Set the limit of simulated time of one user; the least limit of all users is in effect.
 
         Args:
-            user: a vehicle, or what steers several; not waited for once it has been silent for STALE.
-            until: on the vehicles' clock; None to wait for this user no more.
+            user: a vehicle, or a controller of several; its limit expires after STALE.
+            until: us on the vehicles' clock; None removes the limit.
         """
         if self._socket is None:
             return
@@ -90,16 +89,16 @@ class TimeGate:
         self._limits.pop(user, None)
         if until is not None:
             self._limits[user] = (until, now)
-        least = min((time for time, told in self._limits.values() if now - told < STALE), default=None)
+        least = min((time for time, updated in self._limits.values() if now - updated < STALE), default=None)
         if least != self._sent:
             self._sent = least
             self._send(b"until" if least is None else b"until %d" % least)
 
     @asynccontextmanager
     async def at_most(self, speed: float) -> AsyncIterator[None]:
-        """Let simulated time run at most ``speed`` times real time for the length of a ``with`` block.
+        """Limit simulated time to ``speed`` times real time within a ``with`` block.
 
-        The block begins once that is in force.
+        The block begins when the limit is in effect.
         """
         if self._socket is None:
             yield
@@ -113,7 +112,7 @@ class TimeGate:
             await self._set_speed()
 
     def request(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Real time at most, for a request that MAVSDK times by the wall clock."""
+        """Limit simulated time to real time during a request of MAVSDK, whose timeouts run in wall time."""
         return self.at_most(REQUEST_SPEED)
 
     async def _set_speed(self) -> None:
@@ -126,7 +125,7 @@ class TimeGate:
             await self._ask(b"speed %s %s" % (speed, number), number.__eq__)
 
     async def _ask(self, message: bytes, answers: Callable[[bytes], bool]) -> None:
-        """Send a message and wait for its answer; those to messages that were cancelled come before."""
+        """Send a message and wait for its answer; answers to cancelled messages arrive before it."""
         if self._socket is None:
             return
         loop = asyncio.get_running_loop()
@@ -145,12 +144,12 @@ class TimeGate:
         try:
             self._socket.send(message)
         except BlockingIOError:
-            self._sent = None  # not read at the moment; the next message says more
+            self._sent = None  # the buffer is full; the next message contains the present limit
         except OSError:
             self._end()
 
     def _end(self) -> None:
-        """The simulation has gone."""
+        """Close the gate: the simulation has ended."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -163,7 +162,7 @@ def time_gate() -> TimeGate:
 
 
 def _socket_of(number: str) -> socket.socket | None:
-    """The socket of a file descriptor, as text; None where there is none, as in a mission's own children."""
+    """The socket of a file descriptor, given as text; None if there is none, as in children of a mission."""
     if not number.isdigit():
         return None
     try:
@@ -178,7 +177,7 @@ def _socket_of(number: str) -> socket.socket | None:
 
 
 def in_real_time(plugin: Plugin, gate: TimeGate, names: Collection[str] | None = None) -> Plugin:
-    """A MAVSDK plug-in whose coroutines run in real time at most: each is a request to the vehicle.
+    """A MAVSDK plug-in whose coroutines limit simulated time to real time: each is a request to the vehicle.
 
     Args:
         plugin: of ``mavsdk.asyncio``.
@@ -205,29 +204,29 @@ class _InRealTime:
 
 
 class GateLimits(Protocol):
-    """What a mission asks of simulated time, in force at once; ``hil.server.TimeLimit``."""
+    """Limits of simulated time, in effect at once; ``hil.server.TimeLimit`` implements it."""
 
     def run_until(self, time_us: int | None) -> None:
-        """Let time run to ``time_us``, or without limit."""
+        """Let time run to ``time_us``; None for no limit."""
 
     def at_most(self, speed: float) -> None:
         """Run at most ``speed`` times real time; inf for no limit."""
 
     def release(self) -> None:
-        """No limit any more."""
+        """Remove all limits."""
 
 
 class MissionGate:
-    """The simulation's end: one mission's.  All limits end with the mission, whatever way it ends.
+    """The simulation's end of the gate of one mission.  All limits end with the mission, however it ends.
 
-    A mission that has not used the gate is held to UNANNOUNCED_SPEED while a vehicle of its is disarmed.
+    A mission that does not use the gate is limited to UNANNOUNCED_SPEED while a vehicle of it is disarmed.
 
     Args:
-        limits: in force from now on.
+        limits: of simulated time, set here.
 
     Attributes:
         mission_end: file descriptor that the mission inherits.
-        ready: set once the mission has loaded and compiled what it needs.
+        ready: set once the mission has loaded and compiled everything.
         ended: set once the mission has closed its end.
     """
 
@@ -244,7 +243,7 @@ class MissionGate:
         limits.at_most(UNANNOUNCED_SPEED)
 
     def start(self) -> None:
-        """Close the mission's end here, and listen until the mission has closed its own."""
+        """Close this process's copy of the mission's end, and read until the mission closes its own."""
         self._there.close()
         self._thread.start()
 
@@ -256,16 +255,16 @@ class MissionGate:
                 self._answer(b"go")
 
     def _answer(self, message: bytes) -> None:
-        with contextlib.suppress(OSError):  # the mission has ended, which the listener sees
+        with contextlib.suppress(OSError):  # the mission has ended, which the reading thread detects
             self._here.send(message)
 
     def close(self) -> None:
-        """No limits any more, whoever may still have the mission's end; safe to call twice."""
+        """Remove all limits, even if a process still has the mission's end; safe to call twice."""
         with contextlib.suppress(OSError):
             self._here.shutdown(socket.SHUT_RDWR)
 
-    def look(self, *, armed: bool) -> None:
-        """Adapt the speed to whether all vehicles of the mission are armed."""
+    def limit_speed(self, *, armed: bool) -> None:
+        """Limit the speed of a mission that does not use the gate, unless all its vehicles are armed."""
         with self._lock:
             if not self._announced and not self.ended.is_set():
                 self._limits.at_most(math.inf if armed else UNANNOUNCED_SPEED)
@@ -275,7 +274,7 @@ class MissionGate:
             # A mission that is killed with unread answers resets the connection.
             with contextlib.suppress(ConnectionError):
                 while message := self._here.recv(256):
-                    with contextlib.suppress(ValueError):  # nothing that could be followed
+                    with contextlib.suppress(ValueError):  # not a valid message
                         self._take(message.decode("ascii").split())
             with self._lock:
                 self.ended.set()

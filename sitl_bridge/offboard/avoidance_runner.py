@@ -1,8 +1,8 @@
-"""Flies an avoidance scenario on vehicles that are running: real PX4, the built-in stack, or both.
+"""Flies an avoidance scenario with running vehicles: real PX4, the built-in stack, or both.
 
-``python -m sitl_bridge.offboard.avoidance_runner FILE --instances 0..5``.  Whoever starts the vehicles calls
-:func:`fly_scenario` with where they are heard.  Every vehicle's controller runs in this program, but each
-knows only its own vehicle's telemetry and the others' broadcasts, which the radio delays and loses.
+``python -m sitl_bridge.offboard.avoidance_runner FILE --instances 0..5``, or :func:`fly_scenario` with the
+connection URLs of the vehicles.  The controllers of all vehicles run in this program, but each knows only the
+telemetry of its own vehicle and the broadcasts of the others, which the radio delays and loses.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.interface import Setpoints, States
 
 RATE = 25.0
-"""Hz of reports and setpoints: at 2 m/s of each of two that meet, 16 cm of their way to one another."""
+"""Hz of telemetry and setpoints: two vehicles that approach at 2 m/s each come 16 cm closer in one period."""
 
 LEAD_IN = 1.0
 """s for which the controllers hold the vehicles at their first points before the references start: by then
-all have heard of all, and the observers know what the vehicles' own loops make of a command."""
+every vehicle has received broadcasts of all others, and the disturbance observers have converged."""
 
 PLANNED = (PlanStatus.SOLVED, PlanStatus.SLACK)
 """Outcomes of a plan that are not printed; the summary counts those with slack."""
 
 GRACE = 10.0
-"""s beyond a scenario's duration for vehicles that gave way for long."""
+"""s beyond a scenario's duration, for vehicles that had to give way for long."""
 
-STAY = 1.0
-"""s for which all are to be within the tolerance of their goals before a flight ends: several reports, so
-that no vehicle is judged by the one in which it swung across the tolerance."""
+ARRIVAL_TIME = 1.0
+"""s for which all vehicles must be within the tolerance of their goals before a flight ends: several samples,
+so that a vehicle that overshoots the tolerance in one of them has not arrived."""
 
 RETURN_TIME = 10.0
-"""s for the way back to clear ground, beyond what its reference takes."""
+"""s for the return to clear ground, beyond the duration of its reference."""
 
 
 async def fly_scenario(
@@ -77,32 +77,32 @@ async def fly_scenario(
 ) -> Flight:
     """Fly a scenario with vehicles that stand on the ground below its first points, and land them.
 
-    They climb straight up to these points, begin together, and land where they end; where that is too close
-    together, they fly back to below their first points, avoiding one another, and land there.
+    They climb vertically to these points, begin together, and land at their last points.  If these are too
+    close together for landing, they return to their first points, avoiding one another, and land there.
 
     Args:
-        scenario: is checked first.
-        urls: where each vehicle is heard, in the scenario's order; see ``connect_fleet``.
-        deviation: m, of ``launch.lasting_deviation``.
-        say: takes lines for the user.
-        systems: MAVLink system id of each; needed where vehicles share a URL.
-        origin: the scenario's origin, deg and m AMSL; None takes it from where the vehicles stand.
-        surveyed: whether the vehicles stand exactly below their first points; else they know by their own
-            receivers where they are.
+        scenario: checked here.
+        urls: connection URL of each vehicle, in the scenario's order; see ``connect_fleet``.
+        deviation: m, of ``flight_conditions.lasting_deviation``.
+        say: receives lines for the user.
+        systems: MAVLink system id of each vehicle; needed if vehicles share a URL.
+        origin: the scenario's origin, deg and m AMSL; None computes it from the vehicles' positions.
+        surveyed: whether the vehicles stand exactly below their first points; else their positions are those
+            of their own receivers.
         seed: of the radio's losses.
 
     Returns:
-        how they flew from the start on, by their own estimates.
+        the flight from the start of the references on, by the vehicles' own estimates.
 
     Raises:
         ConfigurationError: for a scenario that cannot be flown.
-        MissionFailedError: when they cannot fly it, with the vehicle and the reason.
+        MissionFailedError: if the vehicles cannot fly it, with the vehicle and the reason.
     """
     check_scenario(scenario)
     check_launch(scenario, deviation, f"scenario {scenario.name}")
     plans = scenario.plans()
     if len(urls) != len(plans):
-        raise MissionFailedError(f"the scenario is of {len(plans)} vehicles, and {len(urls)} are given")
+        raise MissionFailedError(f"the scenario has {len(plans)} vehicles, but {len(urls)} are given")
     places = np.array([plan.start() for plan in plans])
     with announced(say):
         rehearse(scenario, deviation)
@@ -113,7 +113,7 @@ async def fly_scenario(
         async with in_the_air(fleet, places, headings, origin=origin, surveyed=surveyed):
             flight = await _fly(fleet, scenario, deviation, seed)
             say(verdict(flight))
-            await _come_apart(fleet, scenario, deviation, seed)
+            await _return_if_close(fleet, scenario, deviation, seed)
     return flight
 
 
@@ -121,30 +121,30 @@ async def _fly(fleet: MavsdkFleet, scenario: AvoidanceSpecification, deviation: 
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived."""
     begun = round(1e6 * (fleet.time + LEAD_IN))
     swarm = Swarm(scenario, begun, deviation, seed)
-    told: set[tuple[str, PlanStatus]] = set()
+    printed: set[tuple[str, PlanStatus]] = set()
 
-    end = End(scenario, begun)
+    end = EndCondition(scenario, begun)
 
-    def watch(states: States, _told: Setpoints) -> None:
-        end.look(states)
+    def watch(states: States, _setpoints: Setpoints) -> None:
+        end.update(states)
         for agent in swarm.agents:
             for status in agent.solver.counts:
-                if status not in PLANNED and (agent.name, status) not in told:
-                    told.add((agent.name, status))
+                if status not in PLANNED and (agent.name, status) not in printed:
+                    printed.add((agent.name, status))
                     fleet.say(f"[{states.time * 1e-6:9.2f} s] {agent.name}: plan {status.value}")
 
     await fleet.steer(swarm, end, watch)
     return swarm.flight()
 
 
-class End:
-    """When a flight is over: a function that returns us of the fleet's clock.
+class EndCondition:
+    """End of a flight: a function that returns us of the fleet's clock.
 
-    That is after the scenario's duration, once all vehicles that are alive have been at their goals for STAY;
-    at the latest GRACE after the duration.
+    A flight ends after the scenario's duration, once all connected vehicles have been at their goals for
+    ARRIVAL_TIME, and at the latest GRACE after the duration.
 
     Args:
-        scenario: that is flown.
+        scenario: of the flight.
         begun: us at which its references start.
     """
 
@@ -155,8 +155,8 @@ class End:
         self._there_since: int | None = None
         self._now = begun
 
-    def look(self, states: States) -> None:
-        """Take note of a tick's states."""
+    def update(self, states: States) -> None:
+        """Take the states of a tick into account."""
         away = np.linalg.norm(states.position - self._goals, axis=1)[states.alive]
         self._now = states.time
         if (away > self._tolerance).any():
@@ -165,19 +165,19 @@ class End:
             self._there_since = states.time
 
     def __call__(self) -> int:
-        """Us at which it is over, as far as can be seen by now."""
-        there = self._there_since is not None and self._now - self._there_since >= 1e6 * STAY
-        return self._planned if there else self._planned + round(1e6 * GRACE)
+        """Us at which the flight ends, as far as is known by now."""
+        arrived = self._there_since is not None and self._now - self._there_since >= 1e6 * ARRIVAL_TIME
+        return self._planned if arrived else self._planned + round(1e6 * GRACE)
 
 
-async def _come_apart(
+async def _return_if_close(
     fleet: MavsdkFleet, scenario: AvoidanceSpecification, deviation: float, seed: int
 ) -> None:
-    """Fly back to the first points where they do not stand clear of one another to land."""
+    """Return to the first points if the vehicles are too close together for landing."""
     states = fleet.states()
     if clear_to_land(states.position[states.alive]):
         return
-    fleet.say("too close together to land here: back to the first points")
+    fleet.say("too close together for landing: returning to the first points")
     back = tuple(
         RouteSpecification(
             name=plan.name,
@@ -194,7 +194,7 @@ async def _come_apart(
 
 
 def verdict(flight: Flight) -> str:
-    """How it went, in a line."""
+    """Result of a flight in one line."""
     arrival = flight.arrival()
     late = [name for name, time in zip(flight.names, arrival, strict=True) if not np.isfinite(time)]
     arrived = f"all arrived within {arrival.max():.1f} s" if not late else f"{', '.join(late)} did not arrive"
@@ -204,8 +204,8 @@ def verdict(flight: Flight) -> str:
 
 
 def write(flight: Flight, directory: Path) -> None:
-    """Write summary, tracks and pictures into a directory, which is made where it is not there."""
-    from sitl_bridge.report.plot_avoidance import save_figures  # matplotlib takes half a second to load
+    """Write summary, tracks and pictures into a directory, which is created if it is missing."""
+    from sitl_bridge.report.plot_avoidance import save_figures  # matplotlib takes half a second to import
 
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(summary(flight), indent=2, allow_nan=False)
@@ -222,7 +222,7 @@ def write(flight: Flight, directory: Path) -> None:
 
 
 def summary(flight: Flight) -> dict[str, Any]:
-    """Figures of a flight by the vehicles' own estimates, as plain values; null where there is none."""
+    """Figures of a flight by the vehicles' own estimates, as plain values; null if there is none."""
     arrival, keep = flight.arrival(), flight.scenario.controller.distances
     cpu = 1e3 * flight.solve_cpu[2:]
     return {
@@ -248,14 +248,17 @@ def _number(value: float) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fly; exit codes as of mission scripts."""
+    """Fly a scenario; exit codes are those of mission scripts."""
     parser = swarm_command_line(
-        "Fly an avoidance scenario on vehicles that are running, and land them.", "avoidance scenario"
+        "Fly an avoidance scenario with running vehicles, and land them.", "avoidance scenario"
     )
     parser.add_argument(
-        "--stack", choices=("px4", "builtin"), default="px4", help="whose identified attitude model plans"
+        "--stack",
+        choices=("px4", "builtin"),
+        default="px4",
+        help="flight stack whose identified attitude model is used",
     )
-    parser.add_argument("--seed", type=int, help="of the radio's losses (else the file's)")
+    parser.add_argument("--seed", type=int, help="seed of the radio's losses (default: the file's)")
     options = parse(parser, arguments)
     return run_coroutine(lambda: _run(options))
 
@@ -264,12 +267,12 @@ async def _run(options: argparse.Namespace) -> None:
     loaded = load_scenario(options.file, seed=options.seed)
     scenario = loaded.avoidance
     if scenario is None:
-        raise UserError(f"{options.file}: has no section avoidance")
+        raise UserError(f"{options.file}: contains no section avoidance")
     first = loaded.vehicles[0]
     known = identified_model(first.airframe_name, options.stack)
     if known is not None:
         scenario = scenario.with_model(known.model)
-    # What is there by now stays, and need not be looked through in flight.
+    # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
     flight = await fly_scenario(
         scenario,

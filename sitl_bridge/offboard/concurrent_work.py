@@ -1,4 +1,4 @@
-"""Work for several vehicles at once: errors name the vehicle, and one failure ends all."""
+"""Concurrent work for several vehicles: errors name the vehicle, and one failure cancels all."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ async def together(work: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Results of all; the first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+            tasks = [group.create_task(coroutine) for coroutine in work]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
@@ -44,17 +44,17 @@ async def ended_by(stream: asyncio.Task[None], work: Coroutine[Any, Any, None]) 
         await asyncio.wait([task])
 
 
-async def until(condition: Callable[[], bool], what: str, sign: Callable[[], Any] = lambda: None) -> None:
+async def until(condition: Callable[[], bool], what: str, progress: Callable[[], Any] = lambda: None) -> None:
     """Wait for a condition.
 
     Raises:
-        MissionFailedError: after ``SILENCE_LIMIT`` s of wall time in which ``sign()`` did not change.
+        MissionFailedError: after ``SILENCE_LIMIT`` s of wall time in which ``progress()`` did not change.
     """
     loop = asyncio.get_running_loop()
-    last, since = sign(), loop.time()
+    last, since = progress(), loop.time()
     while not condition():
         await asyncio.sleep(0.01)
-        if sign() != last:
-            last, since = sign(), loop.time()
+        if progress() != last:
+            last, since = progress(), loop.time()
         elif loop.time() - since > SILENCE_LIMIT:
             raise MissionFailedError(f"waited for {what}, but received nothing for {SILENCE_LIMIT:.0f} s")

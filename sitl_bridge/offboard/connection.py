@@ -18,21 +18,21 @@ URL_FORMS = (
     "udpin://HOST:PORT, udpout://HOST:PORT, tcpin://HOST:PORT, tcpout://HOST:PORT or serial://DEVICE:BAUD"
 )
 
-UNHEEDED = ("MAVLink:", "Dropping subscription callbacks")
-"""Beginnings of MAVSDK's log lines that are dropped, status texts among them: Vehicle prints those itself."""
+DROPPED_LINES = ("MAVLink:", "Dropping subscription callbacks")
+"""Beginnings of MAVSDK's log lines that are dropped; among them status texts, which Vehicle prints itself."""
 
 
-def keep_mavsdk_quiet() -> None:
-    """Send MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the rest.
+def filter_mavsdk_log() -> None:
+    """Print MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the others.
 
-    A subscriber that falls behind gets the newest values only, which is all that is used here: MAVSDK's
-    complaint about it is dropped, too.
+    MAVSDK's warning about a slow subscriber is dropped too: such a subscriber gets only the newest values,
+    and only these are used.
     """
     last = ""
 
     def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
         nonlocal last
-        if level >= LogLevel.WARN and not message.startswith(UNHEEDED) and message != last:
+        if level >= LogLevel.WARN and not message.startswith(DROPPED_LINES) and message != last:
             last = message
             print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
         return True
@@ -42,21 +42,21 @@ def keep_mavsdk_quiet() -> None:
 
 @asynccontextmanager
 async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -> AsyncIterator[Vehicle]:
-    """Connect to an autopilot heard on ``url`` and yield it, watched.
+    """Connect to the autopilot at ``url`` and yield it, with its attributes kept up to date.
 
     Args:
         url: MAVSDK connection URL, e.g. ``udpin://127.0.0.1:14540``.
         limit: s of wall time to wait for the autopilot's first heartbeat.
-        system_id: MAVLink system id of the autopilot; None takes the first that is heard.  All simulated
-            PX4s from the eleventh on send to one port.
+        system_id: MAVLink system id of the autopilot; None takes the first one found.  By default, all
+            simulated PX4s from the eleventh on send to one port.
 
     Raises:
-        MissionFailedError: when the URL is wrong or its port taken, or when nothing is heard in time.
+        MissionFailedError: if the URL is wrong, its port is taken, or no autopilot is found in time.
     """
-    keep_mavsdk_quiet()
+    filter_mavsdk_log()
     mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
     try:
-        # Reports of more than real time would pile up in MAVSDK before there is anybody to take them.
+        # Faster than real time, telemetry would accumulate in MAVSDK before it is read.
         async with time_gate().request():
             try:
                 await mavsdk.add_any_connection(url)
@@ -70,20 +70,20 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
             else:
                 system = await _find(mavsdk, system_id, limit)
         if system is None:
-            which = "an autopilot" if system_id is None else f"the autopilot with system id {system_id}"
+            which = "autopilot" if system_id is None else f"autopilot with system id {system_id}"
             raise MissionFailedError(
-                f"waited {limit:.0f} s for {which} on {url} and heard none: is the autopilot running, "
+                f"found no {which} on {url} within {limit:.0f} s: is it running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
-        async with watched(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
+        async with updated(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
             yield vehicle
     finally:
-        log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
+        log_subscribe(lambda *_: True)  # drops warnings about sockets that MAVSDK closes itself
         mavsdk.destroy()
 
 
 async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
-    """The autopilot with a system id, or None when it is not heard within ``limit`` s of wall time."""
+    """The autopilot with a system id, or None if it is not found within ``limit`` s of wall time."""
     end = asyncio.get_running_loop().time() + limit
     while asyncio.get_running_loop().time() < end:
         for system in await mavsdk.get_systems():
@@ -94,11 +94,11 @@ async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
 
 
 @asynccontextmanager
-async def watched(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
-    """Keep a vehicle's attributes at their latest values for the length of a ``with`` block."""
+async def updated(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
+    """Keep a vehicle's attributes at their latest values within a ``with`` block."""
     watcher = asyncio.create_task(vehicle.watch())
     try:
-        # Enough for setpoints and checks; PX4's defaults of up to 100 Hz would cost more than all else here.
+        # Sufficient for setpoints and checks; PX4's defaults of up to 100 Hz would take most of the time.
         async with vehicle.gate.request():
             await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
             await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)

@@ -1,8 +1,4 @@
-"""Vehicles behind MAVSDK as one fleet: n of them in this process, over one MAVSDK, without a server each.
-
-How vehicles are found and how their own origins are brought to a common one is here, and their way into the
-air and back; what they fly there is a formation's.  Times are those of the vehicles' clocks.
-"""
+"""Connects to n vehicles over one MAVSDK in this process, without a server for each."""
 
 from __future__ import annotations
 
@@ -16,15 +12,13 @@ import mavsdk
 from mavsdk.logging import log_subscribe
 
 from sitl_bridge.offboard.concurrent_work import together
-from sitl_bridge.offboard.connection import URL_FORMS, keep_mavsdk_quiet, watched
+from sitl_bridge.offboard.connection import URL_FORMS, filter_mavsdk_log, updated
 from sitl_bridge.offboard.mavsdk_fleet import RATE, MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
     MissionFailedError,
 )
 from sitl_bridge.offboard.swarm_vehicle import Say, SwarmVehicle
-
-# ---------------------------------------------------------------- connecting
 
 
 @contextlib.asynccontextmanager
@@ -37,67 +31,68 @@ async def connect_fleet(
     attitude_rate: float = SETPOINT_RATE,
     rate: float = RATE,
 ) -> AsyncIterator[MavsdkFleet]:
-    """Connect to n autopilots and yield them as a fleet, watched.
+    """Connect to n autopilots and yield them as a fleet, with their attributes kept up to date.
 
     Args:
-        urls: MAVSDK connection URLs, one a vehicle in the formation's order; several vehicles may be heard
-            on one, which then comes several times.
-        say: takes lines for the user.
+        urls: MAVSDK connection URLs, one for each vehicle in the formation's order; vehicles that share a URL
+            repeat it.
+        say: receives lines for the user.
         systems: MAVLink system ids of the vehicles.  None opens the URLs one after the other and takes the
-            first autopilot that is new on each.
-        limit: s of wall time for all to be heard.
-        attitude_rate: Hz of the vehicles' clock at which they tell their attitude; their positions come at
-            ``rate``.
-        rate: Hz of the vehicles' clocks, of their reports and the fleet's ticks.
+            first new autopilot on each.
+        limit: s of wall time for finding all of them.
+        attitude_rate: Hz of the vehicles' clocks at which they send their attitude.
+        rate: Hz of the vehicles' clocks at which they send their positions, and of the fleet's ticks.
 
     Raises:
-        MissionFailedError: when a URL is wrong or its port taken, or a vehicle is not heard in time.
+        MissionFailedError: if a URL is wrong, its port is taken, or a vehicle is not found in time.
     """
-    keep_mavsdk_quiet()
+    filter_mavsdk_log()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * len(urls) + 4, "mavsdk"))
-    one = mavsdk.Mavsdk(mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION))
+    client = mavsdk.Mavsdk(
+        mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION)
+    )
     try:
         fleet = MavsdkFleet(say, rate)
-        found = await _find_all(one, urls, systems, limit)
+        found = await _find_all(client, urls, systems, limit)
         async with contextlib.AsyncExitStack() as stack:
             for number, raw in enumerate(found):
-                member = SwarmVehicle(raw, raw.get_system_id(), urls[number], number, say, fleet.hear)
+                member = SwarmVehicle(raw, raw.get_system_id(), urls[number], number, say, fleet.on_position)
                 member.attitude_rate = attitude_rate
                 fleet.members.append(member)
-                member.listen()
-                await stack.enter_async_context(watched(member))
-            await together(member.quieten(rate) for member in fleet.members)
+                member.subscribe_positions()
+                await stack.enter_async_context(updated(member))
+            await together(member.set_message_rates(rate) for member in fleet.members)
             yield fleet
     finally:
-        log_subscribe(lambda *_: True)  # its complaints about the sockets it closes itself
-        one.destroy()
+        log_subscribe(lambda *_: True)  # drops warnings about sockets that MAVSDK closes itself
+        client.destroy()
 
 
 async def _find_all(
-    one: mavsdk.Mavsdk, urls: Sequence[str], systems: Sequence[int] | None, limit: float
+    client: mavsdk.Mavsdk, urls: Sequence[str], systems: Sequence[int] | None, limit: float
 ) -> list[Any]:
     """The autopilots, in the order of the URLs."""
     end = asyncio.get_running_loop().time() + limit
     found: dict[int, Any] = {}  # by system id
     for k, url in enumerate(urls):
         if url not in urls[:k]:
-            _open(one, url)
+            _open(client, url)
         if systems is not None:
             continue
-        new = await _new_system(one, found, None, end)
+        new = await _new_system(client, found, None, end)
         if new is None:
-            raise MissionFailedError(_unheard(f"vehicle {k}", url, limit))
+            raise MissionFailedError(_not_found(f"vehicle {k}", url, limit))
         found[new.get_system_id()] = new
     for k, system_id in enumerate(systems or ()):
-        new = await _new_system(one, found, system_id, end)
+        new = await _new_system(client, found, system_id, end)
         if new is None:
-            raise MissionFailedError(_unheard(f"vehicle {k} (system id {system_id})", urls[k], limit))
+            raise MissionFailedError(_not_found(f"vehicle {k} (system id {system_id})", urls[k], limit))
         found[system_id] = new
     return list(found.values())
 
 
-def _open(one: mavsdk.Mavsdk, url: str) -> None:
-    result = one.add_any_connection(url)
+def _open(client: mavsdk.Mavsdk, url: str) -> None:
+    result = client.add_any_connection(url)
     if result != mavsdk.ConnectionResult.SUCCESS:
         raise MissionFailedError(
             f"cannot open {url}: {result.name.lower().replace('_', ' ')}. It must be one of {URL_FORMS}, "
@@ -106,10 +101,10 @@ def _open(one: mavsdk.Mavsdk, url: str) -> None:
 
 
 async def _new_system(
-    one: mavsdk.Mavsdk, found: dict[int, Any], system_id: int | None, end: float
+    client: mavsdk.Mavsdk, found: dict[int, Any], system_id: int | None, end: float
 ) -> Any | None:
     while asyncio.get_running_loop().time() < end:
-        for system in one.get_systems():
+        for system in client.get_systems():
             number = system.get_system_id()
             if system.has_autopilot() and number not in found and system_id in (None, number):
                 return system
@@ -117,11 +112,8 @@ async def _new_system(
     return None
 
 
-def _unheard(who: str, url: str, limit: float) -> str:
+def _not_found(vehicle: str, url: str, limit: float) -> str:
     return (
-        f"waited {limit:.0f} s for {who} on {url} and heard nothing: does its flight stack run, "
+        f"{vehicle} was not found on {url} within {limit:.0f} s: is its flight stack running, "
         "and does its offboard link send there?"
     )
-
-
-# ---------------------------------------------------------------- waiting for many

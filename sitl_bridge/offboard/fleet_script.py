@@ -1,7 +1,7 @@
-"""What missions share that fly several vehicles: which there are, the connections, Ctrl-C and the exit code.
+"""Common parts of mission scripts for several vehicles: command line, connections, Ctrl-C and exit code.
 
-A mission is one coroutine that is given the vehicles' members and the parsed options; it connects to those
-that it wants with ``connected``.
+A mission is a coroutine that gets the list of vehicles and the parsed options; it connects to vehicles with
+``connected``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Position = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class FleetVehicle:
-    """A vehicle as the bridge lists it for a script that flies the whole fleet: name, address and place.
+    """An entry of fleet.json, which describes the vehicles to a script that flies all of them.
 
-    It is not connected yet.  A ``vehicle.VehicleSpecification`` is what the scenario file asked for.
+    The vehicle is not connected yet.
 
     Attributes:
         name: as in the scenario.
-        url: where it is heard.
-        system: its MAVLink system id; None where it is the only one heard there.
-        position: m NED, where it stands at the start; the origin of its own local frame.
+        url: its MAVSDK connection URL.
+        system: its MAVLink system id; None if it is the only vehicle at that URL.
+        position: m NED of its starting position, the origin of its own local frame.
         yaw: deg.
         airframe: its name.
     """
@@ -51,37 +51,37 @@ FleetMission: TypeAlias = Callable[[tuple[FleetVehicle, ...], argparse.Namespace
 
 
 def read_members(file: Path) -> tuple[FleetVehicle, ...]:
-    """Members of a fleet, from the fleet.json of its run.
+    """Read the vehicles of a fleet from the fleet.json of its run.
 
     Raises:
-        UserError: when it is not such a file.
+        UserError: if it is not such a file.
     """
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))["vehicles"]
         return tuple(FleetVehicle(**(row | {"position": tuple(row["position"])})) for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{file}: is no list of a fleet's vehicles: {error}") from error
+        raise UserError(f"{file}: is not a fleet.json of a run: {error}") from error
 
 
 def fleet_command_line(description: str | None) -> argparse.ArgumentParser:
-    """Parser with the options all missions of fleets have; a mission adds its own."""
+    """Parser with the options of all missions for fleets; a mission adds its own."""
     parser = command_line(description, "--url")
     parser.add_argument(
         "--fleet",
         type=Path,
         default=os.environ.get(FLEET_VARIABLE) or None,
         metavar="FILE",
-        help=f"fleet.json of the run; one vehicle, at --url, without (${FLEET_VARIABLE} sets the default)",
+        help=f"fleet.json of the run; without it, one vehicle at --url (default: ${FLEET_VARIABLE})",
     )
     return parser
 
 
 @asynccontextmanager
 async def connected(member: FleetVehicle, limit: float) -> AsyncIterator[Vehicle]:
-    """A vehicle of the fleet, which says its name before its words; left safely when the block fails.
+    """Connect to a vehicle of the fleet; its log lines begin with its name.  It holds if the block fails.
 
     Raises:
-        UserError: when it is not heard.
+        UserError: if it is not found.
     """
     async with connect(member.url, limit, member.system) as vehicle:
         vehicle.prefix = f"{member.name}: "
@@ -95,7 +95,7 @@ async def connected(member: FleetVehicle, limit: float) -> AsyncIterator[Vehicle
 def run_fleet(
     mission: FleetMission, parser: argparse.ArgumentParser, arguments: list[str] | None = None
 ) -> int:
-    """Parse the command line and fly the mission; exit codes as of ``script.run``."""
+    """Parse the command line and fly the mission; exit codes are those of ``mission_script.run``."""
     options = parser.parse_args(arguments)
 
     async def fly() -> None:
@@ -106,10 +106,10 @@ def run_fleet(
 
 
 async def all_of(work: dict[str, Awaitable[Any]]) -> dict[str, BaseException]:
-    """Wait until each vehicle's work is done or has failed, none stopping another.
+    """Wait until the work of every vehicle is done or has failed; a failure does not stop the others.
 
     Returns:
-        what failed, by the vehicle's name.
+        failures by the vehicle's name.
     """
     results = await asyncio.gather(*work.values(), return_exceptions=True)
     return {name: r for name, r in zip(work, results, strict=True) if isinstance(r, BaseException)}

@@ -1,7 +1,7 @@
-"""Flies a formation file on vehicles that are running: real PX4, the built-in stack, or both.
+"""Flies a formation file with running vehicles: real PX4, the built-in stack, or both.
 
-``python -m sitl_bridge.offboard.formation_runner FILE --instances 0..8``.  Whoever starts the vehicles calls
-:func:`fly_formation` with where they are heard.
+``python -m sitl_bridge.offboard.formation_runner FILE --instances 0..8``, or :func:`fly_formation` with the
+connection URLs of the vehicles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
 
 SLOW_ATTITUDE = 5.0
-"""Hz of attitudes that nothing is steered by."""
+"""Hz of attitudes that no setpoint depends on."""
 
 
 async def fly_formation(
@@ -55,44 +55,44 @@ async def fly_formation(
     surveyed: bool = False,
     orders: int | None = None,
 ) -> FormationResult:
-    """Fly a formation on vehicles that stand on the ground where its start has them, and land them.
+    """Fly a formation with vehicles that stand at its starting positions, and land them.
 
-    Of the formation's events, only those are carried out in which vehicles leave it.
+    Of the formation's events, only those that make vehicles leave it are allowed.
 
     Args:
         plan: of ``load_formation``.
-        urls: where each vehicle is heard, in the formation's order; see ``connect_fleet``.
-        say: takes lines for the user.
-        systems: MAVLink system id of each; needed where vehicles share a URL.
-        origin: the plan's origin, deg and m AMSL; None takes it from where the vehicles stand.
-        surveyed: whether the vehicles stand exactly where the plan's start has them; else they know by their
-            own receivers where they are.
-        orders: file descriptor of an ``OrdersPipe`` to take orders from on the way.
+        urls: connection URL of each vehicle, in the formation's order; see ``connect_fleet``.
+        say: receives lines for the user.
+        systems: MAVLink system id of each vehicle; needed if vehicles share a URL.
+        origin: the plan's origin, deg and m AMSL; None computes it from the vehicles' positions.
+        surveyed: whether the vehicles stand exactly at the planned starting positions; else their positions
+            are those of their own receivers.
+        orders: file descriptor of an ``OrdersPipe`` for live orders.
 
     Returns:
-        how they flew from the start on, by the vehicles' own estimates.
+        the flight from the start on, by the vehicles' own estimates.
 
     Raises:
-        MissionFailedError: when they cannot fly it, with the vehicle and the reason.
+        MissionFailedError: if the vehicles cannot fly it, with the vehicle and the reason.
     """
     for event in plan.specification.events:
         if not isinstance(event, LeaveEvent):
             raise MissionFailedError(
-                f"{event.kind} at {event.at:g} s: the formation cannot silence a vehicle in flight; "
-                "fail its flight stack instead"
+                f"{event.kind} at {event.at:g} s: in flight a formation cannot silence a vehicle; "
+                "let its flight stack fail instead"
             )
     if len(urls) != plan.choreography.count:
         raise MissionFailedError(
-            f"the formation is of {plan.choreography.count} vehicles, and {len(urls)} are given"
+            f"the formation has {plan.choreography.count} vehicles, but {len(urls)} are given"
         )
-    # A heading of their own matters only where somebody else flies the leader.
+    # The vehicles' headings matter only if another program flies the leader.
     rate = SETPOINT_RATE if plan.specification.leader.flown else SLOW_ATTITUDE
     async with contextlib.AsyncExitStack() as stack:
         fleet = await stack.enter_async_context(connect_fleet(urls, say, systems=systems, attitude_rate=rate))
         say(f"connected to {len(fleet)} vehicles")
         flight = _Flight(plan, fleet)
         if orders is not None:
-            await stack.enter_async_context(_hearing(orders, flight))
+            await stack.enter_async_context(_receiving_orders(orders, flight))
         yaw = float(plan.path.yaw[0])
         async with in_the_air(fleet, plan.places, yaw, origin=origin, surveyed=surveyed):
             result = await flight.fly()
@@ -100,7 +100,7 @@ async def fly_formation(
 
 
 class _Flight:
-    """From the start to side by side, ready to land."""
+    """A formation flight, from the starting positions to landing positions side by side."""
 
     def __init__(self, plan: FormationPlan, fleet: MavsdkFleet) -> None:
         self.plan, self.fleet = plan, fleet
@@ -127,17 +127,17 @@ class _Flight:
         return result
 
     def _end(self) -> int:
-        """us of the fleet's clock: of the show, of an ordered change, or at once where all are to land."""
+        """us of the fleet's clock: end of the plan, of an ordered change, or 0 if all are ordered to land."""
         if self._phase == "lands":
             return 0
         over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLING_TIME)
         return max(self._planned_end, self.formation.started_at + over)
 
-    def take(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
-        """Carry out an order: data of the bus's command of that kind.
+    def execute(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
+        """Execute an order: the data of the bus command of that kind.
 
         Raises:
-            UserError: where that cannot be, or is not safe.
+            UserError: if it is not possible or not safe.
         """
         if self._phase or self._states is None:
             raise UserError(f"the formation {self._phase or 'has not started yet'}")
@@ -157,12 +157,12 @@ class _Flight:
                 require_free_descent(vehicle, order.action, self._states)
                 self._abort(vehicle, order.action)
             case Land():
-                self.fleet.say("all are ordered to land")
+                self.fleet.say("landing of all vehicles was ordered")
                 self._phase = "lands"
             case _:
-                raise UserError(f"{kind} is not for a formation")
+                raise UserError(f"{kind} is not an order for a formation")
 
-    def _watch(self, states: States, told: Setpoints) -> None:
+    def _watch(self, states: States, setpoints: Setpoints) -> None:
         formation = self.formation
         self._states = states
         if not formation.started_at:
@@ -171,10 +171,10 @@ class _Flight:
         for vehicle, event in self._events.take_due((states.time - formation.started_at) / 1e6):
             if isinstance(event, LeaveEvent) and formation.present[vehicle]:
                 self._abort(vehicle, event.action)
-        self.recording(states, told)
+        self.recording(states, setpoints)
         for note in formation.events[self._printed :]:
-            who = "" if note.vehicle < 0 else f"vehicle {note.vehicle} "
-            self.fleet.say(f"[{note.time * 1e-6:9.2f} s] {who}{note.text}")
+            vehicle_name = "" if note.vehicle < 0 else f"vehicle {note.vehicle} "
+            self.fleet.say(f"[{note.time * 1e-6:9.2f} s] {vehicle_name}{note.text}")
         self._printed = len(formation.events)
 
     def _abort(self, vehicle: int, action: Action) -> None:
@@ -183,7 +183,7 @@ class _Flight:
         self._leaving.append(asyncio.get_running_loop().create_task(order))
 
     async def _spread(self) -> None:
-        """Fly side by side where they do not land clear of one another."""
+        """Move the vehicles apart, into a grid, if they are too close together for landing."""
         states = self.fleet.states()
         members = self.formation.members & states.alive
         if not self.formation.leaders or clear_to_land(states.position[members]):
@@ -195,9 +195,9 @@ class _Flight:
 
 
 @contextlib.asynccontextmanager
-async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
-    """Let a flight take orders meanwhile."""
-    task = asyncio.create_task(receive_orders(orders, flight.take))
+async def _receiving_orders(orders: int, flight: _Flight) -> AsyncIterator[None]:
+    """Let a flight execute live orders within a ``with`` block."""
+    task = asyncio.create_task(receive_orders(orders, flight.execute))
     try:
         yield
     finally:
@@ -209,17 +209,17 @@ async def _hearing(orders: int, flight: _Flight) -> AsyncIterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fly; exit codes as of mission scripts."""
-    description = "Fly the formation of a scenario file on vehicles that are running, and land them."
+    """Fly a formation; exit codes are those of mission scripts."""
+    description = "Fly the formation of a scenario file with running vehicles, and land them."
     parser = swarm_command_line(description, "scenario file with a formation: section")
-    parser.add_argument("--seed", type=int, help="of the radio's losses (else the file's)")
+    parser.add_argument("--seed", type=int, help="seed of the radio's losses (default: the file's)")
     parser.add_argument("--orders", type=int, metavar="FD", help=argparse.SUPPRESS)
     options = parse(parser, arguments)
     return run_coroutine(lambda: _fly(options))
 
 
 async def _fly(options: argparse.Namespace) -> None:
-    # What is there by now stays, and need not be looked through in flight.
+    # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
     result = await fly_formation(
         load_formation(options.file, seed=options.seed),
@@ -241,16 +241,16 @@ async def _fly(options: argparse.Namespace) -> None:
 
 
 def verdict(result: FormationResult) -> str:
-    """How well, in a line."""
+    """Result of a flight in one line."""
     return (
-        f"worst slot error {result.worst_steady_error:.2f} m with a steady centre, "
+        f"worst slot error {result.worst_steady_error:.2f} m while the centre moved steadily, "
         f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
     )
 
 
 def write(result: FormationResult, directory: Path, title: str) -> None:
     """Write the result, its tracks and the picture ``formation.png`` into a directory."""
-    from sitl_bridge.report.plot_formation import draw  # matplotlib takes half a second to load
+    from sitl_bridge.report.plot_formation import draw  # matplotlib takes half a second to import
 
     write_result(result, directory)
     draw(result, directory / "formation.png", title)

@@ -1,4 +1,4 @@
-"""How lines of a mission's own log are stamped."""
+"""Time stamps of the lines that a mission prints."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import math
 
 
 def stamp(seconds: float) -> str:
-    """``[    12.34 s]``; dashes while the vehicle has not sent its clock."""
+    """``[    12.34 s]``; a dash before the vehicle has sent its time."""
     return f"[{seconds:9.2f} s]" if math.isfinite(seconds) else f"[{'-':>9} s]"

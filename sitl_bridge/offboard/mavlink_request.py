@@ -1,4 +1,4 @@
-"""Requests to an autopilot that MAVSDK has no call for: a message, sent again until it is answered."""
+"""Requests to an autopilot for which MAVSDK has no function: a message, repeated until it is answered."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
 AUTOPILOT = 1
 """MAV_COMP_ID_AUTOPILOT1."""
 ATTEMPTS = 5
-"""As many as QGroundControl and MAVSDK make for a mission transfer."""
+"""The number that QGroundControl and MAVSDK use for a mission transfer."""
 INTERVAL = 1.0
-"""s of wall time between them."""
+"""s of wall time between attempts."""
 GLOBAL_INT = 5
 """MAV_FRAME_GLOBAL_INT: height above mean sea level."""
 DO_ORBIT = 34
@@ -42,18 +42,18 @@ async def request(
     """Send a message until the autopilot answers.
 
     Args:
-        vehicle: who is asked.
+        vehicle: that receives the request.
         name: of the message.
-        fields: of it; the target is added.
+        fields: of the message; the target is added.
         answer: name of the message that answers.
-        fits: whether such a message answers this one.
-        what: is requested, for the error.
+        fits: whether such a message answers this request.
+        what: is requested, for the error message.
 
     Returns:
-        the answer's fields.
+        the fields of the answer.
 
     Raises:
-        MissionFailedError: when no answer comes.
+        MissionFailedError: if there is no answer.
     """
     target = {"target_system": vehicle.system_id, "target_component": AUTOPILOT}
     message = MavlinkMessage(name, 0, 0, vehicle.system_id, AUTOPILOT, json.dumps(target | dict(fields)))
@@ -83,20 +83,20 @@ async def _first(answers: AsyncGenerator[Any, None], fits: Callable[[Fields], bo
 async def orbit(
     vehicle: Vehicle, radius: float, speed: float, latitude: float, longitude: float, altitude: float
 ) -> None:
-    """Have the vehicle circle around a point, its front to the centre.
+    """Let the vehicle orbit a point, facing the centre.
 
     MAVSDK sends this command in MAV_FRAME_GLOBAL, which PX4 of February and March 2026 refuses (PX4 pull
-    requests 26408 and 26577); every version takes MAV_FRAME_GLOBAL_INT.
+    requests 26408 and 26577); every version accepts MAV_FRAME_GLOBAL_INT.
 
     Args:
         vehicle: in the air.
-        radius: m, clockwise where positive.
+        radius: m, clockwise if positive.
         speed: m/s along the circle.
         latitude, longitude: deg of the centre.
         altitude: m above mean sea level.
 
     Raises:
-        MissionFailedError: when the autopilot refuses.
+        MissionFailedError: if the autopilot refuses.
     """
     fields = {
         "frame": GLOBAL_INT,

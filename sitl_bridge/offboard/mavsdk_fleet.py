@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import time_gate
-from sitl_bridge.offboard.climb import Climb, later
+from sitl_bridge.offboard.climb import Climb, extrapolated
 from sitl_bridge.offboard.concurrent_work import ended_by, named, together, until
 from sitl_bridge.offboard.log_stamp import stamp
 from sitl_bridge.offboard.mavsdk_vehicle import (
@@ -30,7 +30,7 @@ from sitl_bridge.offboard.mavsdk_vehicle import (
 )
 from sitl_bridge.offboard.setpoint import offboard_target
 from sitl_bridge.offboard.swarm_vehicle import (
-    MEAN_OVER,
+    MEAN_WEIGHT,
     SHARED_CLOCK,
     Place,
     Say,
@@ -43,67 +43,65 @@ from sitl_bridge.swarm.interface import Mask, Setpoints, States, Steered, Watch,
 
 Array: TypeAlias = NDArray[np.float64]
 
-
 RATE = SETPOINT_RATE
-"""Hz of the fleet's clock at which vehicles report, and of its ticks, where nothing else is asked for."""
+"""Default rate in Hz of the fleet's clock, of telemetry and of ticks."""
 
-GONE_AFTER, GONE_AFTER_WALL = 1.0, 0.5
-"""s of the fleet's clock, and of the wall's, without news of a vehicle after which it counts as gone.  The
-second keeps a busy computer from being taken for a lost vehicle where the first passes in a blink."""
+LOST_AFTER, LOST_AFTER_WALL = 1.0, 0.5
+"""s of the fleet's clock, and of wall time, without telemetry, after both of which a vehicle counts as lost.
+With the second, a pause of a busy computer is not taken for a lost vehicle when simulated time runs fast."""
 
 LONGEST_EXTRAPOLATION = 0.3
-"""s over which a position is carried on with its velocity to the moment of a tick."""
+"""s over which a position is extrapolated with its velocity to the time of a tick."""
 
 AHEAD, MOST_AHEAD = 1.25, 2.5
-"""Periods after a tick to which a simulation that waits for this program may run before the next tick's
-setpoints are out; and at most, if no vehicle has reported by then.  With 2.5 at once, setpoints came 44 ms of
-simulated time after their states on a busy computer, now 8 to 11 ms: the least distance of six vehicles that
-swap places rose from 0.66 to 1.31 m in the worst flight seen."""
+"""Limits of simulated time, in periods after a tick, until the setpoints of the next tick are sent: at first,
+and if no vehicle has sent telemetry by then.  With 2.5 from the start, setpoints were 44 ms of simulated time
+later than their states on a busy computer, now 8 to 11 ms: the least distance of six vehicles that swap
+places rose from 0.66 to 1.31 m in the worst flight."""
 
-NUDGE = 0.01
-"""s of wall time without a report after which a simulation that waits may run a quarter of a period further:
-PX4 reports a few milliseconds of its time later than asked."""
+WAIT_STEP = 0.01
+"""s of wall time without telemetry after which simulated time may run a quarter of a period further: PX4
+sends telemetry a few milliseconds of its time later than requested."""
 
-PACE_OVER = 0.25
-"""s of wall time over which it is measured how fast the vehicles' time runs."""
+PACE_INTERVAL = 0.25
+"""s of wall time over which the speed of simulated time is measured."""
 
 FIXES = 10
-"""Global positions over which the place of a vehicle's origin is averaged; they come at 5 Hz."""
+"""Global positions over which the position of a vehicle's origin is averaged; they arrive at 5 Hz."""
 
-OUT_OF_PLACE = 2.0
-"""m beside its planned place at which a vehicle may stand: twice the 1 m of an ordinary fix, for two."""
-
+PLACE_TOLERANCE = 2.0
+"""m between a vehicle and its planned position on the ground: the 1 m of an ordinary fix, for both."""
 
 ARRIVED = 0.5
-"""m from its place at which a vehicle counts as there."""
+"""m between a vehicle and its position in the air, at which it has arrived."""
 
 
 class MavsdkFleet:
-    """Vehicles behind MAVSDK; use :func:`connect_fleet` to get one.
+    """A fleet of vehicles over MAVSDK; :func:`connect_fleet` creates it.
 
-    The fleet's clock is that of the vehicle that is furthest ahead, so that it goes on when any is lost, and
-    positions are carried to it with the velocity that came with them.  Times are simulated ones where the
-    vehicles are.
+    The fleet's clock is that of the vehicle whose time is the latest, so that it continues when a vehicle is
+    lost.  Positions are extrapolated to it with their velocities.  With simulated vehicles all times are
+    simulated.
 
-    **One frame for all.**  Each vehicle has a local origin of its own, where it first had a fix.  Found are
-    the places of all origins by the vehicles' own global positions (:meth:`find_origins`).  Messages round
-    these to 1e-7 deg and 1 mm, so the frames agree to 6 mm; they are parallel to 0.2 mrad per km between
-    origins; and PX4's sphere stretches ways from an origin by up to 0.5 %, for all alike.  What remains is
-    the receivers' own error, decimetres to metres, which no frame removes: where the vehicles stand on
-    surveyed places, say so, and what they err by at that moment is removed.
+    **Common frame.**  Each vehicle has its own local origin, the position of its first fix.  The positions of
+    all origins are found from the vehicles' global positions (:meth:`find_origins`).  Messages round these to
+    1e-7 deg and 1 mm, so the frames agree to 6 mm; they are parallel to 0.2 mrad per km between origins; and
+    PX4's spherical Earth scales distances from an origin by up to 0.5 %, equally for all.  The remaining
+    error is that of the receivers, decimetres to metres.  If the vehicles stand on surveyed positions,
+    ``surveyed`` removes its value at that time.
 
     Args:
-        say: takes lines for the user.
-        rate: Hz of the fleet's clock, of reports and ticks.
+        say: receives lines for the user.
+        rate: Hz of the fleet's clock, of telemetry and of ticks.
 
     Attributes:
-        members: connected, in the order of the formation.
+        members: connected vehicles, in the order of the formation.
         time: s of the fleet's clock.
-        period: s of it that are to pass between two ticks.
-        interval: s of it between ticks, the mean over some twenty; longer than the period where the computer
-            does not keep up with the vehicles, or they report more seldom.
-        longest: s between any two ticks in flight.
-        delay: s of it from a tick's states to its setpoints on their way, the mean over some twenty.
+        period: s between two ticks, nominal.
+        interval: s between two ticks, mean over about twenty; longer than the period if the computer is too
+            slow or telemetry is less frequent.
+        longest: s, longest time between two ticks in flight.
+        delay: s from the states of a tick to the sending of its setpoints, mean over about twenty.
     """
 
     def __init__(self, say: Say, rate: float = RATE) -> None:
@@ -119,8 +117,8 @@ class MavsdkFleet:
         self._gate = time_gate()
         self._pace = 0.0
         self._pace_begun = (-math.inf, math.nan)  # s of the wall, s of the fleet's clock
-        self._moment = time.monotonic()  # when the clock was last heard
-        self._watchful = False
+        self._moment = time.monotonic()  # of the last change of the clock
+        self._monitoring = False
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
 
     def __len__(self) -> int:
@@ -128,8 +126,8 @@ class MavsdkFleet:
 
     # ---------------------------------------------------------------- the protocol
 
-    def hear(self, member: SwarmVehicle) -> None:
-        """Take note of news of a member; members call this, on MAVSDK's thread."""
+    def on_position(self, member: SwarmVehicle) -> None:
+        """Advance the clock by a new position of a member; called on MAVSDK's thread."""
         clock = member.clock
         if clock <= self.time:
             return
@@ -142,69 +140,69 @@ class MavsdkFleet:
 
     def _measure_pace(self) -> None:
         wall, clock = self._pace_begun
-        took = self._moment - wall
-        if took > PACE_OVER:
-            if took < 4.0 * PACE_OVER:
-                self._pace = (self.time - clock) / took
+        elapsed = self._moment - wall
+        if elapsed > PACE_INTERVAL:
+            if elapsed < 4.0 * PACE_INTERVAL:
+                self._pace = (self.time - clock) / elapsed
             self._pace_begun = (self._moment, self.time)
 
     def now(self) -> float:
-        """S of the fleet's clock by now: the last that was heard, and what has passed since at its pace."""
+        """Present time of the fleet's clock in s: that of the last telemetry, extrapolated at its pace."""
         since = self._pace * (time.monotonic() - self._moment)
         now = self.time + min(max(since, 0.0), LONGEST_EXTRAPOLATION)
         waited_for = self._gate.open and math.isfinite(self._ticked)
         return min(now, self._allowed) if waited_for else now
 
     async def next_states(self) -> States:
-        """Of the next tick, a period after the last.
+        """Wait for the next tick, a period after the last, and return its states.
 
         Raises:
-            MissionFailedError: when no vehicle has been heard of for ``SILENCE_LIMIT`` s of wall time.
+            MissionFailedError: if no vehicle has sent telemetry for ``SILENCE_LIMIT`` s of wall time.
         """
         while self.time < self._ticked + self.period:
             await self._wait_for_news()
         if math.isfinite(self._ticked):
-            took = self.time - self._ticked
-            self.interval += MEAN_OVER * (min(took, LONGEST_EXTRAPOLATION) - self.interval)
-            self.longest = max(self.longest, took)
+            elapsed = self.time - self._ticked
+            self.interval += MEAN_WEIGHT * (min(elapsed, LONGEST_EXTRAPOLATION) - self.interval)
+            self.longest = max(self.longest, elapsed)
         self._ticked = self.time
         return self.states()
 
     async def _wait_for_news(self) -> None:
-        """Until a vehicle reports a time that is due for a tick; a simulation that waits is let on slowly."""
+        """Wait until a tick is due by the vehicles' telemetry, while simulated time may run on slowly."""
         begun = time.monotonic()
         while True:
             self._news.clear()
             if self.time >= self._ticked + self.period:
                 return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(NUDGE):
+                async with asyncio.timeout(WAIT_STEP):
                     await self._news.wait()
                     return
             if paused():
                 begun = time.monotonic()
-            self._let_on()
+            self._extend_time_limit()
             if time.monotonic() - begun > SILENCE_LIMIT:
                 raise MissionFailedError(
-                    f"none of the {len(self)} vehicles has reported for {SILENCE_LIMIT:.0f} s: they "
-                    "stopped, their simulation is paused, or the link is cut"
+                    f"none of the {len(self)} vehicles has sent telemetry for {SILENCE_LIMIT:.0f} s: they "
+                    "have stopped, their simulation is paused, or the link is interrupted"
                 )
 
-    def _let_on(self) -> None:
-        """Let a simulation that waits for this program run a quarter of a period further."""
+    def _extend_time_limit(self) -> None:
+        """Let simulated time run a quarter of a period further."""
         most = self._ticked + MOST_AHEAD * self.period
         if self._allowed < most:
             self._allowed = min(self._allowed + 0.25 * self.period, most)
             self._gate.allow(self, round(1e6 * self._allowed))
 
     def states(self) -> States:
-        """Of this moment."""
+        """Present states."""
         local = np.stack([member.local for member in self.members])
         origin = np.stack([member.origin for member in self.members])
         late = np.array([self.time - member.clock for member in self.members])
         late = np.clip(late, 0.0, LONGEST_EXTRAPOLATION)
         attitude = np.radians([member.attitude for member in self.members])
-        self._alive = self._who_is_alive()
+        self._alive = self._alive_now()
         return States(
             round(self.time * 1e6),
             local[:, :3] + late[:, None] * local[:, 3:] + origin,
@@ -214,38 +212,38 @@ class MavsdkFleet:
             attitude[:, :2],
         )
 
-    def _who_is_alive(self) -> Mask:
+    def _alive_now(self) -> Mask:
         alive = np.ones(len(self), dtype=np.bool_)
         for i, member in enumerate(self.members):
             silent = self._silent(member)
-            alive[i] = not (silent or (self._watchful and not member.flying_here))
-            if self._watchful and not alive[i] and self._alive[i] and not member.left:
-                why = "has fallen silent" if silent else f"went to {FlightMode(member.mode).name} by itself"
-                self._tell(f"vehicle {i} {why}")
+            alive[i] = not (silent or (self._monitoring and not member.flying_here))
+            if self._monitoring and not alive[i] and self._alive[i] and not member.left:
+                mode = FlightMode(member.mode).name
+                what = "sends no telemetry any more" if silent else f"changed to {mode} by itself"
+                self._log(f"vehicle {i} {what}")
         return alive
 
-    def _is_one_late(self) -> bool:
-        """Whether a vehicle that counts as alive has not reported for half of GONE_AFTER."""
-        late = (self.time - member.clock > 0.5 * GONE_AFTER for member in self.members)
-        return any(one and alive for one, alive in zip(late, self._alive.tolist(), strict=False))
+    def _any_late(self) -> bool:
+        """Whether a vehicle that counts as alive has sent no telemetry for half of LOST_AFTER."""
+        late = (self.time - member.clock > 0.5 * LOST_AFTER for member in self.members)
+        return any(is_late and alive for is_late, alive in zip(late, self._alive.tolist(), strict=False))
 
     def _silent(self, member: SwarmVehicle) -> bool:
         wall = time.monotonic() - member.heard
-        return self.time - member.clock > GONE_AFTER and wall > GONE_AFTER_WALL
+        return self.time - member.clock > LOST_AFTER and wall > LOST_AFTER_WALL
 
     async def command(self, setpoints: Setpoints) -> None:
-        """Send these to the vehicles that are there.
+        """Send setpoints to the vehicles of the fleet.
 
-        A vehicle flies by a setpoint from when it comes, which is later than the states it was made of, until
-        the next comes; so each goes out as it will be in the middle of that time, by its own velocity and
-        acceleration: in the mean it is then not late.  A simulation that waits for this program may run on
-        to AHEAD periods after the states.
+        A setpoint is in effect from its arrival, later than the states from which it was computed, until the
+        next one arrives.  Each is therefore extrapolated to the middle of that time: on average it is then
+        not late.  Simulated time may run to AHEAD periods after the states.
         """
         made = self._ticked if math.isfinite(self._ticked) else self.time
         delay = min(max(self.now() - made, 0.0), LONGEST_EXTRAPOLATION)
-        self.delay += MEAN_OVER * (delay - self.delay)
-        # MAVSDK only queues them, so not from another thread: to and fro costs more on a busy computer.
-        setpoints = later(setpoints, delay + 0.5 * self.interval)
+        self.delay += MEAN_WEIGHT * (delay - self.delay)
+        # MAVSDK only queues them; a change of threads would take longer on a busy computer.
+        setpoints = extrapolated(setpoints, delay + 0.5 * self.interval)
         for i, member in enumerate(self.members):
             target = None if member.left else offboard_target(setpoints, i, member.origin)
             if target is None:
@@ -256,47 +254,49 @@ class MavsdkFleet:
                 member.targets.set_position_velocity_ned(*target)
             else:
                 member.targets.set_position_velocity_acceleration_ned(*target)
-        if self._gate.open and self._is_one_late():
-            await asyncio.sleep(self.period)  # in real time, so that its silence is soon long by either clock
+        if self._gate.open and self._any_late():
+            await asyncio.sleep(
+                self.period
+            )  # real time, so that a lost vehicle is soon detected by both clocks
         self._allowed = made + AHEAD * self.period
         self._gate.allow(self, round(1e6 * self._allowed))
 
-    def let_go(self) -> None:
-        """No more setpoints for now: a simulation that waits for this program need not."""
+    def release_time(self) -> None:
+        """Remove the limit of simulated time, as no more setpoints will be sent for now."""
         self._allowed = math.inf
         self._gate.allow(self, None)
 
     async def steer(self, steered: Steered, until: int | Callable[[], int], watch: Watch) -> None:
-        """Fly by what ``steered`` tells until us of the fleet's clock, see ``fly_async``; then say how well
-        this computer kept up with the vehicles."""
+        """Fly the setpoints of ``steered`` until us of the fleet's clock, see ``fly_async``; then print the
+        speed of the flight and its delays."""
         begun, start, self.longest = time.monotonic(), self.time, 0.0
         await fly_async(steered, self, until, watch)
         pace = (self.time - start) / (time.monotonic() - begun)
         self.say(
-            f"flown in {pace:.2f} x real time, with a tick every {1e3 * self.interval:.0f} ms of the "
-            f"vehicles' time, the longest after {1e3 * self.longest:.0f} ms, and {1e3 * self.delay:.0f} ms "
-            "from states to setpoints"
+            f"flown at {pace:.2f} x real time; in the vehicles' time, mean interval of ticks "
+            f"{1e3 * self.interval:.0f} ms, longest {1e3 * self.longest:.0f} ms, delay from states to "
+            f"setpoints {1e3 * self.delay:.0f} ms"
         )
 
     # ---------------------------------------------------------------- before the flight
 
     async def ready(self, limit: float = 120.0) -> None:
-        """Wait until all can arm, ``limit`` s of their clocks.
+        """Wait until all vehicles can arm, at most ``limit`` s of their clocks.
 
         Raises:
-            MissionFailedError: with what keeps which vehicle from it.
+            MissionFailedError: with a vehicle that cannot arm, and its reasons.
         """
         await together(named(member, member.wait_until_armable(limit)) for member in self.members)
         await until(lambda: all(np.isfinite(member.local).all() for member in self.members), "positions")
         await self._synchronise()
 
     async def _synchronise(self) -> None:
-        """Learn by how much the vehicles' clocks differ, to a message's delay."""
-        apart: list[list[float]] = []
+        """Measure the differences between the vehicles' clocks, to within the delay of a message."""
+        rows: list[list[float]] = []
         for _ in range(15):
             await asyncio.sleep(0.05)
-            apart.append([member.stamp - self.members[0].stamp for member in self.members])
-        for member, differences in zip(self.members, zip(*apart, strict=True), strict=True):
+            rows.append([member.stamp - self.members[0].stamp for member in self.members])
+        for member, differences in zip(self.members, zip(*rows, strict=True), strict=True):
             shift = median(differences)
             member.shift = 0.0 if abs(shift) < SHARED_CLOCK else -shift
         self.time = max(member.clock for member in self.members)
@@ -304,19 +304,18 @@ class MavsdkFleet:
     async def find_origins(
         self, places: Array, common: Place | None = None, *, surveyed: bool = False
     ) -> Place:
-        """Bring the vehicles' frames to one, while they stand on the ground.
+        """Find the common frame, while the vehicles stand on the ground.
 
         Args:
-            places: (n, 3) m NED where they are planned to start; on the ground below they stand.
-            common: the common origin; None finds the one about which the vehicles stand most nearly where
-                they are planned to.
-            surveyed: whether they stand there exactly, better than their receivers know.
+            places: (n, 3) m NED of their planned starting positions; they stand on the ground below these.
+            common: the common origin; None finds the one that fits the planned positions best.
+            surveyed: whether they stand there exactly, better than by their receivers.
 
         Returns:
             the common origin.
 
         Raises:
-            MissionFailedError: for vehicles that do not stand where they are planned to.
+            MissionFailedError: for vehicles that are not at their planned positions.
         """
         stands = places * (1.0, 1.0, 0.0)
         fixes = await together(named(member, self._fix(member)) for member in self.members)
@@ -334,7 +333,7 @@ class MavsdkFleet:
         return middle
 
     async def _fix(self, member: SwarmVehicle) -> tuple[Place, Place]:
-        """The mean of some global positions, and of the local ones beside them."""
+        """The mean of FIXES global positions, and of the simultaneous local ones."""
         rows = []
         for _ in range(FIXES):
             now = member.fixes
@@ -344,26 +343,26 @@ class MavsdkFleet:
         return (mean[0], mean[1], mean[2]), (mean[3], mean[4], mean[5])
 
     def _check_places(self, away: Array) -> None:
-        beside = np.hypot(away[:, 0], away[:, 1])
-        wrong = [f"vehicle {i} by {beside[i]:.1f} m" for i in np.flatnonzero(beside > OUT_OF_PLACE)]
+        distance = np.hypot(away[:, 0], away[:, 1])
+        wrong = [f"vehicle {i} by {distance[i]:.1f} m" for i in np.flatnonzero(distance > PLACE_TOLERANCE)]
         if wrong:
             raise MissionFailedError(
-                f"vehicles do not stand where the plan starts, within {OUT_OF_PLACE:g} m: {', '.join(wrong)};"
-                " put them there, in the plan's order, or change the plan's start"
+                f"vehicles are more than {PLACE_TOLERANCE:g} m away from their planned positions: "
+                f"{', '.join(wrong)}; put them there, in the plan's order, or change the plan's start"
             )
 
-    # ---------------------------------------------------------------- up
+    # ---------------------------------------------------------------- take-off
 
     async def take_off(self, places: Array, yaw: float | Array, limit: float = 90.0) -> None:
-        """Arm all together and climb in offboard mode to ``places``, (n, 3) m NED; then hold there.
+        """Arm all vehicles together, climb in offboard mode to ``places``, and hold there.
 
         Args:
-            places: from the common origin.
-            yaw: rad, to which they turn meanwhile; one for all or (n,).
+            places: (n, 3) m NED from the common origin.
+            yaw: rad, to which they turn during the climb; one for all or (n,).
             limit: s of the fleet's clock.
 
         Raises:
-            MissionFailedError: where one cannot arm, leaves the mode or does not get there.
+            MissionFailedError: if a vehicle cannot arm, leaves offboard mode or does not arrive.
         """
         climb = Climb(self.states(), places, yaw)
         await self.command(climb.at(-1.0))
@@ -377,18 +376,18 @@ class MavsdkFleet:
     async def _lift(self, climb: Climb, limit: float) -> None:
         for member in self.members:
             member.offboard_active = True
-        # PX4 wants to have seen the stream for more than a second (user guide, "Offboard Mode").
+        # PX4 requires setpoints for more than a second before (user guide, "Offboard Mode").
         await self.pass_time(1.5)
         await together(named(member, self._offboard(member)) for member in self.members)
         await together(named(member, member.arm()) for member in self.members)
-        self._tell("all are armed; climbing")
+        self._log("all vehicles are armed; climbing")
         climb.start = self.time + 0.5
         over = climb.start + climb.duration
 
         def there() -> bool:
             lost = [member for member in self.members if not member.flying_here]
             if lost:
-                lost[0].fail(f"vehicle {lost[0].number} left offboard mode or disarmed on its way up")
+                lost[0].fail(f"vehicle {lost[0].number} left offboard mode or disarmed during the climb")
             return self.time > over and self._settled(climb.places)
 
         end = self.time + limit
@@ -396,15 +395,15 @@ class MavsdkFleet:
             if self.time > end:
                 away = np.linalg.norm(self.states().position - climb.places, axis=1)
                 self.members[int(away.argmax())].fail(
-                    f"vehicle {int(away.argmax())} is {away.max():.2f} m from its place of the start after "
+                    f"vehicle {int(away.argmax())} is {away.max():.2f} m from its starting position after "
                     f"{limit:.0f} s"
                 )
             await self.pass_time(0.1)
-        self._tell("all are at their places")
-        self._watchful = True
+        self._log("all vehicles are at their starting positions")
+        self._monitoring = True
 
     async def _offboard(self, member: SwarmVehicle) -> None:
-        """As OffboardControl does it, over the plug-in that has the setpoints."""
+        """Start offboard mode as OffboardControl does, through the plug-in that sends the setpoints."""
         loop = asyncio.get_running_loop()
         deadline = member.time + STATE_LIMIT
         while True:
@@ -428,55 +427,55 @@ class MavsdkFleet:
             await self.command(climb.at(states.time * 1e-6))
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time of the fleet's clock pass.
+        """Wait for a time in s of the fleet's clock.
 
         Raises:
-            MissionFailedError: when no vehicle is heard of any more.
+            MissionFailedError: if no vehicle sends telemetry any more.
         """
         end = self.time + seconds
         await until(lambda: self.time >= end, f"{seconds:g} s to pass", lambda: self.time)
 
-    # ---------------------------------------------------------------- out, and down
+    # ---------------------------------------------------------------- leaving and landing
 
     async def abort(self, vehicle: int, action: Action) -> None:
-        """Take one out of the fleet: the autopilot itself holds, lands or returns to its launch.
+        """Remove a vehicle from the fleet: its autopilot holds, lands or returns to launch.
 
-        One that is not heard of is left to its failsafes.
+        A vehicle that sends no telemetry is left to its failsafes.
 
         Raises:
-            MissionFailedError: when it refuses.
+            MissionFailedError: if it refuses.
         """
         member = self.members[vehicle]
         if self._silent(member):
-            self._tell(f"vehicle {vehicle} cannot be told to {action}: it is silent")
+            self._log(f"vehicle {vehicle} cannot be commanded to {action}: it sends no telemetry")
             return
         member.left = action
-        orders = {
+        commands = {
             "hold": member.action.hold,
             "land": member.action.land,
             "return": member.action.return_to_launch,
         }
         try:
-            await orders[action]()
+            await commands[action]()
         except MavsdkError as refusal:
             member.fail(f"vehicle {vehicle} refuses to {action}: {reason(refusal)}")
-        self._tell(f"vehicle {vehicle} leaves the fleet: {action}")
+        self._log(f"vehicle {vehicle} leaves the fleet: {action}")
 
     async def land(self) -> None:
-        """Land all that fly here where they are; wait until they and those told before are down and disarmed.
+        """Land all vehicles of the fleet; wait until they and those that left it to land are disarmed.
 
         Raises:
-            MissionFailedError: for one that does not.
+            MissionFailedError: for a vehicle that does not land.
         """
-        self._tell("landing")
-        self.let_go()
-        alive = self._who_is_alive()
-        self._watchful = False
-        on_way = ("land", "return")
+        self._log("landing")
+        self.release_time()
+        alive = self._alive_now()
+        self._monitoring = False
+        landing = ("land", "return")
         await together(
             named(member, self._land(member) if alive[member.number] else self._landed(member))
             for member in self.members
-            if alive[member.number] or (member.left in on_way and not self._silent(member))
+            if alive[member.number] or (member.left in landing and not self._silent(member))
         )
 
     async def _land(self, member: SwarmVehicle) -> None:
@@ -485,15 +484,15 @@ class MavsdkFleet:
         await self._landed(member)
 
     async def _landed(self, member: SwarmVehicle) -> None:
-        # Once disarmed, PX4 goes back to the mode that was chosen before the landing.
+        # Once disarmed, PX4 returns to the mode that was selected before the landing.
         modes = {FlightMode.LAND, FlightMode.HOLD, FlightMode.READY, FlightMode.OFFBOARD}
         await member.wait_until_landed(modes=None if member.left == "return" else modes)
 
     async def hold(self) -> None:
-        """Tell all that are in the air to hold their position; those that do not answer are left alone."""
-        self.let_go()
-        up = [member for member in self.members if member.armed and not member.left]
-        await asyncio.gather(*(within(3.0, member.action.hold()) for member in up))
+        """Command all vehicles in the air to hold their position; ignores those that do not answer."""
+        self.release_time()
+        flying = [member for member in self.members if member.armed and not member.left]
+        await asyncio.gather(*(within(3.0, member.action.hold()) for member in flying))
 
-    def _tell(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         self.say(f"{stamp(self.time)} {text}")

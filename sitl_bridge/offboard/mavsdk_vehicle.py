@@ -1,8 +1,8 @@
-"""A PX4 vehicle reached through MAVSDK: connect, wait until it can arm, arm, take off, land.
+"""A PX4 vehicle over MAVSDK: wait until it can arm, arm, take off, land.
 
-Every wait says what it waits for, ends on the *vehicle's* clock (so that it means the same at 1 and at 25
-times real time) and fails when the vehicle falls silent.  Offboard setpoints live in ``offboard.py``, plan
-files in ``plan.py``; nothing here knows whether the vehicle is simulated.
+Every wait has a time limit on the *vehicle's* clock, so that it means the same at 1 and at 25 times real
+time, and fails with a message if the limit passes or the vehicle sends nothing.  Offboard setpoints are in
+``setpoint_stream.py``, plans in ``plan_runner.py``.  The vehicle may be simulated or real.
 """
 
 from __future__ import annotations
@@ -30,58 +30,56 @@ from sitl_bridge.mission_link.time_gate import in_real_time, time_gate
 from sitl_bridge.offboard.log_stamp import stamp
 
 SILENCE_LIMIT = 20.0
-"""s of wall time without a message from the vehicle after which it counts as lost.  Derived: far above the
-5 s after which PX4 and MAVSDK themselves call a link lost, so that a short pause of a simulation passes."""
+"""s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
+which PX4 and MAVSDK themselves report a lost link, so that a short pause of a simulation has no effect."""
 
 SETPOINT_RATE = 20.0
-"""Hz of the vehicle's clock at which it reports its state and is sent setpoints: MAVSDK's own rate, and far
-above the 2 Hz PX4 demands (user guide, "Offboard Mode")."""
+"""Hz of the vehicle's clock, of telemetry and of setpoints: MAVSDK's own rate, and far above the 2 Hz that
+PX4 requires (user guide, "Offboard Mode")."""
 
 REFRESH = 0.5
-"""s of the vehicle's time between looks at what MAVSDK knows of the vehicle's state.  MAVSDK drops callbacks
-when too many wait, and a mode or a health flag that changed once would stay unseen."""
+"""s of the vehicle's time between queries of MAVSDK's copy of the vehicle's state.  MAVSDK drops callbacks if
+too many are queued, so a single change of the mode or a health flag could be missed."""
 
-KEEP_UP = 0.5
-"""s of the vehicle's time by which a simulation may run ahead of the vehicle's last report: at 20 times real
-time 25 ms, several times what a message takes on an idle machine, so time waits on a busy one only.  Half of
-the second after which PX4 calls a stream of setpoints lost (COM_OF_LOSS_T)."""
+MOST_LEAD = 0.5
+"""s of the vehicle's time by which simulated time may be ahead of the last telemetry: 25 ms at 20 times real
+time, several times the delay of a message on an idle machine, so that simulated time waits only on a busy
+one.  It is half of the second after which PX4 reports a lost stream of setpoints (COM_OF_LOSS_T)."""
 
-LET_PASS = 1.2
-"""s after a vehicle's last report to which a simulation is let run for the next, while it waits."""
+MOST_WAIT = 1.2
+"""s after the last telemetry to which simulated time may run while this program waits for the next."""
 
-KEEP_UP_STEP = 0.1
-"""s of the vehicle's time between two limits that are given."""
+LEAD_STEP = 0.1
+"""s of the vehicle's time between two settings of the limit."""
 
 STATE_LIMIT = 30.0
-"""s of the vehicle's time for its state messages to show what it has acknowledged.  They come at 1 Hz; a busy
-computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
-
+"""s of the vehicle's time until its state messages, at 1 Hz, must show a change that it has acknowledged.  A
+busy computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
 
 ARMING_INTERVAL = 5.0
-"""s of simulated time: more than the difference between two starts of PX4, and a quarter of a second of wall
-time at full speed."""
+"""s of simulated time: more than two starts of PX4 differ, and 0.25 s of wall time at full speed."""
 
 TAKE_OFF_TOLERANCE = 1.0
-"""m between the height asked for and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
-NAV_MC_ALT_RAD, 0.8 m by default, and hold the height they have then; the estimate adds a decimetre or two."""
+"""m between the requested height and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
+NAV_MC_ALT_RAD, 0.8 m by default, and hold the height reached; the estimate adds a decimetre or two."""
 
 
 class MissionFailedError(UserError):
-    """The mission did not do what it was to do: what was waited for, and what came instead."""
+    """A mission has failed, with the expected and the actual state."""
 
 
 class Vehicle:
-    """A connected vehicle: MAVSDK's plug-ins, and the latest of what the vehicle says about itself.
+    """A connected vehicle: MAVSDK's plug-ins, and the latest telemetry.
 
-    Use :func:`connect` to get one.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
-    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.  Simulated time runs no
-    faster than real time while one of their requests waits for its answer, and never further than KEEP_UP
-    ahead of the vehicle's last report; see ``time_gate.py``.  Put other transfers within ``gate.request()``.
+    :func:`connect` creates it.  The plug-ins (``action``, ``offboard``, ``telemetry``, ``mission_raw``,
+    ``param``, ``mavlink``) are MAVSDK's own, for everything that has no method here.  While one of their
+    requests waits for its answer, simulated time runs no faster than real time; it is at most MOST_LEAD ahead
+    of the last telemetry; see ``time_gate.py``.  Put other transfers within ``gate.request()``.
 
     Attributes:
         system_id: of MAVLink.
-        prefix: of every line it says.
-        time: s, the vehicle's own clock (since its boot); nan until it was heard.
+        prefix: of every line that it prints.
+        time: s, the vehicle's own clock (since its boot); nan before the first telemetry.
         position: m north, east, down of PX4's local origin; nan until PX4 has an estimate.
         global_position: deg latitude, deg longitude, m AMSL; nan until PX4 has an estimate.
         velocity: m/s north, east, down.
@@ -89,12 +87,12 @@ class Vehicle:
         armed: whether the motors may turn.
         landed: MAVSDK's LandedState.
         mode: MAVSDK's FlightMode.
-        ground: m down where it stood when it was armed last, or was told to take off; nan before.
-        failed_checks: PX4's own words for what keeps it from arming, when it offers them.
+        ground: m down of the ground at its last arming or take-off; nan before.
+        failed_checks: PX4's texts of the checks that prevent arming, if it sends them.
         messages: the last status texts, newest last.
-        offboard_active: whether an OffboardControl of this program streams setpoints.
-        attitude_rate: Hz of its clock at which it is asked for its attitude.
-        gate: limits simulated time, where there is a simulation.
+        offboard_active: whether this program streams setpoints to it.
+        attitude_rate: Hz of its clock at which its attitude is requested.
+        gate: limits simulated time, if there is a simulation.
     """
 
     attitude_rate = SETPOINT_RATE
@@ -129,14 +127,14 @@ class Vehicle:
 
         self.offboard_active = False
         self._update = asyncio.Event()
-        self._ticked = asyncio.get_running_loop().time()  # wall time when the vehicle's clock last moved
+        self._ticked = asyncio.get_running_loop().time()  # wall time of its clock's last change
         self._allowed = -math.inf  # s of its clock to which simulated time may run
 
-    # ------------------------------------------------------------------ what the vehicle says
+    # ------------------------------------------------------------------ telemetry
 
     @property
     def height(self) -> float:
-        """Height over the ground it was armed on, m."""
+        """Height in m above the ground at its last arming."""
         return self.ground - self.position[2]
 
     def say(self, text: str) -> None:
@@ -144,10 +142,10 @@ class Vehicle:
         print(f"{self.prefix}{stamp(self.time)} {text}", flush=True)
 
     async def changed(self) -> None:
-        """Return at the next thing the vehicle says, or now and then while its simulation is paused.
+        """Return at the next telemetry message, and regularly while its simulation is paused.
 
         Raises:
-            MissionFailedError: when its clock stands still for ``SILENCE_LIMIT`` seconds of wall time.
+            MissionFailedError: if its clock has not advanced for ``SILENCE_LIMIT`` s of wall time.
         """
         if paused():
             self._ticked = asyncio.get_running_loop().time()
@@ -159,12 +157,12 @@ class Vehicle:
             if paused():
                 return
             raise MissionFailedError(
-                f"the clock of the vehicle on {self.url} (ATTITUDE messages) has stood still for "
-                f"{SILENCE_LIMIT:.0f} s: the vehicle stopped, its simulation is paused, or the link is cut"
+                f"the clock of the vehicle on {self.url} (ATTITUDE messages) has not advanced for "
+                f"{SILENCE_LIMIT:.0f} s: it has stopped, its simulation is paused, or the link is interrupted"
             ) from None
 
     async def watch(self) -> None:
-        """Keep the attributes at their latest values, until cancelled.  :func:`connect` runs this."""
+        """Keep the attributes at their latest values until cancelled; :func:`connect` runs it."""
         telemetry = self.telemetry
         async with asyncio.TaskGroup() as group:
             group.create_task(self._refresh())
@@ -178,7 +176,7 @@ class Vehicle:
                 group.create_task(self._each(stream, handle))
 
     def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
-        """Where local positions come from, and what takes them."""
+        """Source of local positions, with its handler."""
         return [(self.telemetry.subscribe_position_velocity_ned(), self._on_position)]
 
     def _notify(self) -> None:
@@ -192,22 +190,22 @@ class Vehicle:
                 self._notify()
 
     async def _refresh(self) -> None:
-        """Look again and again at what changes rarely."""
+        """Query states that change rarely, until cancelled."""
         while True:
-            await self._look()
+            await self._read_state()
             self._notify()
             if math.isnan(self.time):
                 await asyncio.sleep(0.02)
                 continue
             due = self.time + REFRESH
             try:
-                async with asyncio.timeout(REFRESH):  # of wall time, where the vehicle's stands still
+                async with asyncio.timeout(REFRESH):  # of wall time, if the vehicle's clock does not advance
                     while self.time < due:
                         await self._update.wait()
             except TimeoutError:
-                self._let_pass()
+                self._extend_time_limit()
 
-    async def _look(self) -> None:
+    async def _read_state(self) -> None:
         telemetry = self.telemetry
         self.armed = await telemetry.armed()
         self.landed = await telemetry.landed_state()
@@ -232,29 +230,29 @@ class Vehicle:
         if not self.time >= seconds:  # also where the time is still nan
             self.time = seconds
             self._ticked = asyncio.get_running_loop().time()
-            self._keep_up()
+            self._set_time_limit()
 
-    def _keep_up(self) -> None:
-        """Let simulated time run on from here; at least to the report after the next."""
-        until = self.time + max(KEEP_UP, 2.0 / self.attitude_rate)
-        if not abs(until - self._allowed) < KEEP_UP_STEP:
+    def _set_time_limit(self) -> None:
+        """Let simulated time run on from the last telemetry, at least to the message after the next."""
+        until = self.time + max(MOST_LEAD, 2.0 / self.attitude_rate)
+        if not abs(until - self._allowed) < LEAD_STEP:
             self._allowed = until
             self.gate.allow(self, round(1e6 * until))
 
-    def _let_pass(self) -> None:
-        """Let simulated time go a little further though no report has come: those on their way may be lost.
+    def _extend_time_limit(self) -> None:
+        """Let simulated time run a little further without telemetry, in case messages were lost.
 
-        A vehicle that stays silent is not waited for any more.
+        If the vehicle still sends nothing, its limit expires.
         """
-        if self._allowed < self.time + LET_PASS:
-            self._allowed += KEEP_UP
+        if self._allowed < self.time + MOST_WAIT:
+            self._allowed += MOST_LEAD
             self.gate.allow(self, round(1e6 * self._allowed))
 
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
         text = status.text.strip()
         if text.startswith("Preflight Fail") and not self.armed:
-            return  # repeated while PX4 starts; missing_for_arming tells what is still missing
+            return  # repeated while PX4 starts; missing_for_arming lists what is still missing
         self.messages.append(f"{kind.name.lower()}: {text}")
         if kind >= StatusTextType.WARNING:
             self.say(f"autopilot {kind.name.lower()}: {text}")
@@ -264,7 +262,7 @@ class Vehicle:
         if present_mode.can_arm_or_run:
             self.failed_checks = ()
             return
-        # Level 4 is a warning; information does not keep a vehicle from arming (events interface, MAVLink).
+        # Level 4 is a warning; information does not prevent arming (events interface, MAVLink).
         self.failed_checks = tuple(
             dict.fromkeys(problem.message for problem in present_mode.problems if int(problem.log_level) <= 4)
         )
@@ -281,19 +279,19 @@ class Vehicle:
         must_stay_armed: bool = False,
         state: Callable[[], str] | None = None,
     ) -> None:
-        """Wait until ``condition`` holds.
+        """Wait until ``condition`` is true.
 
         Args:
-            what: what is waited for, as the end of the sentence "waited ... for".
-            condition: looked at whenever the vehicle says something.
+            what: description of the condition, as the end of the sentence "waited ... for".
+            condition: evaluated at every telemetry message.
             limit: s of the vehicle's clock.
-            modes: flight modes that are expected meanwhile; any other means that PX4 took over.
-            must_stay_armed: whether disarming meanwhile is a failure.
-            state: says how far it has come, for the message.
+            modes: flight modes that are expected until then; any other means that PX4 has taken over.
+            must_stay_armed: whether disarming is a failure.
+            state: returns the state reached, for the error message.
 
         Raises:
-            MissionFailedError: after the time-out, when PX4 leaves the expected modes or disarms, or when
-                the vehicle falls silent.
+            MissionFailedError: at the time limit, if PX4 leaves the expected modes or disarms, or if the
+                vehicle sends no telemetry.
         """
         start = self.time
         # Both may still be from before the mission's last command.
@@ -302,7 +300,9 @@ class Vehicle:
             if modes is not None and self.mode != mode_before:
                 if self.mode not in modes:
                     name = FlightMode(self.mode).name
-                    self.fail(f"the autopilot went to {name} by itself while the mission waited for {what}")
+                    self.fail(
+                        f"the autopilot changed to {name} by itself while the mission waited for {what}"
+                    )
                 mode_before = FlightMode.UNKNOWN
             was_armed |= self.armed
             if must_stay_armed and was_armed and not self.armed:
@@ -315,7 +315,7 @@ class Vehicle:
             await self.changed()
 
     async def sleep(self, seconds: float, *, modes: Collection[FlightMode] | None = None) -> None:
-        """Let ``seconds`` of the vehicle's time pass, flying or not; see :meth:`wait` for ``modes``."""
+        """Wait ``seconds`` of the vehicle's time, in the air or on the ground; see :meth:`wait`."""
         end = self.time + seconds
         await self.wait(
             f"{seconds:g} s to pass",
@@ -331,16 +331,16 @@ class Vehicle:
         Raises:
             MissionFailedError: always.
         """
-        said = [
+        warnings = [
             message for message in self.messages if not message.startswith(("info:", "debug:", "notice:"))
         ]
-        tail = f" (its last messages: {'; '.join(said[-3:])})" if said else ""
+        tail = f" (its last messages: {'; '.join(warnings[-3:])})" if warnings else ""
         raise MissionFailedError(text + tail)
 
     # ------------------------------------------------------------------ flying
 
     def missing_for_arming(self) -> list[str]:
-        """What PX4 still waits for before it can arm and fly by position, in words; empty when nothing."""
+        """Conditions that PX4 still lacks for arming and position control, as texts; empty if none."""
         health = self.health
         if health is None:
             return ["the first health report (SYS_STATUS)"]
@@ -363,16 +363,16 @@ class Vehicle:
         return missing
 
     async def wait_until_armable(self, limit: float = 120.0) -> None:
-        """Wait until PX4's own checks let it arm and it knows where it is.
+        """Wait until PX4's checks allow arming and it has a position estimate.
 
-        A vehicle on the ground that an earlier script left in Offboard mode is put into Hold first, for it
-        could not arm without that script's setpoints.
+        A vehicle on the ground that an earlier script left in Offboard mode is first put into Hold, because
+        it could not arm without that script's setpoints.
 
         Args:
             limit: s of the vehicle's clock; an estimator with GPS takes 10 to 30 s after boot.
 
         Raises:
-            MissionFailedError: after the time-out, with each missing flag by name.
+            MissionFailedError: at the time limit, with each missing condition.
         """
         await self.wait("the first state report", lambda: self.mode != FlightMode.UNKNOWN, limit)
         if self.mode == FlightMode.OFFBOARD and not self.armed and not self.offboard_active:
@@ -385,10 +385,10 @@ class Vehicle:
         )
 
     async def arm(self, limit: float = 30.0) -> None:
-        """Arm, with PX4's checks in force; a refusal is retried while PX4 changes its mind.
+        """Arm, with PX4's checks; a refusal is retried until ``limit``.
 
         Raises:
-            MissionFailedError: when PX4 still refuses after ``limit`` s of its clock, with its reasons.
+            MissionFailedError: if PX4 still refuses after ``limit`` s of its clock, with its reasons.
         """
         deadline = self.time + limit
         while True:
@@ -408,16 +408,16 @@ class Vehicle:
         self.say("armed")
 
     async def _wait_for_round_time(self) -> None:
-        """Let simulated flights begin at a multiple of ARMING_INTERVAL, so that one seed repeats closely."""
+        """Let simulated flights begin at a multiple of ARMING_INTERVAL, for flights that repeat closely."""
         end = math.ceil(self.time / ARMING_INTERVAL) * ARMING_INTERVAL
         limit = end - self.time + 1.0
-        await self.wait("a round time to arm at", lambda: self.time >= end, limit)
+        await self.wait("the next arming time", lambda: self.time >= end, limit)
 
     async def take_off(self, height: float) -> None:
-        """Take off to ``height`` m over the ground and wait until the vehicle holds there.
+        """Take off to ``height`` m above the ground and wait until the vehicle holds there.
 
         Raises:
-            MissionFailedError: when it does not get there in time, or PX4 gives up.
+            MissionFailedError: if it does not reach the height in time, or PX4 changes the mode.
         """
         self.say(f"taking off to {height:g} m")
         if self.landed == LandedState.ON_GROUND:
@@ -443,7 +443,7 @@ class Vehicle:
         )
 
     async def land(self) -> None:
-        """Land where it is and wait until PX4 has landed and disarmed by itself.
+        """Land at the present position and wait until PX4 has landed and disarmed by itself.
 
         Raises:
             MissionFailedError: see :meth:`wait_until_landed`.
@@ -458,12 +458,12 @@ class Vehicle:
         """Wait until PX4 reports ground contact and disarms by itself.
 
         Args:
-            limit: s of the vehicle's clock; 0 allows for the present height at 0.4 m/s, under PX4's
-                slowest default descent (MPC_LAND_SPEED 0.7 m/s), and a minute.
+            limit: s of the vehicle's clock; 0 means a minute, and the present height at 0.4 m/s, which is
+                below PX4's slowest default descent (MPC_LAND_SPEED 0.7 m/s).
             modes: see :meth:`wait`.
 
         Raises:
-            MissionFailedError: after the time-out, saying what has not come: the landing or the disarming.
+            MissionFailedError: at the time limit, if the vehicle has not landed or not disarmed.
         """
         height = self.height if math.isfinite(self.height) else 0.0
         await self.wait(
@@ -473,7 +473,7 @@ class Vehicle:
             modes=modes,
             state=lambda: f"landed state {LandedState(self.landed).name}, height {self.height:.2f} m",
         )
-        # It leaves its mode as it disarms, and either may be heard of first.
+        # It leaves its mode when it disarms; the two messages may arrive in any order.
         await self.wait("the vehicle to disarm after it landed", lambda: not self.armed, STATE_LIMIT)
         await self.wait(
             "the autopilot to report ON_GROUND after it disarmed",
@@ -485,13 +485,13 @@ class Vehicle:
 
 
 def reason(refusal: MavsdkError) -> str:
-    """Why MAVSDK refused something, in a word or two, without the arguments it puts into its messages."""
+    """Short reason of a refusal by MAVSDK, without the arguments in its messages."""
     result = getattr(refusal, "result", None)
     return result.name.lower().replace("_", " ") if result is not None else str(refusal)
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Result of ``work``, or None when it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
+    """Result of ``work``, or None if it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
     try:
         async with asyncio.timeout(seconds):
             return await work

@@ -1,7 +1,7 @@
-"""What every mission script shares: its command line, the connection, Ctrl-C and the exit code.
+"""Common parts of mission scripts: command line, connection, Ctrl-C and exit code.
 
-A mission is one coroutine that is given a vehicle and the parsed options.  Exit codes: 0 the mission
-succeeded, 1 it failed (the reason is on stderr), 2 the command line is wrong, 130 it was interrupted.
+A mission is a coroutine that gets a vehicle and the parsed options.  Exit codes: 0 the mission succeeded,
+1 it failed (the reason is on stderr), 2 the command line is wrong, 130 it was interrupted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sitl_bridge.offboard.connection import connect
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, reason, within
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
-"""Where PX4's first simulated instance sends its offboard link."""
+"""Connection URL of the offboard link of PX4's first simulated instance."""
 
 URL_VARIABLE, SYSTEM_VARIABLE = "SITL_BRIDGE_URL", "SITL_BRIDGE_SYSTEM"
 FLEET_VARIABLE = "SITL_BRIDGE_FLEET"
-"""File that tells a mission which vehicles there are, see fleet_script.py."""
+"""File that describes the vehicles of a fleet to a mission, see fleet_script.py."""
 
 Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
 
@@ -41,7 +41,7 @@ def command_line(description: str | None, url: str = "url") -> argparse.Argument
 
     Args:
         description: docstring of the mission, whose first paragraph is shown.
-        url: how the URL is given, ``url`` as an argument or ``--url`` as an option.
+        url: ``url`` for an argument, ``--url`` for an option.
     """
     parser = argparse.ArgumentParser(
         description=(description or "").split("\n\n")[0],
@@ -50,7 +50,7 @@ def command_line(description: str | None, url: str = "url") -> argparse.Argument
     parser.add_argument(
         url,
         default=os.environ.get(URL_VARIABLE) or DEFAULT_URL,
-        help=f"where the vehicle is heard, e.g. udpin://0.0.0.0:14540 (${URL_VARIABLE} sets the default)",
+        help=f"connection URL of the vehicle, e.g. udpin://0.0.0.0:14540 (${URL_VARIABLE} sets the default)",
         **({} if url.startswith("--") else {"nargs": "?"}),  # type: ignore[arg-type]
     )
     parser.add_argument(
@@ -58,14 +58,14 @@ def command_line(description: str | None, url: str = "url") -> argparse.Argument
         type=positive,
         default=30.0,
         metavar="S",
-        help="s to wait for the vehicle to be heard",
+        help="time limit in s for finding the vehicle",
     )
     parser.add_argument(
         "--system",
         type=int,
         default=os.environ.get(SYSTEM_VARIABLE) or None,
         metavar="ID",
-        help=f"MAVLink system id of the vehicle, where several are heard (${SYSTEM_VARIABLE} sets it)",
+        help=f"MAVLink system id of the vehicle, if several send there (${SYSTEM_VARIABLE} sets the default)",
     )
     return parser
 
@@ -88,8 +88,7 @@ def positive(text: str) -> float:
 def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] | None = None) -> int:
     """Parse the command line, connect, fly the mission.
 
-    Ctrl-C (or SIGTERM) ends the mission; a vehicle in the air is told to hold its position, which is safe
-    and leaves it to the pilot.
+    Ctrl-C (or SIGTERM) ends the mission; a vehicle in the air is commanded to hold its position.
 
     Returns:
         The exit code.
@@ -99,11 +98,11 @@ def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] 
 
 
 def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
-    """Run what flies until it is done; returns the exit code, and tells a failure on stderr."""
-    # MAVSDK calls back from threads of its own, which wait up to this long for the interpreter.  In Python's
-    # 5 ms a vehicle at 20 times real time lives through 0.1 s, and MAVSDK drops callbacks that queue up.
+    """Run a flight to its end; returns the exit code, and prints the reason of a failure to stderr."""
+    # MAVSDK calls back from its own threads, which wait up to this long for the interpreter.  Python's
+    # default of 5 ms is 0.1 s for a vehicle at 20 times real time, and MAVSDK drops callbacks that queue up.
     sys.setswitchinterval(0.0005)
-    time_gate()  # a simulation need not slow down for fear of requests that it cannot know of
+    time_gate()  # reports that this mission uses the gate, so that simulated time is not limited otherwise
     try:
         return asyncio.run(_main(fly))
     except KeyboardInterrupt:
@@ -145,8 +144,8 @@ async def _fly(mission: Mission, options: argparse.Namespace) -> None:
 
 
 async def leave_safely(vehicle: Vehicle) -> None:
-    """Tell a vehicle in the air to hold its position; one that does not answer is left to its failsafes."""
+    """Command a vehicle in the air to hold its position; if it does not answer, its failsafes act."""
     if vehicle.armed and vehicle.height > 0.5:
-        print(f"{vehicle.prefix}the vehicle is told to hold its position", file=sys.stderr, flush=True)
+        print(f"{vehicle.prefix}commanding the vehicle to hold its position", file=sys.stderr, flush=True)
         with contextlib.suppress(asyncio.CancelledError):
             await within(3.0, vehicle.action.hold())

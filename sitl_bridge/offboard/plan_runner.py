@@ -1,7 +1,7 @@
 """Fly a plan file saved by QGroundControl: ``python -m sitl_bridge.offboard.plan_runner FILE [--url URL]``.
 
-Uploads mission, geofence and rally points, arms, starts the mission and follows it until the vehicle has
-landed and disarmed.  A mission that does not end on the ground is ended by a return to launch.
+Uploads mission, geofence and rally points, arms, starts the mission and monitors it until the vehicle has
+landed and disarmed.  After a mission that ends in the air, the vehicle returns to launch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ACCEPTED = 0
 """MAV_MISSION_ACCEPTED."""
 
 SLOWEST = 1.0
-"""m/s with which the time for a mission is reckoned where the plan sets no speed: a fifth of PX4's default
+"""m/s from which the time limit of a mission is computed if the plan sets no speed: a fifth of PX4's default
 cruise speed of 5 m/s (MPC_XY_CRUISE)."""
 
 
@@ -76,7 +76,7 @@ def _item(sequence: int, kind: int, command: int, frame: int, params: Iterable[f
 
 
 def mission_items(plan: Plan) -> list[MissionItem]:
-    """The mission as PX4 is sent it; jumps point at sequence numbers."""
+    """The mission in PX4's form; jumps refer to sequence numbers."""
     items = []
     for sequence, item in enumerate(plan.items):
         params = item.params
@@ -89,10 +89,10 @@ def mission_items(plan: Plan) -> list[MissionItem]:
 
 
 def fence_items(plan: Plan) -> list[MissionItem]:
-    """The geofence as PX4 is sent it: the corners of the polygons, then the circles, as QGroundControl does.
+    """The geofence in PX4's form: the corners of the polygons, then the circles, as QGroundControl does.
 
-    PX4 takes every area that follows a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and
-    then drops the polygon as one that does not contain home.
+    PX4 takes every area after a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and then
+    drops the polygon because it does not contain home.
     """
     rows: list[tuple[int, float, tuple[float, float]]] = []
     for polygon in plan.polygons:
@@ -108,7 +108,7 @@ def fence_items(plan: Plan) -> list[MissionItem]:
 
 
 def rally_items(plan: Plan) -> list[MissionItem]:
-    """The rally points as PX4 is sent them."""
+    """The rally points in PX4's form."""
     return [
         _item(sequence, RALLY, RALLY_POINT, RELATIVE, (0, 0, 0, 0, *point))
         for sequence, point in enumerate(plan.rally_points)
@@ -116,7 +116,7 @@ def rally_items(plan: Plan) -> list[MissionItem]:
 
 
 def time_limit(plan: Plan) -> float:
-    """s of the vehicle's time after which the mission counts as stuck, generously."""
+    """Generous time limit of a mission in s of the vehicle's time."""
     speeds = [item.params[1] for item in plan.items if item.command == DO_CHANGE_SPEED and item.params[1] > 0]
     slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
     holds = sum(item.params[0] for item in plan.items if item.command in (WAYPOINT, LOITER_TIME, 93))
@@ -135,15 +135,15 @@ several periods of the 1 Hz messages that carry mode and progress."""
 
 
 SETTLING = 1.0
-"""s, at real time, in which PX4 loads what was uploaded before it is armed: its store of missions works
-beside its simulated clock, and a fence that is still being loaded is reported as invalid."""
+"""s, at real time, in which PX4 loads the uploaded plan before it is armed: its mission storage works in wall
+time, and PX4 reports a fence that is still being loaded as invalid."""
 
 
 async def upload(vehicle: Vehicle, plan: Plan) -> None:
-    """Send the plan to the vehicle; parts the plan does not have are cleared there.
+    """Upload the plan to the vehicle; parts that the plan does not have are cleared there.
 
     Raises:
-        MissionFailedError: when the autopilot refuses a part; it names the part and the last reason given.
+        MissionFailedError: if the autopilot refuses a part, with the part and the reason.
     """
     for note in plan.notes:
         vehicle.say(note)
@@ -169,7 +169,7 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
 
 
 async def _clear(vehicle: Vehicle, kind: int) -> None:
-    """Clear one kind of items on the vehicle.  MAVSDK has no call for the rally points alone."""
+    """Clear one kind of items on the vehicle.  MAVSDK has no function for rally points only."""
     answer = await request(
         vehicle,
         "MISSION_CLEAR_ALL",
@@ -186,7 +186,7 @@ async def fly(vehicle: Vehicle, plan: Plan) -> None:
     """Fly a plan from the ground to the ground.
 
     Raises:
-        MissionFailedError: when PX4 refuses the plan or does not finish it.
+        MissionFailedError: if PX4 refuses the plan or does not finish it.
     """
     await vehicle.wait_until_armable()
     _check_place(vehicle, plan)
@@ -217,16 +217,16 @@ def _check_place(vehicle: Vehicle, plan: Plan) -> None:
     away = distance(here, first.point)
     if away > MAX_LEG:
         vehicle.fail(
-            f"{first.where} is {away / 1000:.1f} km from where the vehicle stands "
+            f"{first.where} is {away / 1000:.1f} km from the vehicle "
             f"({here[0]:.5f}, {here[1]:.5f}): the plan is for another place"
         )
     breach = fence_breach(plan, (here[0], here[1]))
     if breach:
-        vehicle.fail(f"where the vehicle stands ({here[0]:.5f}, {here[1]:.5f}) {breach}")
+        vehicle.fail(f"the position of the vehicle ({here[0]:.5f}, {here[1]:.5f}) {breach}")
 
 
 class _Progress:
-    """How far the mission has come, told as it comes along."""
+    """Progress of a mission, reported item by item."""
 
     def __init__(self, vehicle: Vehicle, plan: Plan) -> None:
         self.vehicle = vehicle
@@ -236,7 +236,7 @@ class _Progress:
         self.held_since = math.nan
 
     async def report(self) -> None:
-        """Say each item the vehicle turns to; runs until cancelled."""
+        """Print each item when the vehicle begins it; runs until cancelled."""
         async with aclosing(self.vehicle.mission_raw.subscribe_mission_progress()) as progress:
             async for state in progress:
                 if state.total == self.total and state.current > self.reached:
@@ -246,14 +246,14 @@ class _Progress:
                         self.vehicle.say(f"{describe(item)} ({self.reached + 1} of {self.total})")
 
     def finished(self) -> bool:
-        """Whether the mission is over.
+        """Whether the mission has ended.
 
         Raises:
-            MissionFailedError: when PX4 stopped it on the way.
+            MissionFailedError: if PX4 stopped it before its end.
         """
         if self.reached >= self.total or (self.reached >= 0 and not self.vehicle.armed):
             return True
-        # PX4 also goes to Hold at the end of a mission, maybe a moment before it says that it is finished.
+        # PX4 also changes to Hold at the end of a mission, perhaps before it reports the end.
         if self.vehicle.mode != FlightMode.HOLD or self.reached < 0:
             self.held_since = math.nan
         elif math.isnan(self.held_since):
@@ -266,7 +266,7 @@ class _Progress:
 
 
 async def _follow(vehicle: Vehicle, plan: Plan) -> None:
-    """Report each item the mission comes to, until it is finished or the vehicle has landed."""
+    """Report each item of the mission, until it is finished or the vehicle has landed."""
     progress = _Progress(vehicle, plan)
     modes = {FlightMode.MISSION, FlightMode.HOLD, FlightMode.TAKEOFF}
     if plan.lands:
@@ -278,7 +278,7 @@ async def _follow(vehicle: Vehicle, plan: Plan) -> None:
             progress.finished,
             time_limit(plan),
             modes=modes,
-            state=lambda: f"it has come to item {progress.reached + 1} of {progress.total}",
+            state=lambda: f"it has reached item {progress.reached + 1} of {progress.total}",
         )
     finally:
         reporter.cancel()
@@ -288,7 +288,7 @@ async def _follow(vehicle: Vehicle, plan: Plan) -> None:
 
 
 def describe(item: Item) -> str:
-    """An item in a few words, for the log."""
+    """Short text of an item, for the log."""
     name = command_name(item.command).removeprefix("MAV_CMD_").split(" ")[0].lower().replace("_", " ")
     return f"{item.where}: {name}"
 
@@ -298,7 +298,7 @@ async def _mission(vehicle: Vehicle, options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line; the plan is checked before anything else happens."""
+    """Command line; the plan is checked first."""
     parser = command_line(__doc__, url="--url")
     parser.add_argument("file", metavar="FILE", help="plan saved by QGroundControl")
     options = parser.parse_args(arguments)

@@ -1,8 +1,4 @@
-"""A formation's setpoints as MAVSDK's offboard plug-in takes them, one vehicle at a time.
-
-States come from each vehicle's telemetry and the place of its local origin in the common frame; setpoints are
-sent once a tick of the vehicles' clock.
-"""
+"""Setpoints of a swarm in the form of MAVSDK's offboard plug-in, for one vehicle at a time."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ from sitl_bridge.swarm.interface import Setpoints
 
 Array: TypeAlias = NDArray[np.float64]
 Target: TypeAlias = Any
-"""What one of MAVSDK's setters takes: a tuple of its arguments, or the one."""
+"""Arguments of one of MAVSDK's setters: a tuple, or a single one."""
 
 
 def offboard_target(setpoints: Setpoints, vehicle: int, origin: Array) -> Target:
-    """What to hand to MAVSDK for one vehicle.
+    """MAVSDK's setpoint for one vehicle.
 
     Args:
         setpoints: of the fleet, from the common origin.
@@ -29,9 +25,9 @@ def offboard_target(setpoints: Setpoints, vehicle: int, origin: Array) -> Target
         origin: (3,) m NED of the vehicle's own local origin from the common one.
 
     Returns:
-        (PositionNedYaw, VelocityNedYaw, AccelerationNed) for set_position_velocity_acceleration_ned; the last
-        is left out where no acceleration is given; VelocityNedYaw alone for set_velocity_ned where no
-        position is given; None where nothing is.
+        (PositionNedYaw, VelocityNedYaw, AccelerationNed) for set_position_velocity_acceleration_ned; without
+        the last if there is no acceleration; VelocityNedYaw for set_velocity_ned if there is no position;
+        None if there is no velocity either.
     """
     position = (setpoints.position[vehicle] - origin).tolist()
     velocity = setpoints.velocity[vehicle].tolist()

@@ -1,8 +1,8 @@
-"""Offboard control: a stream of setpoints that keeps the *vehicle's* time.
+"""Offboard control: a stream of setpoints in the *vehicle's* time.
 
-MAVSDK repeats the last setpoint 20 times a second of wall time.  Of a vehicle that is simulated 25 times
-faster than real time this is less than one setpoint a second, and PX4 calls the stream lost.  Here a
-setpoint goes out with each tick of the vehicle's clock, so the stream is as fast as the vehicle is.
+MAVSDK repeats the last setpoint 20 times per second of wall time.  For a vehicle that is simulated 25 times
+faster than real time this is less than one setpoint per second, and PX4 reports a lost stream.  Here a
+setpoint is sent at each change of the vehicle's clock, so the rate follows the speed of the simulation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Setpoint: TypeAlias = Any
 
 
 class OffboardControl:
-    """Offboard mode for the length of a ``with`` block; Hold mode after it.
+    """Offboard mode within a ``with`` block; Hold mode after it.
 
     Example::
 
@@ -40,9 +40,9 @@ class OffboardControl:
             await control.go_to(PositionNedYaw(0, 0, -5, 0))
 
     Args:
-        vehicle: in the air, or on the ground: then arm it within the block, so that PX4 finds the setpoints
-            when it arms and does not disarm while it waits for the first.
-        setpoint: the first one; streamed before the mode is asked for, as PX4 demands.
+        vehicle: in the air, or on the ground: then arm it within the block, so that PX4 has setpoints when it
+            arms and does not disarm while it waits for the first.
+        setpoint: the first one; sent before the mode is requested, as PX4 requires.
     """
 
     def __init__(self, vehicle: Vehicle, setpoint: Setpoint) -> None:
@@ -73,18 +73,18 @@ class OffboardControl:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The stream goes on until PX4 holds: were it cut first, PX4 would call it a failure.
+        # The stream continues until PX4 holds; if it ended before, PX4 would report a lost stream.
         try:
             if self.vehicle.mode == FlightMode.OFFBOARD:
                 async with asyncio.timeout(5.0):
                     await self.vehicle.offboard.stop()
         except MavsdkError as refusal:
             if kind is None:
-                self.vehicle.fail(f"the autopilot did not go from Offboard to Hold: {reason(refusal)}")
+                self.vehicle.fail(f"the autopilot did not change from Offboard to Hold: {reason(refusal)}")
         except TimeoutError:
             if kind is None:
                 self.vehicle.fail(
-                    "the autopilot did not answer within 5 s when it was commanded from Offboard to Hold"
+                    "the autopilot did not answer the command to change from Offboard to Hold within 5 s"
                 )
         finally:
             await self._stop_stream()
@@ -92,7 +92,7 @@ class OffboardControl:
     async def _start_mode(self) -> None:
         vehicle = self.vehicle
         deadline = vehicle.time + STATE_LIMIT
-        # PX4 wants to have seen the stream for more than a second (user guide, "Offboard Mode").
+        # PX4 requires setpoints for more than a second before (user guide, "Offboard Mode").
         await vehicle.sleep(1.5)
         while True:
             try:
@@ -136,11 +136,11 @@ class OffboardControl:
         limit: float,
         state: Callable[[], str] | None = None,
     ) -> None:
-        """As :meth:`Vehicle.wait`, and fail when PX4 leaves offboard mode, disarms, or the stream broke."""
+        """As :meth:`Vehicle.wait`; fails if PX4 leaves offboard mode or disarms, or if the stream fails."""
 
         def stop_or_condition() -> bool:
             if self._stream is not None and self._stream.done():
-                self._stream.result()  # raises what broke the stream
+                self._stream.result()  # raises the error of the stream
             return condition()
 
         await self.vehicle.wait(
@@ -161,8 +161,8 @@ class OffboardControl:
 
         Args:
             setpoint_at: setpoint at a time in s since the call, on the vehicle's clock.
-            seconds: how long to wait, s of the vehicle's clock; afterwards the stream goes on like this until
-                something else is asked for.
+            seconds: s of the vehicle's clock until this function returns; the stream continues like this
+                until another is requested.
 
         Raises:
             MissionFailedError: see :meth:`wait`.
@@ -183,10 +183,10 @@ class OffboardControl:
         settle: float = 1.0,
         limit: float = 60.0,
     ) -> None:
-        """Go to a PositionNedYaw and wait until the vehicle stays within ``tolerance`` m for ``settle`` s.
+        """Fly to a PositionNedYaw and wait until the vehicle was within ``tolerance`` m for ``settle`` s.
 
         Raises:
-            MissionFailedError: after ``limit`` s of the vehicle's time, with the distance left.
+            MissionFailedError: after ``limit`` s of the vehicle's time, with the remaining distance.
         """
         vehicle = self.vehicle
         target = (setpoint.north_m, setpoint.east_m, setpoint.down_m)
@@ -206,5 +206,5 @@ class OffboardControl:
             f"within {tolerance:g} m",
             settled,
             limit,
-            state=lambda: f"{math.dist(vehicle.position, target):.2f} m are left",
+            state=lambda: f"{math.dist(vehicle.position, target):.2f} m remain",
         )

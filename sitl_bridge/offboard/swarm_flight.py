@@ -1,4 +1,4 @@
-"""Beginning and end of a flight of several vehicles: into the air, back to the ground, and its result."""
+"""Start and end of a flight of several vehicles: take-off, landing and result."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def in_the_air(
     origin: Place | None,
     surveyed: bool,
 ) -> AsyncIterator[None]:
-    """Take vehicles off; after the block, land them.  If anything fails, those in the air hold position.
+    """Take off before the block and land after it.  After an error, vehicles in the air hold their position.
 
     Args:
         fleet: on the ground.
-        places: (n, 3) m NED, to which they climb.
-        yaw: rad, of all or of each.
-        origin: of ``places``, deg and m AMSL; None takes it from where the vehicles stand.
+        places: (n, 3) m NED to which they climb.
+        yaw: rad, one for all or (n,).
+        origin: of ``places``, deg and m AMSL; None computes it from the vehicles' positions.
         surveyed: whether the vehicles stand exactly below ``places``.
     """
     await fleet.ready()
@@ -50,17 +50,17 @@ async def in_the_air(
 def finish(
     output: Path | None, kind: str, write: Callable[[Path], None], *, succeeded: bool, verdict: str
 ) -> None:
-    """Keep the result of a flight, and report a failed one.
+    """Write the result of a flight, and raise an error if it has failed.
 
     Args:
-        output: directory below which it is written, beside the bridge's own summary; None keeps nothing.
-        kind: of flight; names the directory.
+        output: parent of the result's directory; None writes nothing.
+        kind: of flight; the name of the directory.
         write: writes the result into a directory.
-        succeeded: whether the flight did.
-        verdict: in a line.
+        succeeded: whether the flight succeeded.
+        verdict: result in one line.
 
     Raises:
-        MissionFailedError: with the verdict, when it has not succeeded.
+        MissionFailedError: with the verdict, if the flight has failed.
     """
     if output is not None:
         write(output / kind)

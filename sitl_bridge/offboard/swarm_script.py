@@ -1,7 +1,4 @@
-"""The command line of missions that fly several vehicles from one program, over one MAVSDK.
-
-Where the vehicles are heard, what their ids are and where they stand; exit codes are those of script.py.
-"""
+"""The command line of programs that fly several vehicles over one MAVSDK: URLs, system ids and positions."""
 
 from __future__ import annotations
 
@@ -18,22 +15,27 @@ Place = tuple[float, float, float]
 
 
 def instance_url(instance: int) -> str:
-    """Where a simulated instance that this program started is heard."""
+    """Connection URL of a simulated instance."""
     return f"udpin://127.0.0.1:{offboard_port(instance)}"
 
 
 def swarm_command_line(description: str, file: str) -> argparse.ArgumentParser:
-    """Parser with the options that all missions of fleets have; see :func:`parse`.
+    """Parser with the common options; see :func:`parse`.
 
     Args:
-        description: of the mission.
-        file: what its FILE is.
+        description: of the program.
+        file: help text of FILE.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("file", type=Path, metavar="FILE", help=file)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--url", action="append", help="where a vehicle is heard; once for each, in order")
-    where.add_argument("--instances", type=_range, metavar="A..B", help="of simulated PX4s on this machine")
+    where.add_argument("--url", action="append", help="connection URL of a vehicle; once for each, in order")
+    where.add_argument(
+        "--instances",
+        type=_range,
+        metavar="A..B",
+        help="instances of simulated flight stacks on this machine",
+    )
     parser.add_argument(
         "--system", action="append", type=int, metavar="ID", help="MAVLink system id; once for each --url"
     )
@@ -41,30 +43,30 @@ def swarm_command_line(description: str, file: str) -> argparse.ArgumentParser:
         "--origin", type=_place, metavar="LAT,LON,ALT", help="the plan's origin, deg and m above sea level"
     )
     parser.add_argument(
-        "--surveyed", action="store_true", help="the vehicles stand exactly where the plan starts"
+        "--surveyed", action="store_true", help="the vehicles stand exactly at their planned positions"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="write result and picture below DIR")
     return parser
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """Options with ``url`` of each vehicle and ``system`` where it is known; exits where they are wrong."""
+    """Options with the ``url`` and, if known, the ``system`` of each vehicle; exits if they are wrong."""
     options = parser.parse_args(arguments)
     if options.instances is not None:
         options.url = [instance_url(i) for i in options.instances]
         options.system = options.system or [i + 1 for i in options.instances]
     if options.system is not None and len(options.system) != len(options.url):
         parser.error(
-            f"{len(options.url)} vehicles need {len(options.url)} --system, not {len(options.system)}"
+            f"give --system {len(options.url)} times, once for each vehicle, not {len(options.system)} times"
         )
     return options
 
 
 def clear_to_land(position: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    """Whether all are LANDING_SEPARATION apart on the ground."""
-    apart = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    return bool(apart.min() >= LANDING_SEPARATION)
+    """Whether the horizontal distances between all vehicles are at least LANDING_SEPARATION."""
+    distance = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    return bool(distance.min() >= LANDING_SEPARATION)
 
 
 def _range(text: str) -> list[int]:
@@ -74,7 +76,7 @@ def _range(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 0 or numbers[-1] > 254:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of instances such as 0..8")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of instances such as 0..8")
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""One vehicle of a fleet that a mission flies over MAVSDK: its own clock, state and place."""
+"""One vehicle of a fleet over MAVSDK: its clock, state and local origin."""
 
 from __future__ import annotations
 
@@ -27,41 +27,39 @@ from sitl_bridge.world.geography import Projection
 Array: TypeAlias = NDArray[np.float64]
 Say: TypeAlias = Callable[[str], None]
 
-MEAN_OVER = 0.05
-"""Weight of a new interval between ticks in their mean."""
+MEAN_WEIGHT = 0.05
+"""Weight of a new value in the running mean of tick intervals and delays."""
 
 SHARED_CLOCK = 0.5
-"""s between two vehicles' clocks under which they are one: those of one simulation agree to a message's
-delay, while those of vehicles that were switched on by hand differ by seconds."""
+"""s of difference below which two vehicles' clocks are the same: those of one simulation differ by the delay
+of a message, those of vehicles that were switched on by hand by seconds."""
 
 UNREAD = (31, 36, 62, 65, 74, 83, 85, 87, 105, 141, 231, 284, 286, 290, 291, 331)
-"""Messages that nobody here reads and PX4 sends 10 to 50 times a second to a companion computer (mavlink_main
-.cpp, MAVLINK_MODE_ONBOARD): quaternions, motors, targets, inertial samples, odometry and the like.  MAVSDK
-takes each of them apart, and of a fleet at several times real time that is most of what this program does."""
+"""Messages that this program does not read and PX4 sends to a companion computer 10 to 50 times per second
+(mavlink_main.cpp, MAVLINK_MODE_ONBOARD): quaternions, motors, targets, inertial samples, odometry and others.
+MAVSDK decodes each of them; for a fleet at several times real time that would take most of the time."""
 
 SET_MESSAGE_INTERVAL = 511
 """MAV_CMD_SET_MESSAGE_INTERVAL"""
 
 
 class SwarmVehicle(Vehicle):
-    """A connected vehicle of a formation or of avoidance, in the frame that the vehicles share.
-
-    It may be a real one; a ``vehicle.VehicleSpecification`` is a line of a scenario file.
+    """A connected vehicle of a formation or of avoidance, simulated or real, in the fleet's common frame.
 
     Attributes:
         number: its row.
-        shift: s to be added to its clock for the fleet's.
-        origin: (3,) m NED of its local origin from the common one; nan before it was found.
-        left: what it was told when it was taken out of the fleet; empty before.
+        shift: s that are added to its clock for the fleet's clock.
+        origin: (3,) m NED of its local origin from the common one; nan before it is found.
+        left: the action with which it left the fleet; empty before.
         stamp: s of its clock of ``local``, its position and velocity as one (6,) row.
-        heard: s of the monotonic clock when that last came.
+        heard: s of the monotonic clock at which ``local`` arrived.
     """
 
     def __init__(
         self, raw: Any, system_id: int, url: str, number: int, say: Say, news: Callable[[SwarmVehicle], None]
     ) -> None:
         super().__init__(None, AsyncSystem(raw), system_id, url)
-        # Not MAVSDK's coroutines: each setpoint, position and look of each would cost hops to threads.
+        # Not MAVSDK's coroutines: each setpoint, position and query would change threads.
         self.targets = Offboard(raw)
         self._state, self._direct = Telemetry(raw), MavlinkDirect(raw)
         self.number = number
@@ -75,15 +73,12 @@ class SwarmVehicle(Vehicle):
         self._say, self._news = say, news
 
     def say(self, text: str) -> None:
-        """Pass a line on, with the vehicle's number."""
+        """Print a line with the vehicle's number."""
         self._say(f"{stamp(self.time)} vehicle {self.number}: {text}")
 
-    async def quieten(self, rate: float) -> None:
-        """Ask for what is read at ``rate`` Hz, for each of UNREAD once a second only.
-
-        A vehicle that will not goes on as it does.
-        """
-        if rate != SETPOINT_RATE:  # which it was asked for as it was connected
+    async def set_message_rates(self, rate: float) -> None:
+        """Request positions at ``rate`` Hz and each message of UNREAD at 1 Hz; refusals are ignored."""
+        if rate != SETPOINT_RATE:  # which was requested when the vehicle was connected
             await within(2.0, self.telemetry.set_rate_position_velocity_ned(rate))
         for message in UNREAD:
             fields = {
@@ -95,11 +90,11 @@ class SwarmVehicle(Vehicle):
             await within(2.0, self.mavlink.send_message(order))
 
     def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
-        # Not MAVSDK's own, which carry no time.
+        # Not MAVSDK's own, which have no time stamps.
         return []
 
-    def listen(self) -> None:
-        """Take its positions as they come, on MAVSDK's thread."""
+    def subscribe_positions(self) -> None:
+        """Receive its positions, on MAVSDK's thread."""
         self._direct.subscribe_message("LOCAL_POSITION_NED", self._on_local)
 
     def _on_local(self, message: Any, _: Any) -> None:
@@ -114,7 +109,7 @@ class SwarmVehicle(Vehicle):
         self.heard = time.monotonic()
         self._news(self)
 
-    async def _look(self) -> None:
+    async def _read_state(self) -> None:
         state = self._state
         self.armed, self.landed = state.armed(), state.landed_state()
         self.mode, self.health = state.flight_mode(), state.health()
@@ -125,12 +120,12 @@ class SwarmVehicle(Vehicle):
 
     @property
     def clock(self) -> float:
-        """s of the fleet's clock of its last position."""
+        """Time of its last position in s of the fleet's clock."""
         return self.stamp + self.shift
 
     @property
     def flying_here(self) -> bool:
-        """Whether it flies by this program's setpoints, as far as it says itself."""
+        """Whether it flies by this program's setpoints, according to its telemetry."""
         return self.armed and self.mode == FlightMode.OFFBOARD and not self.left
 
 
@@ -145,7 +140,7 @@ def from_place(origin: Place, places: Array) -> Array:
 
 
 def to_place(origin: Place, away: Array) -> Place:
-    """The place that is (3,) m NED away from an origin."""
+    """The place at (3,) m NED from an origin."""
     projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
     latitude, longitude = projection.point(float(away[0]), float(away[1]))
     return latitude, longitude, projection.altitude(float(away[2]))

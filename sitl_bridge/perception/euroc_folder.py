@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.output_file import write_whole
-from sitl_bridge.perception.sample_files import OPTICAL, SampleTable, Trajectory, write_png
+from sitl_bridge.perception.sample_files import OPTICAL, PoseTable, SampleTable, write_png
 from sitl_bridge.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.sensors.perception.lens import Fisheye
 from sitl_bridge.sensors.perception.stereo_camera import PairSpecification, VisualInertialSpecification
@@ -110,7 +110,7 @@ class EurocFolder:
         first = sensor.model_copy(
             update={"position": tuple(np.array(sensor.position) + sensor.mounting() @ np.array(shifts[0]))}
         )
-        self._way = Trajectory(path / "groundtruth.txt", first, OPTICAL)
+        self._way = PoseTable(path / "groundtruth.txt", first, OPTICAL)
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
         """Add a sample; see ``Folder``."""

@@ -76,7 +76,7 @@ def quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
     return -q if q[0] < 0.0 else q
 
 
-class Trajectory:
+class PoseTable:
     """The true way of a sensor in TUM's layout: s, position in m NED, quaternion x y z w of its axes to NED.
 
     Args:
@@ -121,7 +121,7 @@ class SampleFolder(ABC):
     def __init__(self, sensor: SeeingSpecification, path: Path) -> None:
         path.mkdir(parents=True)
         self._path = path
-        self._truth = Trajectory(path / "groundtruth.txt", sensor, np.eye(3))
+        self._truth = PoseTable(path / "groundtruth.txt", sensor, np.eye(3))
 
     @abstractmethod
     def file_of(self, arrays: Arrays) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.perception.sample_files import OPTICAL, SampleTable, Trajectory, seconds, write_png
+from sitl_bridge.perception.sample_files import OPTICAL, PoseTable, SampleTable, seconds, write_png
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses
 
@@ -33,7 +33,7 @@ class TumFolder:
             path / "depth.txt", f"# timestamp filename, {self._factor:g} counts a metre"
         )
         self._color: SampleTable | None = None
-        self._way = Trajectory(path / "groundtruth.txt", sensor, OPTICAL)
+        self._way = PoseTable(path / "groundtruth.txt", sensor, OPTICAL)
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
         """Add a sample; see ``Folder``."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import LAST_OF_PX4S_OWN
+from sitl_bridge.hil.ports import LAST_WITH_OWN_PORT
 from sitl_bridge.px4.airframe_parameters import build_parameters, check_against_build
 from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.loopback import LoopbackGuard
@@ -180,7 +180,7 @@ class Px4Process(ChildProcess):
         if lean and "SDLOG_PROFILE" not in (given or {}):
             write_log_topics(directory, build.etc)
         missing = write_links_file(startup, build.etc, lean=lean)
-        if SHARED_PORT in missing and instance > LAST_OF_PX4S_OWN:
+        if SHARED_PORT in missing and instance > LAST_WITH_OWN_PORT:
             raise UserError(
                 f"instance {instance}: px4-rc.mavlink of this PX4 does not set {SHARED_PORT.line}, so"
                 " they cannot have one each; use instances up to 9"
@@ -206,7 +206,7 @@ class Px4Process(ChildProcess):
                 self._guard.close()
                 raise
         if absent:
-            self.keep(f"bridge: PX4 {build.version} has no {', '.join(absent)}; omitted")
+            self.log(f"bridge: PX4 {build.version} has no {', '.join(absent)}; omitted")
 
     def read_back(self) -> ReadBack:
         """Return the read-back that verifies the parameters of this PX4."""

@@ -19,9 +19,9 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import LineLog, write_whole
 
 
-def _without_password(word: str) -> str:
-    """A word of the command line with the password of a URL masked."""
-    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", word)
+def _without_password(argument: str) -> str:
+    """An argument of the command line with the password of a URL masked."""
+    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", argument)
 
 
 class RunDirectory:
@@ -44,7 +44,7 @@ class RunDirectory:
             parent.mkdir(parents=True, exist_ok=True)
             self.path = self._make(parent, f"{stamp}-{name}")
         except OSError as error:
-            raise UserError(f"{parent}: runs cannot be kept there: {error.strerror}") from error
+            raise UserError(f"{parent}: cannot create run directories there: {error.strerror}") from error
         self._console = LineLog(self.path / "console.log")
         self._link_latest(parent)
 
@@ -57,7 +57,7 @@ class RunDirectory:
             except FileExistsError:
                 continue
             return path
-        raise UserError(f"{parent}: there are a thousand runs called {name} already; remove some")
+        raise UserError(f"{parent}: contains a thousand runs called {name}; remove some")
 
     def _link_latest(self, parent: Path) -> None:
         link, temporary = parent / "latest", parent / f".latest-{os.getpid()}"

@@ -18,15 +18,15 @@ from sitl_bridge.record.records import ROW, flat
 
 
 class StepRecorder(Protocol):
-    """Takes what happened in the steps of a flight."""
+    """Records the steps of a flight."""
 
     def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
-        """Take the steps since the last call; all arrays are overwritten after it.
+        """Record the steps since the last call; the caller overwrites all arrays after it.
 
         Args:
-            rows: (k,) ROW, one a step and vehicle in that order.
-            frames: the bytes that ``rows`` count, in their order; empty where none are kept.
-            steps: (j,) STEP; empty where there is no link.
+            rows: (k,) ROW, ordered by step and vehicle.
+            frames: the bytes that ``rows`` count, in their order; empty if none are recorded.
+            steps: (j,) STEP; empty if there is no link.
         """
         ...
 

@@ -78,7 +78,7 @@ def what_was_flown(run: RunRecord) -> str:
     if not run.vehicles and run.tracks is not None and "position" in run.tracks:
         vehicles = f"{run.tracks['position'].shape[1]} vehicles, simulated"
     words = [vehicles + (f" ({', '.join(airframes)})" if airframes else "")]
-    stack = run.of_vehicle(run.vehicles[0].name).get("flown_by") if run.vehicles else None
+    stack = run.of_vehicle(run.vehicles[0].name).get("flight_stack") if run.vehicles else None
     words += [f"flown by {stack}"] if stack else []
     words += (
         [str(run.run["started"]).replace("T", " ").replace("+00:00", " UTC")]

@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.hil.link_errors import fault_words
+from sitl_bridge.hil.link_errors import fault_texts
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.px4.vehicle_status import VehicleMessage
@@ -50,7 +50,7 @@ class Outcome:
         airframe: its name.
         succeeded: whether the mission succeeded.
         reason: reason of a failure; empty on success.
-        flown_by: the flight stack.
+        flight_stack: the flight stack.
         seed: of the run.
         simulated_seconds, wall_seconds: duration.
         impact_speed: largest closing speed of a new ground contact, m/s; nan if unknown.
@@ -67,7 +67,7 @@ class Outcome:
     airframe: str
     succeeded: bool
     reason: str = ""
-    flown_by: str = "PX4"
+    flight_stack: str = "PX4"
     seed: int = 0
     simulated_seconds: float = math.nan
     wall_seconds: float = math.nan
@@ -104,9 +104,9 @@ def warnings_of(
 def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
     """Return the texts of all problems, worst first; empty if there is none."""
     problems = [*([outcome.reason] if outcome.reason else []), *outcome.errors]
-    problems += [f"simulator link: {words}" for words in fault_words(outcome.link_faults)]
+    problems += [f"simulator link: {words}" for words in fault_texts(outcome.link_faults)]
     if record is None:
-        problems.append(f"{outcome.flown_by} wrote no log (PX4 logs from arming on)")
+        problems.append(f"{outcome.flight_stack} wrote no log (PX4 logs from arming on)")
     else:
         if record.damaged:
             problems.append(f"{record.path}: is damaged; the figures are of the part that can be read")
@@ -128,7 +128,7 @@ def summarise(
     summary: dict[str, Any] = {
         "mission": outcome.mission,
         "airframe": outcome.airframe,
-        "flown_by": outcome.flown_by,
+        "flight_stack": outcome.flight_stack,
         "succeeded": outcome.succeeded,
         "partial": outcome.partial,
         "problems": problems_of(outcome, record),
@@ -200,14 +200,16 @@ def show(
 ) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
-    title = headline(f"{outcome.mission} with {outcome.airframe}, {outcome.flown_by}", verdict, console.width)
+    title = headline(
+        f"{outcome.mission} with {outcome.airframe}, {outcome.flight_stack}", verdict, console.width
+    )
     parts: list[Any] = [_figures(outcome, record)]
     problems = problems_of(outcome, record)
     warnings = warnings_of(record, messages)
     if problems:
         parts += [Text("What went wrong", "bold"), *(Text(f"  {problem}", "red") for problem in problems)]
     if warnings:
-        parts.append(Text(f"{outcome.flown_by[0].upper()}{outcome.flown_by[1:]} warned", "bold"))
+        parts.append(Text(f"{outcome.flight_stack[0].upper()}{outcome.flight_stack[1:]} warned", "bold"))
         parts += [Text(f"  {time:8.1f} s  {level}: {text}", "yellow") for time, level, text in warnings[:12]]
         if len(warnings) > 12:
             parts.append(Text(f"  and {len(warnings) - 12} more, in the logs", "yellow"))

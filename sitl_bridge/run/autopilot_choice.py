@@ -1,4 +1,4 @@
-"""Who flies: real PX4 where there is one, the built-in flight stack where there is none, or as asked."""
+"""Choice of the flight stack: real PX4 if it is found, else the built-in stack, or as requested."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ BUILTIN = "the built-in flight stack"
 
 @dataclass(frozen=True)
 class AutopilotChoice:
-    """Who flies and why.
+    """The flight stack of a vehicle, and the reason for the choice.
 
     Attributes:
         px4: the PX4 build; None for the built-in stack.
-        why: in words, for the user.
+        reason: of the choice, for the user.
     """
 
     px4: Px4Build | None
-    why: str
+    reason: str
 
     @property
     def name(self) -> str:
-        """Who flies, in a sentence."""
+        """The flight stack, as named in messages."""
         return BUILTIN if self.px4 is None else "PX4"
 
     @property
     def description(self) -> str:
-        """Who flies, with its version, and why."""
+        """The flight stack with its version, or with the reason for the choice."""
         if self.px4 is None:
-            return f"{BUILTIN} flies, not PX4: {self.why}"
-        return f"PX4 {self.px4.version} flies, of {self.px4.root}"
+            return f"flight stack: {BUILTIN}, not PX4: {self.reason}"
+        return f"flight stack: PX4 {self.px4.version} from {self.px4.root}"
 
     @property
     def warning(self) -> str:
-        """What the user should know about this version of PX4; empty for those that have been flown."""
+        """Warning about this version of PX4; empty for versions that have been flown."""
         return "" if self.px4 is None else warning(self.px4.version)
 
 
 def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> AutopilotChoice:
-    """Decide who flies.
+    """Choose the flight stack.
 
     Args:
-        choice: ``auto`` takes PX4 where it is found, unless a place was named: then it must be there.
-        px4: place of PX4 the user named.
+        choice: ``auto`` uses PX4 if it is found; if a directory was given, PX4 must be there.
+        px4: directory of PX4 that the user gave.
 
     Raises:
-        UserError: where PX4 is asked for and not found, or both are asked for.
+        UserError: if PX4 is requested and not found, or if both stacks are requested.
     """
     if choice == "builtin":
         if px4 is not None:
-            raise UserError("--px4 names a PX4, and --autopilot builtin asks for none; leave one of them out")
-        return AutopilotChoice(None, "asked for with --autopilot builtin")
+            raise UserError("--px4 and --autopilot builtin contradict each other; leave one of them out")
+        return AutopilotChoice(None, "requested with --autopilot builtin")
     named = px4 is not None or bool(os.environ.get("PX4_DIR"))
     try:
         return AutopilotChoice(find_px4(px4), "found")

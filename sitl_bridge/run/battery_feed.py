@@ -1,4 +1,4 @@
-"""What the simulation's battery tells a flight stack; the monitor sends it."""
+"""Battery samples for a flight stack, from the simulation; the monitor sends them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sitl_bridge.sensors.records import BATTERY
 
 
 def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:
-    """Latest sample of a vehicle's battery sensor, or the true state where it has no such sensor.
+    """Latest sample of a vehicle's battery sensor, or the true state if it has no such sensor.
 
     Args:
-        server: serves the vehicle.
-        cells: in series.
-        vehicle: which of them.
+        server: of the simulation.
+        cells: number in series.
+        vehicle: its number.
 
     Returns:
-        None while there is no flight stack, or no sample yet.
+        None before a flight stack has connected, and before the first sample.
     """
     now = server.time_for(vehicle)
     if now is None:

@@ -1,4 +1,4 @@
-"""Events that a flight and each kind of simulation carry out, and what to do about the others."""
+"""Events that have an effect in a flight and in each kind of simulation, and remedies for the others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.event_specification import event_faults
 
-Player = Literal["fly", "full formation", "full avoidance", "quick formation", "quick avoidance"]
+FlightKind = Literal["fly", "full formation", "full avoidance", "quick formation", "quick avoidance"]
 """``sitl-bridge fly``; ``simulate --on full`` and ``--on quick``, with a formation and with avoidance."""
 
-PLAYERS: dict[str, tuple[Player, ...]] = {
+SUPPORT: dict[str, tuple[FlightKind, ...]] = {
     "motor_loss": ("fly", "full formation", "full avoidance"),
     "sensor_fault": ("fly", "full formation"),
     "gps_jamming": ("fly", "full formation"),
@@ -28,17 +28,17 @@ PLAYERS: dict[str, tuple[Player, ...]] = {
     "vehicle_lost": ("full formation", "quick formation"),
     "vehicle_stalled": ("full formation", "quick formation"),
 }
-"""Who carries out each kind of event."""
+"""Kinds of flight in which each kind of event has an effect."""
 
-_STAND_INS = {
+_ALTERNATIVES = {
     "vehicle_lost": "give kind stack_killed",
     "vehicle_stalled": "give kind stack_stopped",
     "stack_killed": "give kind vehicle_lost, or use sitl-bridge fly",
     "stack_stopped": "give kind vehicle_stalled, or use sitl-bridge fly",
 }
-"""Events of vehicles whose stack is a process, and events of those whose stack is none, for one another."""
-_LACKS: dict[Player, str] = {
-    "fly": "the formation cannot silence a vehicle in flight",
+"""The corresponding events with and without a process for each flight stack."""
+_REASONS: dict[FlightKind, str] = {
+    "fly": "in flight a formation cannot silence a vehicle",
     "full formation": "flight stacks have no processes of their own in simulate",
     "full avoidance": "simulate has neither sensors nor flight stacks in avoidance",
     "quick formation": "point masses have no motors, sensors, payload or wind",
@@ -46,25 +46,25 @@ _LACKS: dict[Player, str] = {
 }
 
 
-def player(scenario: LoadedScenario, on: Literal["quick", "full"]) -> Player:
+def flight_kind(scenario: LoadedScenario, on: Literal["quick", "full"]) -> FlightKind:
     """The kind of simulation of a scenario with a formation or avoidance."""
     if scenario.formation is not None:
         return "full formation" if on == "full" else "quick formation"
     return "full avoidance" if on == "full" else "quick avoidance"
 
 
-def event_notes(scenario: LoadedScenario, who: Player) -> list[str]:
-    """The scenario's events that ``who`` does not carry out, each with its line, its path and a remedy."""
-    return list(_faults(scenario, who))
+def event_notes(scenario: LoadedScenario, kind: FlightKind) -> list[str]:
+    """The scenario's events that have no effect in this kind of flight, each with line, path and remedy."""
+    return list(_faults(scenario, kind))
 
 
-def refuse_events(scenario: LoadedScenario, who: Player) -> None:
-    """Refuse a scenario with events that ``who`` does not carry out.
+def refuse_events(scenario: LoadedScenario, kind: FlightKind) -> None:
+    """Refuse a scenario with events that have no effect in this kind of flight.
 
     Raises:
         ConfigurationError: with every such event.
     """
-    faults = event_notes(scenario, who)
+    faults = event_notes(scenario, kind)
     if faults:
         raise ConfigurationError(scenario.document.source, faults)
 
@@ -83,20 +83,20 @@ def refuse_events_of(scenario: LoadedScenario, airframe: Airframe) -> None:
         raise ConfigurationError(scenario.document.source, lines)
 
 
-def _faults(scenario: LoadedScenario, who: Player) -> Iterator[str]:
+def _faults(scenario: LoadedScenario, kind: FlightKind) -> Iterator[str]:
     for i, event in enumerate(scenario.specification.events):
-        if who not in PLAYERS[event.kind]:
+        if kind not in SUPPORT[event.kind]:
             yield fault_line(
                 scenario.document,
                 ("events", i),
-                f"{event.kind} has no effect here: {_LACKS[who]}; {_remedy(event.kind, who)}",
+                f"{event.kind} has no effect here: {_REASONS[kind]}; {_remedy(event.kind, kind)}",
             )
 
 
-def _remedy(kind: str, who: Player) -> str:
-    on_full = who.replace("quick", "full")
-    if who != on_full and on_full in PLAYERS[kind]:
+def _remedy(event: str, kind: FlightKind) -> str:
+    on_full = kind.replace("quick", "full")
+    if kind != on_full and on_full in SUPPORT[event]:
         return "add --on full"
-    if kind in _STAND_INS and who != "full avoidance" and who != "quick avoidance":
-        return _STAND_INS[kind]
+    if event in _ALTERNATIVES and kind != "full avoidance" and kind != "quick avoidance":
+        return _ALTERNATIVES[event]
     return "use sitl-bridge fly, or leave it out"

@@ -1,4 +1,4 @@
-"""The missions of a flight: one program that flies all vehicles, or one of each vehicle's own."""
+"""The missions of a flight: one program that flies all vehicles, or one for each vehicle."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
 TICK = 0.05
-"""s of wall time between looks at a mission that prepares itself."""
+"""s of wall time between checks of a mission that is loading and compiling."""
 
 
 class FleetMissions:
-    """Starts the missions of a flight, watches them and paces simulated time for those that cannot.
+    """Starts the missions of a flight, monitors them, and limits simulated time for those that do not.
 
     Args:
         settings: of the flight.
         vehicles: of the flight.
-        server: whose time the missions' gates limit.
+        server: whose simulated time is limited by the missions' time gates.
         directory: of the run.
-        members: file with what a program that flies all vehicles needs to know of them.
-        report: takes the missions' lines.
-        errors: takes errors of marking the pause.
+        members: file that describes the vehicles to a program that flies all of them.
+        report: receives the lines that the missions print.
+        errors: receives errors of setting the pause flag.
 
     Attributes:
         common: the program that flies all vehicles; None before it starts, and if there is none.
@@ -63,7 +63,7 @@ class FleetMissions:
         self.orders: OrdersPipe | None = None
 
     def prepare(self) -> None:
-        """Start a mission that has to load and compile, and wait until it has: no vehicle's time passes then.
+        """Start a mission that loads and compiles first, and wait for it, before simulated time begins.
 
         Raises:
             UserError: if it ends instead.
@@ -78,7 +78,7 @@ class FleetMissions:
             raise UserError(mission.reason())
 
     def start(self) -> None:
-        """Start the missions of all vehicles whose flight stack runs."""
+        """Start the missions of all vehicles whose flight stack is running."""
         for vehicle in self._vehicles:
             if not vehicle.lost:
                 vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server)
@@ -88,13 +88,13 @@ class FleetMissions:
             assert self.common.gate is not None
             self.common.gate.go()
 
-    def _start_common(self, words: tuple[str, ...]) -> MissionProcess:
+    def _start_common(self, template: tuple[str, ...]) -> MissionProcess:
         """Start the program that flies all vehicles."""
         values = {RUN_DIRECTORY: str(self._directory)}
         inherited = [] if self.orders is None else [self.orders.other.fileno()]
         if inherited:
             values[ORDERS] = str(inherited[0])
-        command = [values.get(word, word) for word in words]
+        command = [values.get(argument, argument) for argument in template]
         variables = {FLEET_VARIABLE: str(self.members), pause_flag.VARIABLE: str(self._pause_flag)}
         gate = MissionGate(self._server.limit_time())
         mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
@@ -103,8 +103,8 @@ class FleetMissions:
         return mission
 
     def mark_pause(self, paused: bool) -> None:
-        """Set or remove the pause flag, so that missions do not take silence for a lost vehicle."""
-        with self._errors.guard("marking of the pause for missions"):
+        """Set or remove the pause flag, so that missions do not take a pause for a lost vehicle."""
+        with self._errors.guard("setting of the pause flag"):
             if paused:
                 self._pause_flag.touch()
             else:
@@ -112,26 +112,26 @@ class FleetMissions:
 
     def pace(self, links: Sequence[LinkStatus]) -> None:
         """Slow simulated time while vehicles are disarmed, for missions that do not use their time gate."""
-        flying = [a for a in self._vehicles if links[a.number].connected and not a.lost]
+        connected = [v for v in self._vehicles if links[v.number].connected and not v.lost]
         if self.common is not None and self.common.gate is not None:
-            self.common.gate.look(armed=all(links[a.number].armed for a in flying))
-        for vehicle in flying:
+            self.common.gate.limit_speed(armed=all(links[v.number].armed for v in connected))
+        for vehicle in connected:
             if vehicle.mission is not None and vehicle.mission.gate is not None:
-                vehicle.mission.gate.look(armed=links[vehicle.number].armed)
+                vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
 
     def ended(self) -> bool:
         """Whether all missions have ended."""
         if self.common is not None:
             return self.common.poll() is not None
-        flying = [a.mission for a in self._vehicles if a.mission is not None and not a.lost]
-        return all(mission.poll() is not None for mission in flying)
+        missions = [v.mission for v in self._vehicles if v.mission is not None and not v.lost]
+        return all(mission.poll() is not None for mission in missions)
 
     def failure(self) -> str:
         """Why the missions did not succeed; empty if they did."""
         if self.common is not None:
             return "" if self.common.poll() == SUCCEEDED else self.common.reason()
         failed = [
-            (a, a.mission.reason()) for a in self._vehicles if a.mission is not None and mission_failed(a)
+            (v, v.mission.reason()) for v in self._vehicles if v.mission is not None and mission_failed(v)
         ]
         if len(self._vehicles) == 1:
             return failed[0][1] if failed else ""

@@ -1,4 +1,4 @@
-"""How a flight of several vehicles stands and how it ended, and its summary as plain values."""
+"""State and outcome of a flight of several vehicles, and its summary as plain values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.simulation import Simulation
 
 CLOSEST_RATE = 50.0
-"""Hz at which the truth is searched for the nearest two: at a closing speed of 4 m/s they pass one another
-within 4 cm of a sample, which at a metre makes a millimetre."""
+"""Hz at which the truth is searched for the closest pair: at a closing speed of 4 m/s, the closest approach
+is within 4 cm of travel from a sample, which changes a distance of 1 m by a millimetre."""
 
 
 @dataclass(frozen=True)
 class FleetProgress:
-    """How a flight stands."""
+    """State of a flight."""
 
     server: ServerStatus
     vehicles: tuple[VehicleStatus, ...]
@@ -35,20 +35,20 @@ class FleetProgress:
 
 @dataclass(frozen=True)
 class FleetOutcome:
-    """How a flight of several ended.
+    """Outcome of a flight of several vehicles.
 
     Attributes:
-        name: of what was flown.
+        name: of the scenario.
         names: of the vehicles.
-        succeeded: the missions did what they were to do, and no flight stack was lost but by an event.
-        reason: why not.
-        vehicles: how each vehicle's flight ended, with the figures of its log where it left one.
+        succeeded: all missions succeeded, and no flight stack ended except by a scheduled event.
+        reason: of a failure; empty otherwise.
+        vehicles: outcome of each vehicle, with the figures of its log if there is one.
         collisions: (k,) COLLISION between vehicles.
-        collision_count: of them in all.
-        closest: the two that came nearest in the air; None where no two were there.
-        logs: what is where.
-        formation: m, of a formation that was flown; see ``add_truth``.
-        errors: of the bridge itself, which the flight outlived; it has not succeeded with any.
+        collision_count: their total number.
+        closest: the closest pair in the air; None if two vehicles were never in the air together.
+        logs: files by their content.
+        formation: true errors of a formation in m; see ``add_truth``.
+        errors: of the bridge itself, after which the flight continued; with any of them it has failed.
     """
 
     name: str
@@ -78,15 +78,15 @@ def conclude(
 
     Args:
         settings: of the flight.
-        reason: why it failed; empty if it succeeded as far as is known.
+        reason: of a failure so far; empty if there is none.
         simulation: of the flight.
         directory: of the run.
-        logs: files of the run by what they are.
-        vehicles: outcome of each vehicle, with the figures of its log where it left one.
+        logs: files of the run by their content.
+        vehicles: outcome of each vehicle, with the figures of its log if there is one.
         summaries: of the vehicles, by name, for the summary file.
-        errors: takes errors of the evaluation; a flight with any has not succeeded.
+        errors: receives errors of the evaluation; with any of them the flight has failed.
     """
-    # matplotlib takes half a second to load, which no flight waits for at its start.
+    # Importing matplotlib takes half a second, which must not delay the start of a flight.
     from sitl_bridge.report.plot_fleet import draw_fleet, thinned
 
     names = tuple(vehicle.name for vehicle in settings.vehicles)
@@ -96,12 +96,12 @@ def conclude(
         if draw_fleet(directory.truth, list(names), picture, settings.name):
             found["picture"] = picture
     near: ClosestPair | None = None
-    with errors.guard("search for the nearest two"):
+    with errors.guard("search for the closest pair"):
         near = closest_pair(*thinned(directory.truth, len(names), CLOSEST_RATE))
     if not reason:
         reason = _too_close(near, names, settings.separation)
     formation: dict[str, float] = {}
-    with errors.guard("comparing of the formation with the truth"):
+    with errors.guard("comparison of the formation with the truth"):
         formation = add_truth(directory.path / "formation", directory.truth, len(names))
     outcome = FleetOutcome(
         settings.name,
@@ -124,13 +124,13 @@ def conclude(
 
 
 def _too_close(near: ClosestPair | None, names: tuple[str, ...], separation: float) -> str:
-    """Says which two vehicles came nearer than the separation in m; empty if none did."""
+    """Message about two vehicles that came closer than the separation in m; empty if none did."""
     if near is None or near.distance >= separation:
         return ""
     first, second = (names[i] for i in near.vehicles)
     return (
         f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s;"
-        f" {separation:g} m had to be kept"
+        f" the least distance allowed is {separation:g} m"
     )
 
 
@@ -141,20 +141,20 @@ def _summary(outcome: FleetOutcome, vehicles: Mapping[str, Any], names: tuple[st
         "reason": outcome.reason,
         "errors": list(outcome.errors),
         "collision_count": outcome.collision_count,
-        "closest": None if outcome.closest is None else closest_words(outcome.closest, outcome.names),
-        "collisions": [collision_words(row, names) for row in outcome.collisions],
+        "closest": None if outcome.closest is None else closest_values(outcome.closest, outcome.names),
+        "collisions": [collision_values(row, names) for row in outcome.collisions],
         "logs": {name: str(path) for name, path in outcome.logs.items()},
         "vehicles": dict(vehicles),
     }
 
 
-def closest_words(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:
-    """The nearest two as plain values."""
+def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:
+    """The closest pair as plain values."""
     vehicles = [names[i] for i in near.vehicles]
     return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
 
 
-def collision_words(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def collision_values(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """A COLLISION as plain values."""
     parts = ["body" if part == 0 else f"rotor {part}" for part in row["part"].tolist()]
     return {

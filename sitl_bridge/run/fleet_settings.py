@@ -1,4 +1,4 @@
-"""What a flight of any number of vehicles flies, and how: checked whole before anything starts."""
+"""Settings of a flight of any number of vehicles, all checked before anything starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.dynamics.proximity import Proximity
@@ -18,42 +17,38 @@ from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
 
-if TYPE_CHECKING:
-    pass
-
 RUN_DIRECTORY = "{run}"
-"""Word of a mission's command in whose place the run directory is put."""
-
+"""Placeholder for the run directory in a mission's command."""
 
 ORDERS = "{orders}"
-"""Word of a mission's command in whose place the file descriptor is put from which it takes orders."""
+"""Placeholder for the file descriptor from which a mission reads live orders."""
 
 
 @dataclass(frozen=True)
 class FleetSettings:
-    """What is flown, by whom, where and how.
+    """Vehicles, world, missions and options of a flight.
 
     Attributes:
         vehicles: at least one.
-        name: of what is flown, names the run directory.
-        world: where they fly.
+        name: of the scenario or mission; also of the run directory.
+        world: of all vehicles.
         seed: of all random streams.
-        speed: simulated over wall time; inf for as fast as it goes.
-        px4: PX4 to fly with; None looks for it.
-        runs: where run directories are made.
-        mission: command of the interpreter that flies all vehicles, besides their own missions; None for
-            none.  It finds them through the file that $SITL_BRIDGE_FLEET names; the word RUN_DIRECTORY
-            stands for the run's, the word ORDERS for the file descriptor of orders to a formation.
+        speed: simulated over wall time; inf for as fast as possible.
+        px4: PX4 to fly with; None searches for it.
+        runs: parent of the run directories.
+        mission: arguments of the interpreter for a program that flies all vehicles, in addition to their own
+            missions; None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
+            RUN_DIRECTORY and ORDERS are replaced.
         python: interpreter of that command; None for this program's.
-        mission_prepares: whether the mission reports through its time gate when it has loaded and compiled
-            what it needs; the flight stacks start then.
-        time_limit: s of simulated time after which the flight is ended as failed; inf for none.
-        on_stall: what the link does when a flight stack stops answering.
-        proximity: what vehicles do to one another.
+        mission_prepares: whether the mission reports through its time gate that it has loaded and compiled
+            what it needs; the flight stacks start after that.
+        time_limit: s of simulated time after which the flight fails; inf for none.
+        on_stall: reaction of the link to a flight stack that stops answering.
+        proximity: collisions and downwash between vehicles.
         events: scheduled faults and changes.
         bus: broker to publish the flight on; None for none.
-        separation: m that any two in the air must keep in truth, or the flight has failed.
-        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
+        separation: least true distance in m of any two vehicles in the air; below it the flight fails.
+        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
         limits: of measures by name, with which the flight succeeds; None for no limit.
     """
 
@@ -77,10 +72,10 @@ class FleetSettings:
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
     def check(self) -> tuple[tuple[AutopilotChoice, Plan | None], ...]:
-        """Look for everything that would go wrong later.
+        """Check everything that can be checked before the start.
 
         Returns:
-            who flies each vehicle, and its plan where it flies one of its own.
+            flight stack of each vehicle, and its plan if it flies one.
 
         Raises:
             ConfigurationError: with all faults.
@@ -94,10 +89,10 @@ class FleetSettings:
             faults.append(f"--time-limit: {self.time_limit:g} s is not above 0")
         found: list[tuple[AutopilotChoice, Plan | None]] = []
         for vehicle in self.vehicles:
-            flown_by, plan, wrong = vehicle.check(self.world, self.px4)
+            autopilot, plan, wrong = vehicle.check(self.world, self.px4)
             faults += [fault for fault in wrong if fault not in faults]
-            if flown_by is not None:
-                found.append((flown_by, plan))
+            if autopilot is not None:
+                found.append((autopilot, plan))
         names = [vehicle.name for vehicle in self.vehicles]
         faults += problems(self.events, names, [v.airframe for v in self.vehicles])
         try:

@@ -1,4 +1,4 @@
-"""Options of a flight beside its mission: the same for a plan, a script and a scenario file."""
+"""Options of a flight apart from its mission: the same for a plan, a script and a scenario file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sitl_bridge.world.world import WorldSpecification
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """Options of a flight; None leaves one to the scenario's file or to its default.
+    """Options of a flight; None means the value of the scenario file, or the default.
 
     Attributes:
         seed: of all random streams; 0 by default.
-        world: where the vehicles fly; calm air by default.
-        time_limit: s of simulated time after which the flight is ended as failed; none by default.
-        autopilot: of all vehicles; ``auto`` leaves it to the file, else takes PX4 where it is found.
-        instance: of the first vehicle's flight stack; decides all ports, and the others' follow.
-        speed: simulated over wall time; inf for as fast as it goes.
-        px4: PX4 to fly with; None looks for it.
-        runs: where run directories are made.
-        arguments: of the script, after those in a scenario's file.
+        world: of all vehicles; calm air by default.
+        time_limit: s of simulated time after which the flight fails; none by default.
+        autopilot: of all vehicles; ``auto`` means that of the scenario file, else PX4 if it is found.
+        instance: of the first vehicle's flight stack; sets all ports.  The other vehicles' instances follow.
+        speed: simulated over wall time; inf for as fast as possible.
+        px4: PX4 to fly with; None searches for it.
+        runs: parent of the run directories.
+        arguments: of the script, after those in the scenario file.
         bus: broker to publish the flight on; None for none.
-        expose: whether other machines may reach the MAVLink ports of PX4, and with them its files.
+        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
         python: interpreter of all scripts.
         limits: of measures of the flight, by name, on top of those in a scenario's file; None removes one.
     """

@@ -1,6 +1,6 @@
-"""A mission in a process of its own: a plan or a script that uses MAVSDK, for one vehicle or for all.
+"""A mission in its own process: a plan or a script that uses MAVSDK, for one vehicle or for all.
 
-Checked before anything starts, started, listened to, and stopped with everything it started itself.
+It is checked before anything starts, and stopped together with every process that it has started.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.world.world import Origin
 
 MISSION_STOP = 4.0
-"""s of wall time a mission script is given to end after SIGTERM: it may tell the vehicle to hold first."""
+"""s of wall time for a mission to end after SIGTERM: it may command the vehicle to hold first."""
 
 
 def check_mission(
     path: Path, arguments: Sequence[str], origin: Origin, python: Path | None = None
 ) -> Plan | None:
-    """Look for everything that would go wrong with a mission later.
+    """Check everything about a mission that can be checked before the start.
 
     Args:
         path: a ``.plan`` of QGroundControl or a ``.py``.
@@ -42,10 +42,10 @@ def check_mission(
         python: interpreter of a script; None for this program's.
 
     Returns:
-        the plan, where it is one.
+        the plan; None for a script.
 
     Raises:
-        UserError: for what is at fault; ConfigurationError for the faults of a plan.
+        UserError: for a mission that cannot be flown; ConfigurationError for the faults of a plan.
     """
     if not exists(path):
         raise UserError(f"{path}: no such mission file")
@@ -61,7 +61,7 @@ def check_mission(
         if arguments:
             raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
         if python is not None:
-            raise UserError(f"{path}: a plan is flown by sitl-bridge itself; leave out --python")
+            raise UserError(f"{path}: sitl-bridge itself flies plans; leave out --python")
         return plan
     if path.suffix == ".py" and python is not None:
         check_interpreter(python, path)
@@ -79,11 +79,11 @@ class MissionProcess:
     """A running mission.
 
     Args:
-        command: of the Python interpreter: a script and its arguments, or ``-m`` and a module.
-        environment: what it is told beyond this process's environment.
-        say: takes each line it prints, from a thread.
-        inherited: file descriptors it has, too.
-        gate: by which it limits how far and how fast simulated time runs; None for none.
+        command: arguments of the Python interpreter: a script and its arguments, or ``-m`` and a module.
+        environment: variables added to this process's environment.
+        say: receives each line that the mission prints, from a thread.
+        inherited: file descriptors that the mission inherits.
+        gate: through which the mission limits simulated time; None for none.
         python: interpreter; None for this program's.
     """
 
@@ -100,12 +100,12 @@ class MissionProcess:
         self._last = ""
         self.gate = gate
         inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
-        told = {} if gate is None else {VARIABLE: str(gate.mission_end)}
+        gate_variable = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         with uninterrupted():
             self._process = subprocess.Popen(
-                # A mission starts what it likes; its keeper ends with this program, and ends all of that.
+                # A mission may start any process; its keeper ends with this program, and ends all of them.
                 launch.command("keep", [str(python or sys.executable), "-u", *command]),
-                env=os.environ | environment | told,
+                env=os.environ | environment | gate_variable,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -127,11 +127,11 @@ class MissionProcess:
                     self._say(line)
 
     def poll(self) -> int | None:
-        """Exit status; None while it runs."""
+        """Exit status; None while the mission runs."""
         return self._process.poll()
 
     def reason(self) -> str:
-        """Why a mission that has ended did not succeed, in its own words where it has any."""
+        """Why a mission that has ended failed: its own message, or its exit status and last line."""
         self._reader.join(timeout=2.0)
         status = self.poll()
         if status == INTERRUPTED:
@@ -143,11 +143,11 @@ class MissionProcess:
             if status and status < 0
             else f"exited with {status}"
         )
-        return f"the mission {how}; its last words: {self._last or 'none'}"
+        return f"the mission {how}; its last line: {self._last or 'none'}"
 
     def stop(self) -> None:
-        """End it and whatever it started and left behind; safe to call twice."""
-        for send, limit in ((self._ask_to_end, MISSION_STOP), (self._kill, 2.0)):
+        """End the mission and all processes that it has started; safe to call twice."""
+        for send, limit in ((self._terminate, MISSION_STOP), (self._kill, 2.0)):
             if self.poll() is None:
                 send()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -157,11 +157,11 @@ class MissionProcess:
             self.gate.close()
         self._reader.join(timeout=2.0)
 
-    def _ask_to_end(self) -> None:
+    def _terminate(self) -> None:
         self._signal(signal.SIGTERM)
 
     def _kill(self) -> None:
-        """Have the keeper kill the mission and what it has started, also what has left the session."""
+        """Let the keeper kill the mission and its processes, including those that have left the session."""
         self._process.send_signal(launch.KILL_ALL)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -193,7 +193,7 @@ class Monitor:
         except OSError as error:
             listener.close()
             raise UserError(
-                f"UDP port {self.port}, on which PX4's messages arrive, cannot be opened: {error.strerror}; "
+                f"UDP port {self.port}, on which PX4's messages arrive, cannot be opened ({error.strerror}); "
                 "another simulation of the same instance may be running (use another --instance)"
             ) from error
         listener.setblocking(False)
@@ -233,9 +233,9 @@ class Monitor:
 
         PX4 reads a link in order, on a thread that does not wait for simulated time, and answers a PING from
         there.  Between two steps of the lockstep, the messages thus arrive at the simulated time at which
-        they are sent, however slow the machine is.  Nothing is waited for while PX4 starts, nor after message
-        rates were set: that thread then waits for simulated time.  A warning reports a PX4 that does not
-        answer; messages go out without waiting until it answers again.
+        they are sent, however slow the machine is.  This function does not wait while PX4 starts, nor after
+        message rates were set, because that thread then waits for simulated time.  If PX4 does not answer, a
+        warning is printed, and messages are sent without waiting until it answers again.
         """
         with self._lock:
             if not messages or self._socket is None or self._peer is None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.run.monitor import POLL, Monitor
 
-if TYPE_CHECKING:
-    pass
-
 FLEET_POLL = 4
-"""Times POLL between looks at the monitors of so many vehicles and more: 60 ms, in which at 3 times real time
-less than BATTERY_PERIOD passes."""
+"""Longest poll period in units of POLL, for this number of vehicles or more: 60 ms, in which at 3 times real
+time less than BATTERY_PERIOD passes."""
 
 
 class MonitorThread:
-    """Polls all monitors; more seldom where they are several, for the time of a fleet does not run as fast.
+    """Polls all monitors; less often for several vehicles, because their simulated time runs slower.
 
     Args:
         monitors: opened.
-        errors: takes those of reading; the next datagram may be fine.
+        errors: receives errors of reading; polling continues after them.
     """
 
     def __init__(self, monitors: list[Monitor], errors: ErrorLog) -> None:
@@ -31,11 +27,11 @@ class MonitorThread:
         self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop polling."""
         self._stop.set()
         self._thread.join(timeout=5.0)
 

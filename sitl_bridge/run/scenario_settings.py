@@ -31,12 +31,12 @@ def scenario_settings(file: Path, choices: Choices) -> FleetSettings:
 
 
 def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> FleetSettings:
-    """The settings of a scenario's flight, without those of its events that a flight does not carry out.
+    """The settings of a scenario's flight; its events are not checked for an effect in flight.
 
     Raises:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
-    made = scenario.specification
+    specification = scenario.specification
     vehicles = _vehicles(scenario, file, choices)
     swarm = scenario.formation is not None or scenario.avoidance is not None
     if swarm:
@@ -48,7 +48,7 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
         separation = scenario.avoidance.controller.distances.minimum
-    limits = (choices.time_limit, made.time_limit)
+    limits = (choices.time_limit, specification.time_limit)
     return FleetSettings(
         vehicles=vehicles,
         name=scenario.name,
@@ -59,9 +59,9 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
         runs=choices.runs,
         mission=command,
         mission_prepares=scenario.avoidance is not None,
-        python=None if made.mission is None else _python(made.python, file, choices),
+        python=None if specification.mission is None else _python(specification.python, file, choices),
         time_limit=next((x for x in limits if x is not None), math.inf),
-        on_stall=made.on_stall,
+        on_stall=specification.on_stall,
         proximity=scenario.proximity,
         events=scenario.events,
         bus=choices.bus,
@@ -110,7 +110,7 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[S
             check_mission(file.parent / group.mission, group.arguments, origin, python)
         except UserError as error:
             faults += [
-                fault_line(scenario.document, ("vehicles", i, "mission"), one) for one in faults_of(error)
+                fault_line(scenario.document, ("vehicles", i, "mission"), fault) for fault in faults_of(error)
             ]
     for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
         law = vehicle.specification.controller
@@ -142,9 +142,11 @@ def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choi
 
 
 def _refuse_python(file: Path, choices: Choices) -> None:
-    """Refuse an interpreter for what runs in this program's own."""
+    """Refuse --python for a formation or avoidance, which this program's own interpreter flies."""
     if choices.python is not None:
-        raise ConfigurationError(str(file), ["is flown by sitl-bridge itself; leave out --python"])
+        raise ConfigurationError(
+            str(file), ["sitl-bridge itself flies formations and avoidance; leave out --python"]
+        )
 
 
 def _python_of(group: VehicleSpecification, file: Path, choices: Choices) -> Path | None:
@@ -155,7 +157,7 @@ def _python_of(group: VehicleSpecification, file: Path, choices: Choices) -> Pat
 
 
 def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
-    """Interpreter of a script: the command line's, else the file's, whose relative paths start from the file.
+    """Interpreter of a script: the command line's, else the file's; its path is relative to the file.
 
     Raises:
         ConfigurationError: if there is none.
@@ -172,7 +174,7 @@ def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
 def _swarm_command(
     scenario: LoadedScenario, file: Path, choices: Choices, vehicles: tuple[SessionVehicle, ...]
 ) -> tuple[str, ...]:
-    """Command of the interpreter that flies a formation or routes with avoidance."""
+    """Arguments of the interpreter for the program that flies a formation or avoidance."""
     kind = "formation" if scenario.formation is not None else "avoidance"
     origin = scenario.world.origin
     command = ["-m", f"sitl_bridge.offboard.{kind}_runner", str(file), "--output", RUN_DIRECTORY]
@@ -189,16 +191,16 @@ def _swarm_command(
 
 
 def _script(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[str, ...] | None:
-    """Command of the interpreter that flies all vehicles; None where each has a mission of its own."""
-    made = scenario.specification
-    if made.mission is None:
+    """Arguments of the interpreter for the script of all vehicles; None if each has its own mission."""
+    specification = scenario.specification
+    if specification.mission is None:
         return None
-    script = file.parent / made.mission
+    script = file.parent / specification.mission
     if script.suffix == ".plan":
-        raise scenario.fault(("mission",), "a plan flies one vehicle; give it to each of them")
+        raise scenario.fault(("mission",), "a plan is for one vehicle; set it as mission of each vehicle")
     try:
-        check_mission(script, (), scenario.world.origin, _python(made.python, file, choices))
+        check_mission(script, (), scenario.world.origin, _python(specification.python, file, choices))
     except UserError as error:
         lines = [fault_line(scenario.document, ("mission",), fault) for fault in faults_of(error)]
         raise ConfigurationError(str(file), lines) from error
-    return (str(script), *made.arguments, *choices.arguments)
+    return (str(script), *specification.arguments, *choices.arguments)

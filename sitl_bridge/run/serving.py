@@ -1,4 +1,4 @@
-"""The simulation alone, served on the simulator link to a flight stack that is started elsewhere."""
+"""The simulation alone, on the simulator link, for a flight stack that is started separately."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
 TICK = 0.1
-"""s of wall time between looks at the server."""
+"""s of wall time between checks of the server."""
 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """What is served, and where.
+    """Settings of a served simulation.
 
     Attributes:
-        airframe: the vehicle.
-        world: where it flies.
+        airframe: of the vehicle.
+        world: around it.
         seed: of all random streams.
-        speed: simulated over wall time; inf for as fast as it goes.
+        speed: simulated over wall time; inf for as fast as possible.
         host: address to listen on.
         instance: of the flight stack; the port is 4560 + instance.
-        on_stall: what the link does when the flight stack stops answering.
+        on_stall: reaction of the link to a flight stack that stops answering.
         battery: whether PX4 on this host gets the simulated battery.
         bus: broker to publish on; None for none.
-        runs: where run directories are made.
+        runs: parent of the run directories.
     """
 
     airframe: Airframe
@@ -67,15 +67,15 @@ class ServeSettings:
 
 
 class ServeSession:
-    """A simulation that is served while the ``with`` block lasts.
+    """A simulation that is served within a ``with`` block.
 
     Args:
-        settings: what is served.
-        notify: takes lines for the user.
-        warn: takes warnings; None treats them as lines.
+        settings: of the simulation.
+        notify: receives lines for the user.
+        warn: receives warnings; None passes them to ``notify``.
 
     Raises:
-        UserError: for what the user can mend: a port that is taken, a faulty sensor.
+        UserError: for a port that is taken, or a custom sensor that fails.
     """
 
     def __init__(
@@ -126,7 +126,8 @@ class ServeSession:
         self._notify(f"run directory {self.directory.path}")
         if not is_this_machine(host):
             self._warn(
-                f"warning: whoever reaches {host}:{port} can be the flight stack; the link has no password"
+                f"warning: any program that reaches {host}:{port} can connect as the flight stack; "
+                "the link has no password"
             )
         if settings.battery:
             cells = frame.battery.cells
@@ -169,11 +170,11 @@ class ServeSession:
         self.directory.describe(speed=str(settings.speed), **facts)
         self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, server.errors))
         server.recorder = self.recorder
-        # Whatever ends this, the server writes its last rows before the log is closed.
+        # In every case the server writes its last rows before the log is closed.
         self._stack.callback(server.close)
 
     def _start_bus(self, address: BusAddress) -> None:
-        from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+        from sitl_bridge.bus.bus import Bus  # importing MQTT takes time, which other runs save
 
         bus = Bus(
             self.server,
@@ -188,17 +189,17 @@ class ServeSession:
 
     @property
     def status(self) -> ServerStatus:
-        """What is going on, without stopping it; from any thread."""
+        """State of the server, without stopping it; from any thread."""
         return self.server.status()
 
     def wait(self, on_status: Callable[[ServerStatus], None] | None = None) -> None:
         """Serve until the server ends by itself.
 
         Args:
-            on_status: called some 10 times a second of wall time.
+            on_status: called about 10 times per second of wall time.
 
         Raises:
-            UserError: when it ends by a failure.
+            UserError: if the server has failed.
         """
         while self.server.running:
             if on_status is not None:

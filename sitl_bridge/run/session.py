@@ -1,8 +1,8 @@
-"""A flight of any number of vehicles from beginning to end: simulation, link, flight stacks, missions.
+"""A flight of any number of vehicles from start to end: simulation, link, flight stacks, missions.
 
-``FleetSettings`` is checked whole before anything starts; ``FleetSession`` starts everything in order,
-watches it, and leaves nothing behind.  One vehicle's part is vehicle_run.py; what is shown on the terminal is
-``cli/fly.py``; settings from scenario files are made in scenario_settings.py.
+``FleetSettings`` is checked before anything starts; ``FleetSession`` starts everything in order, monitors it,
+and stops everything.  The part of one vehicle is in vehicle_run.py, the display on the terminal in
+``cli/fly.py``, settings from scenario files in scenario_settings.py.
 """
 
 from __future__ import annotations
@@ -44,41 +44,39 @@ if TYPE_CHECKING:
     from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
 STANDSTILL = 60.0
-"""s of wall time without a step after which the run is given up: far above the link's own patience, and above
-the pauses of a loaded machine."""
+"""s of wall time without a step after which the run ends: far above the link's limits and machine pauses."""
 
 TICK = 0.05
-"""s of wall time between looks at everything."""
+"""s of wall time between checks of everything."""
 
 COMPILE_LIMIT = 300.0
-"""s of wall time to the first connection of the built-in stack, which may be compiled first."""
+"""s of wall time until the built-in stack must have connected; it may have to be compiled first."""
 
 STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
 
-
 READY_LIMIT = 30.0
-"""s of wall time to the first connection of PX4, which takes well under one."""
+"""s of wall time until PX4 must have connected, which normally takes well under one second."""
 
 
 class FleetSession:
     """A flight; use it in a ``with`` block, call :meth:`fly`, then :meth:`conclude`.
 
-    With several vehicles, the others fly on without one whose flight stack ends, which is told, and whose
-    motors stop; without one that stalls, as the link's ``on_stall`` says; and without one that has not
-    connected within READY_LIMIT, which may still join.  One vehicle alone is given up instead.
+    A flight of several vehicles continues without a vehicle whose flight stack ends: that is reported, and
+    its motors stop.  It continues without one that stalls, according to ``on_stall``, and without one that
+    has not connected within READY_LIMIT, which may join later.  A flight of a single vehicle ends instead.
 
     Args:
         settings: checked here, before anything starts.
-        notify: takes lines for the user: of the missions, the link and the session.
+        notify: receives lines for the user: from the missions, the link and the session.
 
     Raises:
-        UserError: for everything the user can mend: settings, ports that are taken, PX4.
+        UserError: for invalid settings, ports that are taken, or a PX4 that does not start.
     """
 
     def __init__(self, settings: FleetSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         self.fleet = settings
-        self.crews = settings.check()
+        self.choices = settings.check()
         self.errors = ErrorLog(self.say)
         self._notify = notify
         self._lock = threading.Lock()
@@ -90,7 +88,7 @@ class FleetSession:
         self._final: FleetProgress | None = None
         self._reason = "the flight was interrupted"
         self._wall = math.nan
-        self.aircraft: tuple[VehicleRun, ...] = ()
+        self.vehicles: tuple[VehicleRun, ...] = ()
 
     # ---------------------------------------------------------------- start and stop
 
@@ -108,44 +106,44 @@ class FleetSession:
         self.stop()
 
     def _start(self) -> None:
-        """Open what can be taken first, start processes last."""
+        """Open ports and files first, start processes last."""
         fleet = self.fleet
-        for vehicle in fleet.vehicles:
-            require_free_udp(vehicle.offboard_port, "on which the mission hears the vehicle")
+        for settings in fleet.vehicles:
+            require_free_udp(settings.offboard_port, "on which the mission receives the vehicle's messages")
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)
         self.world = World(scheduled_events.with_gusts(fleet.world, fleet.events))
-        self.aircraft = tuple(
-            self._aircraft(number, vehicle, flown_by)
-            for number, (vehicle, (flown_by, _)) in enumerate(zip(fleet.vehicles, self.crews, strict=True))
+        self.vehicles = tuple(
+            self._vehicle_run(number, vehicle, autopilot)
+            for number, (vehicle, (autopilot, _)) in enumerate(zip(fleet.vehicles, self.choices, strict=True))
         )
-        # The built-in stacks first, so that what there is to compile is compiled beside the simulation.
-        for aircraft in self.aircraft:
-            if aircraft.flown_by.px4 is None:
-                self._stack.callback(aircraft.stop)
-                aircraft.start_builtin(fleet.world, STEP)
+        # The built-in stacks start first, so that they compile while the simulation compiles.
+        for vehicle in self.vehicles:
+            if vehicle.autopilot.px4 is None:
+                self._stack.callback(vehicle.stop)
+                vehicle.start_builtin(fleet.world, STEP)
         with announced(self.say):
             self._build_simulation()
         self._describe()
         self._open_monitors()
         missions = self.missions = self._fleet_missions()
         missions.prepare()
-        # PX4's start script runs in wall time; simulated time must not run far ahead of it.
+        # PX4's start script runs in wall time; simulated time must not run far ahead of the script.
         self._start_limit = self.server.limit_time()
         self._start_limit.at_most(1.0)
         self.server.start()
         if fleet.bus is not None:
             self._start_bus(fleet.bus)
-        for aircraft in self.aircraft:
-            if aircraft.flown_by.px4 is not None:
-                self._stack.callback(aircraft.stop)
-                lean = len(self.aircraft) > 1
-                aircraft.start_px4(self.world, fleet.speed, lean=lean, expose=fleet.expose)
+        for vehicle in self.vehicles:
+            if vehicle.autopilot.px4 is not None:
+                self._stack.callback(vehicle.stop)
+                lean = len(self.vehicles) > 1
+                vehicle.start_px4(self.world, fleet.speed, lean=lean, expose=fleet.expose)
         self._begun = time.monotonic()
         self._wait_for_builtin()
 
     def _start_bus(self, address: BusAddress) -> None:
-        from sitl_bridge.bus.bus import Bus  # MQTT costs start-up time only where it is wanted
+        from sitl_bridge.bus.bus import Bus  # importing MQTT takes time, which other runs save
 
         place = self.directory.path
         if self.fleet.mission is not None and ORDERS in self.fleet.mission:
@@ -167,7 +165,7 @@ class FleetSession:
         self._stack.callback(bus.close)
         bus.start()
 
-    def _aircraft(self, number: int, vehicle: SessionVehicle, flown_by: AutopilotChoice) -> VehicleRun:
+    def _vehicle_run(self, number: int, vehicle: SessionVehicle, autopilot: AutopilotChoice) -> VehicleRun:
         alone = len(self.fleet.vehicles) == 1
         directory = self.directory.autopilot if alone else self.directory.path / f"vehicle-{vehicle.name}"
         directory.mkdir()
@@ -175,10 +173,10 @@ class FleetSession:
         def say(line: str) -> None:
             self.say(line if alone else f"{vehicle.name}: {line}")
 
-        def keep(line: str) -> None:
-            self._keep(line if alone else f"{vehicle.name}: {line}")
+        def log(line: str) -> None:
+            self._log(line if alone else f"{vehicle.name}: {line}")
 
-        return VehicleRun(vehicle, flown_by, number, directory, say, keep, self.errors)
+        return VehicleRun(vehicle, autopilot, number, directory, say, log, self.errors)
 
     def _build_simulation(self) -> None:
         fleet = self.fleet
@@ -197,7 +195,7 @@ class FleetSession:
             on_stall=fleet.on_stall,
             recorder=self.recorder,
             hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path, self.errors),
-            notify=self._link_says,
+            notify=self._report_link,
             errors=self.errors,
         )
         self._stack.callback(self.server.close)
@@ -212,12 +210,12 @@ class FleetSession:
         self.recorder.scheduled(self.simulation.time, event, begins, vehicles)
 
     def _fail_stack(self, event: StackEvent, vehicle: int) -> None:
-        stack = self.aircraft[vehicle].flight_stack
+        stack = self.vehicles[vehicle].flight_stack
         fail_stack(event, stack.pid if stack is not None and stack.poll() is None else None)
 
     def _open_monitors(self) -> None:
-        """One thread listens to all vehicles: it wakes as often for many as for one."""
-        monitors = [aircraft.open_monitor(self.server) for aircraft in self.aircraft]
+        """Open the monitors of all vehicles and poll them in one thread, which wakes as often as for one."""
+        monitors = [vehicle.open_monitor(self.server) for vehicle in self.vehicles]
         for monitor in monitors:
             self._stack.callback(monitor.stop)
             monitor.open()
@@ -226,7 +224,7 @@ class FleetSession:
         self._monitor_thread.start()
 
     def _fleet_missions(self) -> FleetMissions:
-        """The missions, with a file of what a program that flies all vehicles needs to know of them."""
+        """The missions, and the file that describes the vehicles to a program that flies all of them."""
         members = [
             {
                 "name": v.name,
@@ -240,25 +238,25 @@ class FleetSession:
         ]
         file = self.directory.write_json("fleet.json", {"vehicles": members})
         place = self.directory.path
-        return FleetMissions(self.fleet, self.aircraft, self.server, place, file, self.say, self.errors)
+        return FleetMissions(self.fleet, self.vehicles, self.server, place, file, self.say, self.errors)
 
     def _wait_for_builtin(self) -> None:
-        """Until the built-in stacks have connected: they may have to be compiled first.
+        """Wait until the built-in stacks have connected; they may have to be compiled first.
 
         Raises:
-            UserError: when one ends instead, or does not connect.
+            UserError: if one ends, or does not connect in time.
         """
-        waiting = [aircraft for aircraft in self.aircraft if aircraft.flown_by.px4 is None]
+        waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.px4 is None]
         while waiting:
             links = self.server.status().links
-            waiting = [aircraft for aircraft in waiting if not links[aircraft.number].connected]
-            for aircraft in waiting:
-                assert aircraft.flight_stack is not None
-                ended = aircraft.flight_stack.ended()
+            waiting = [vehicle for vehicle in waiting if not links[vehicle.number].connected]
+            for vehicle in waiting:
+                assert vehicle.flight_stack is not None
+                ended = vehicle.flight_stack.ended()
                 if ended:
                     raise UserError(ended)
             if waiting and time.monotonic() - self._begun > COMPILE_LIMIT:
-                name = waiting[0].flown_by.name
+                name = waiting[0].autopilot.name
                 raise UserError(f"{name} has not connected within {COMPILE_LIMIT:.0f} s")
             if waiting:
                 time.sleep(TICK)
@@ -267,14 +265,14 @@ class FleetSession:
         fleet = self.fleet
         airframes = [vehicle.airframe for vehicle in fleet.vehicles]
         facts = describe_simulation("fly", self.simulation, airframes, fleet.proximity)
-        for vehicle, aircraft in zip(facts["vehicles"], self.aircraft, strict=True):
-            vehicle |= aircraft.description(self.world, fleet.speed)
+        for entry, vehicle in zip(facts["vehicles"], self.vehicles, strict=True):
+            entry |= vehicle.description(self.world, fleet.speed)
         facts["events"] = [event.model_dump(mode="json") for event in fleet.events]
         facts["limits"] = dict(fleet.limits)
         self.directory.describe(speed=str(fleet.speed), **facts)
 
     def stop(self) -> None:
-        """Stop everything, missions first, PX4 while its clock still runs; safe to call twice."""
+        """Stop everything: missions first, PX4 while simulated time still runs; safe to call twice."""
         if self._stopped:
             return
         with uninterrupted():
@@ -285,41 +283,41 @@ class FleetSession:
             finally:
                 self._stack.close()
 
-    # ---------------------------------------------------------------- what is heard
+    # ---------------------------------------------------------------- console log
 
     def say(self, line: str) -> None:
-        """A line for the user and the console log; from any thread."""
-        self._keep(line)
-        with contextlib.suppress(OSError):  # nobody reads the terminal any more; the console log has it
+        """Print a line and log it to the console log; from any thread."""
+        self._log(line)
+        with contextlib.suppress(OSError):  # the terminal is closed; the console log has the line
             self._notify(line)
 
-    def _keep(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         with self.errors.guard("writing of the console log"), self._lock:
             self.directory.say(line)
 
-    def _link_says(self, line: str) -> None:
-        if not self._stopped:  # that PX4 leaves when it is told to is no news
+    def _report_link(self, line: str) -> None:
+        if not self._stopped:  # PX4 disconnects when it is stopped
             self.say(line)
             self.recorder.note(self.simulation.time, "link", text=line)
 
     def fleet_progress(self) -> FleetProgress:
-        """How it stands; from any thread."""
+        """State of the flight; from any thread."""
         return FleetProgress(
             self.server.status(),
-            tuple(aircraft.monitor.status() for aircraft in self.aircraft),
-            tuple(bool(aircraft.lost) for aircraft in self.aircraft),
+            tuple(vehicle.monitor.status() for vehicle in self.vehicles),
+            tuple(bool(vehicle.lost) for vehicle in self.vehicles),
         )
 
     # ---------------------------------------------------------------- the flight
 
     def fly_fleet(self, on_progress: Callable[[FleetProgress], None] = lambda _progress: None) -> bool:
-        """Start the missions and watch everything until they have ended or failed.
+        """Start the missions and monitor everything until they have ended or failed.
 
         Args:
-            on_progress: called some 20 times a second of wall time.
+            on_progress: called about 20 times per second of wall time.
 
         Returns:
-            whether they succeeded; :meth:`conclude` tells more.
+            whether they succeeded; :meth:`conclude` returns the details.
 
         Raises:
             KeyboardInterrupt: on Ctrl-C; leave the ``with`` block then.
@@ -338,7 +336,7 @@ class FleetSession:
             self._look_for_lost()
             self._begin_without_late(progress)
             missions.pace(progress.server.links)
-            reason = self._trouble(progress, now - moved) or self._parameter_faults()
+            reason = self._failure(progress, now - moved) or self._parameter_faults()
             if not started and not reason and self._parameters_read(progress):
                 self._report_parameters()
                 missions.start()
@@ -353,75 +351,81 @@ class FleetSession:
         return not self._reason
 
     def _parameters_read(self, progress: FleetProgress) -> bool:
-        """Whether every PX4 has confirmed its parameters; one that is late or lost is not waited for."""
+        """Whether every PX4 has confirmed its parameters, except those that are late or lost."""
         late = time.monotonic() - self._begun > READY_LIMIT
         links = progress.server.links
         return not any(
-            aircraft.parameters_pending and not aircraft.lost and (link.connected or not late)
-            for aircraft, link in zip(self.aircraft, links, strict=True)
+            vehicle.parameters_pending and not vehicle.lost and (link.connected or not late)
+            for vehicle, link in zip(self.vehicles, links, strict=True)
         )
 
     def _report_parameters(self) -> None:
-        for aircraft in self.aircraft:
-            read_back = aircraft.monitor.read_back
+        for vehicle in self.vehicles:
+            read_back = vehicle.monitor.read_back
             if read_back is not None and read_back.done:
-                self._keep(f"{aircraft.settings.name}: PX4 has all {read_back.count} parameters it was given")
+                self._log(f"{vehicle.settings.name}: PX4 has all {read_back.count} parameters that were set")
 
     def _parameter_faults(self) -> str:
-        """Which parameters did not reach which PX4; empty where all did."""
-        alone = len(self.aircraft) == 1
-        faults = [(a.settings.name, a.parameter_fault) for a in self.aircraft if a.parameter_fault]
+        """Message about parameters that did not reach a PX4; empty if all did."""
+        alone = len(self.vehicles) == 1
+        faults = [(a.settings.name, a.parameter_fault) for a in self.vehicles if a.parameter_fault]
         return "; ".join(fault if alone else f"{name}: {fault}" for name, fault in faults)
 
     def _look_for_lost(self) -> None:
-        """Notice flight stacks that ended; their vehicles' own missions have nobody to fly."""
-        if len(self.aircraft) == 1:
+        """Detect flight stacks that have ended, and stop the missions of their vehicles."""
+        if len(self.vehicles) == 1:
             return
-        for aircraft in self.aircraft:
-            if aircraft.lost or aircraft.flight_stack is None:
+        for vehicle in self.vehicles:
+            if vehicle.lost or vehicle.flight_stack is None:
                 continue
-            aircraft.lost = aircraft.flight_stack.ended()
-            if aircraft.lost:
-                self.say(f"{aircraft.settings.name}: {aircraft.lost_in_short}; the others fly on")
-                aircraft.stop_mission()
+            vehicle.lost = vehicle.flight_stack.ended()
+            if vehicle.lost:
+                self.say(f"{vehicle.settings.name}: {vehicle.lost_reason}; the others fly on")
+                vehicle.stop_mission()
 
     def _begin_without_late(self, progress: FleetProgress) -> None:
-        """Do not let everybody wait for a flight stack that does not come."""
+        """Start simulated time without flight stacks that have not connected in time."""
         links = progress.server.links
         waited = time.monotonic() - self._begun
         if progress.server.steps == 0 and waited > READY_LIMIT and any(link.connected for link in links):
             late = [
-                a.settings.name for a, link in zip(self.aircraft, links, strict=True) if not link.connected
+                a.settings.name for a, link in zip(self.vehicles, links, strict=True) if not link.connected
             ]
             if late:
-                self.say(f"{', '.join(late)}: not connected within {READY_LIMIT:.0f} s; time begins without")
+                names = ", ".join(late)
+                self.say(f"{names}: not connected within {READY_LIMIT:.0f} s; simulated time starts without")
                 self.server.begin()
 
     def _losses(self) -> str:
-        """Flight stacks that ended though no event was to end them."""
-        names = [aircraft.settings.name for aircraft in self.aircraft]
-        meant = {
+        """Message about flight stacks that ended without a scheduled event."""
+        names = [vehicle.settings.name for vehicle in self.vehicles]
+        scheduled = {
             vehicle
             for event in self.fleet.events
             if isinstance(event, StackEvent) and event.kind == "stack_killed"
             for vehicle in concerned(event, names)
         }
-        lost = [a.settings.name for a in self.aircraft if a.lost and a.number not in meant]
+        lost = [a.settings.name for a in self.vehicles if a.lost and a.number not in scheduled]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""
 
-    def _trouble(self, progress: FleetProgress, standing: float) -> str:
-        """What makes going on pointless; empty when nothing does."""
-        first = self.aircraft[0]
-        ended = [aircraft.flight_stack.ended() for aircraft in self.aircraft if aircraft.flight_stack]
+    def _failure(self, progress: FleetProgress, standstill: float) -> str:
+        """Reason for ending the flight; empty if there is none.
+
+        Args:
+            progress: state of the flight.
+            standstill: s of wall time since the last step.
+        """
+        first = self.vehicles[0]
+        ended = [vehicle.flight_stack.ended() for vehicle in self.vehicles if vehicle.flight_stack]
         if all(ended):
             return ended[0] if len(ended) == 1 else "every flight stack has ended"
         if self.server.failure is not None:
             return f"the simulation stopped: {cause(self.server.failure)}"
         if not self.server.running:
             return "the simulation stopped"
-        name = first.flown_by.name
-        if standing > STANDSTILL:
-            return f"simulated time has stood still for {STANDSTILL:.0f} s: {name} does not answer"
+        name = first.autopilot.name
+        if standstill > STANDSTILL:
+            return f"simulated time has not advanced for {STANDSTILL:.0f} s: {name} does not answer"
         waited = time.monotonic() - self._begun
         nobody = not any(link.connected for link in progress.server.links)
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
@@ -434,7 +438,7 @@ class FleetSession:
     # ---------------------------------------------------------------- afterwards
 
     def _figures(self, number: int) -> dict[str, Any]:
-        """What the simulation knows of a vehicle's flight."""
+        """Figures of a vehicle's flight from the simulation."""
         if self._final is None:
             return {"seed": self.fleet.seed}
         return {
@@ -448,27 +452,27 @@ class FleetSession:
             "link_faults": dict(self.server.status().links[number].faults),
         }
 
-    def outcome_of(self, aircraft: VehicleRun) -> Outcome:
-        """How one vehicle's flight ended."""
-        mission = self.fleet.name if aircraft.settings.mission is None else str(aircraft.settings.mission)
-        if len(self.aircraft) == 1:
+    def outcome_of(self, vehicle: VehicleRun) -> Outcome:
+        """Outcome of one vehicle's flight."""
+        mission = self.fleet.name if vehicle.settings.mission is None else str(vehicle.settings.mission)
+        if len(self.vehicles) == 1:
             reason = self._reason
-        elif aircraft.lost:
-            reason = aircraft.lost_in_short
-        elif aircraft.mission is not None and mission_failed(aircraft):
-            reason = aircraft.mission.reason()
+        elif vehicle.lost:
+            reason = vehicle.lost_reason
+        elif vehicle.mission is not None and mission_failed(vehicle):
+            reason = vehicle.mission.reason()
         else:
             reason = ""
-        return aircraft.outcome(mission, reason, **self._figures(aircraft.number))
+        return vehicle.outcome(mission, reason, **self._figures(vehicle.number))
 
     @property
     def started(self) -> bool:
-        """Whether it got as far as flight stacks."""
-        return any(aircraft.flight_stack is not None for aircraft in self.aircraft)
+        """Whether a flight stack has been started."""
+        return any(vehicle.flight_stack is not None for vehicle in self.vehicles)
 
     @property
     def logs(self) -> dict[str, Path]:
-        """What is where, of all vehicles."""
+        """Files of all vehicles, by their content."""
         return {
             "run directory": self.directory.path,
             "console log": self.directory.path / "console.log",
@@ -476,17 +480,13 @@ class FleetSession:
         }
 
     def conclude_fleet(self) -> FleetOutcome:
-        """Stop everything, read the flight logs, write summaries and the picture into the run directory.
-
-        Returns:
-            how the flight ended.
-        """
+        """Stop everything, read the flight logs, write summaries and the picture into the run directory."""
         self.stop()
         vehicles = tuple(
-            aircraft.conclude(self.outcome_of(aircraft), aircraft.directory, self.logs, picture=False)
-            for aircraft in self.aircraft
+            vehicle.conclude(self.outcome_of(vehicle), vehicle.directory, self.logs, picture=False)
+            for vehicle in self.vehicles
         )
-        summaries = {aircraft.settings.name: aircraft.summary for aircraft in self.aircraft}
+        summaries = {vehicle.settings.name: vehicle.summary for vehicle in self.vehicles}
         return conclude(
             self.fleet,
             self._reason,

@@ -1,7 +1,6 @@
-"""One vehicle's flight from beginning to end, as a fleet of one.
+"""A flight of one vehicle, as a fleet of one: its settings and its session.
 
-``FlightSettings`` is checked whole before anything starts; ``FlightSession`` starts everything in order,
-watches it, and leaves nothing behind.  The work is done in session.py; the terminal is ``cli/fly.py``.
+The session itself is in session.py, the display on the terminal in ``cli/fly.py``.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from sitl_bridge.world.world import WorldSpecification
 
 @dataclass(frozen=True)
 class FlightSettings(Choices):
-    """A flight of one vehicle: its mission and airframe, beside the options of every flight.
+    """Settings of a flight of one vehicle: mission and airframe, and the options of every flight.
 
     Attributes:
         mission: a plan of QGroundControl or a Python script that uses MAVSDK.
-        airframe: the vehicle.
-        controller: of the built-in stack, None for the airframe's.
-        on_stall: what the link does when PX4 stops answering.
+        airframe: of the vehicle.
+        controller: of the built-in stack; None for the airframe's.
+        on_stall: reaction of the link to a flight stack that stops answering.
     """
 
     mission: Path
@@ -72,10 +71,10 @@ class FlightSettings(Choices):
         )
 
     def check(self) -> tuple[AutopilotChoice, Plan | None]:
-        """Look for everything that would go wrong later.
+        """Check everything that can be checked before the start.
 
         Returns:
-            who flies, and the plan where one is flown.
+            the flight stack, and the plan; None for a script.
 
         Raises:
             ConfigurationError: with all faults of the settings.
@@ -85,7 +84,7 @@ class FlightSettings(Choices):
 
 @dataclass(frozen=True)
 class Progress:
-    """What a pilot wants to know while it flies."""
+    """State of a flight of one vehicle."""
 
     server: ServerStatus
     vehicle: VehicleStatus
@@ -96,57 +95,57 @@ class FlightSession(FleetSession):
 
     Args:
         settings: checked here, before anything starts.
-        notify: takes lines for the user: of the mission, the link and the session.
+        notify: receives lines for the user: from the mission, the link and the session.
 
     Raises:
-        UserError: for everything the user can mend: settings, ports that are taken, PX4.
+        UserError: for invalid settings, ports that are taken, or a PX4 that does not start.
     """
 
     def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         super().__init__(settings.fleet, notify)
         self.settings = settings
-        self.flown_by, self.plan = self.crews[0]
+        self.autopilot, self.plan = self.choices[0]
 
     @property
     def flight_stack(self) -> ChildProcess:
         """The flight stack's process."""
-        stack = self.aircraft[0].flight_stack
+        stack = self.vehicles[0].flight_stack
         assert stack is not None
         return stack
 
     @property
     def messages(self) -> list[VehicleMessage]:
-        """What the flight stack said."""
-        return self.aircraft[0].messages if self.aircraft else []
+        """Status texts and events of the flight stack."""
+        return self.vehicles[0].messages if self.vehicles else []
 
     def progress(self) -> Progress:
-        """How it stands; from any thread."""
+        """State of the flight; from any thread."""
         return _one(self.fleet_progress())
 
     def fly(self, on_progress: Callable[[Progress], None] = lambda _progress: None) -> Outcome:
-        """Start the mission and watch everything until it has ended or failed.
+        """Start the mission and monitor everything until it has ended or failed.
 
         Args:
-            on_progress: called some 20 times a second of wall time.
+            on_progress: called about 20 times per second of wall time.
 
         Returns:
-            how it ended; :meth:`conclude` completes it.
+            the outcome; :meth:`conclude` completes it.
 
         Raises:
             KeyboardInterrupt: on Ctrl-C; leave the ``with`` block then.
         """
         self.fly_fleet(lambda progress: on_progress(_one(progress)))
-        return self.outcome_of(self.aircraft[0])
+        return self.outcome_of(self.vehicles[0])
 
     def conclude(self) -> tuple[Outcome, FlightRecord | None]:
         """Stop everything, read PX4's log, write summary.json and the picture into the run directory.
 
         Returns:
-            the complete outcome, and the figures of PX4's last log; None where it left none.
+            the complete outcome, and the figures of PX4's last log; None if there is no log.
         """
         self.stop()
-        aircraft = self.aircraft[0]
-        return aircraft.conclude(self.outcome_of(aircraft), self.directory.path, self.logs, picture=True)
+        vehicle = self.vehicles[0]
+        return vehicle.conclude(self.outcome_of(vehicle), self.directory.path, self.logs, picture=True)
 
 
 def _one(progress: FleetProgress) -> Progress:

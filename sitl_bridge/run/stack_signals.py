@@ -10,19 +10,19 @@ from sitl_bridge.vehicle.event_specification import StackEvent
 
 
 def fail_stack(event: StackEvent, process: int | None) -> None:
-    """Kill a flight stack's process, or stop it for the event's seconds of wall time; None has ended."""
+    """Kill a flight stack's process, or stop it for the event's wall time; None if it has ended already."""
     if process is None:
         return
     if event.kind == "stack_killed":
         os.kill(process, signal.SIGKILL)
         return
     os.kill(process, signal.SIGSTOP)
-    timer = threading.Timer(event.seconds, _continue, (process,))
+    timer = threading.Timer(event.seconds, _resume, (process,))
     timer.daemon = True
     timer.start()
 
 
-def _continue(process: int) -> None:
+def _resume(process: int) -> None:
     try:
         os.kill(process, signal.SIGCONT)
     except ProcessLookupError:

@@ -1,6 +1,6 @@
-"""One vehicle of a flight: what it is, who flies it, its flight stack's process, its monitor, its mission.
+"""One vehicle of a flight: its settings, the process of its flight stack, its monitor and its mission.
 
-The simulation all vehicles share, and the order in which things start and stop, are in fleet.py.
+The common simulation, and the order of starting and stopping, are in session.py.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ Position = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class SessionVehicle:
-    """The settings of one vehicle of a session: loaded airframe, place, flight stack, instance and mission.
+    """Settings of one vehicle of a session: loaded airframe, position, flight stack, instance and mission.
 
-    A ``vehicle.VehicleSpecification`` is a line of a scenario file, which may stand for several of them.
+    A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
 
     Attributes:
-        airframe: what it is.
-        name: names it and its random streams.
-        position: m NED of the point on the ground it stands on.
+        airframe: loaded.
+        name: of the vehicle; it also seeds its random streams.
+        position: m NED of its starting point on the ground.
         yaw: rad.
-        instance: of the flight stack, decides all ports.
-        autopilot: who flies.
-        controller: of the built-in stack, None for the airframe's.
-        parameters: of the flight stack, on top of what follows from the airframe.
-        mission: a plan or a script of its own; None where something flies all vehicles.
-        arguments: handed to the script.
+        instance: of the flight stack; sets all ports.
+        autopilot: choice of the flight stack.
+        controller: of the built-in stack; None for the airframe's.
+        parameters: of the flight stack; they override those computed from the airframe.
+        mission: a plan or a script for this vehicle; None if one program flies all vehicles.
+        arguments: of the script.
         python: interpreter of the script; None for this program's.
     """
 
@@ -86,49 +86,49 @@ class SessionVehicle:
 
     @property
     def offboard_port(self) -> int:
-        """UDP port of the offboard link's far end."""
+        """UDP port to which the flight stack sends the offboard link."""
         return offboard_port(self.instance)
 
     @property
     def url(self) -> str:
-        """Where MAVSDK hears the vehicle."""
+        """MAVSDK's connection URL of the vehicle."""
         return f"udpin://127.0.0.1:{self.offboard_port}"
 
     def check(
         self, world: WorldSpecification, px4: Path | None
     ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
-        """Look for everything that would go wrong later.
+        """Check everything that can be checked before the start.
 
         Returns:
-            who flies, the plan where it flies one of its own, and what is wrong.
+            the flight stack (None if it cannot be chosen), the plan if it flies one, and all faults.
         """
         faults = []
         if not 0 <= self.instance <= LAST_INSTANCE:
             faults.append(f"--instance: {self.instance} is not within 0..{LAST_INSTANCE}")
         plan: Plan | None = None
-        flown_by: AutopilotChoice | None = None
+        autopilot: AutopilotChoice | None = None
         try:
             if self.mission is not None:
                 plan = check_mission(self.mission, self.arguments, world.origin, self.python)
         except UserError as error:
             faults += faults_of(error)
         try:
-            flown_by = choose_autopilot(self.autopilot, px4)
+            autopilot = choose_autopilot(self.autopilot, px4)
         except UserError as error:
             faults += faults_of(error)
         if self.controller is None:
-            return flown_by, plan, faults
-        if flown_by is not None and flown_by.px4 is not None:
-            faults.append("--controller: is for the built-in stack, and PX4 flies; add --autopilot builtin")
+            return autopilot, plan, faults
+        if autopilot is not None and autopilot.px4 is not None:
+            faults.append("--controller: only the built-in stack has controllers; add --autopilot builtin")
         else:
             faults += [
                 f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
             ]
-        return flown_by, plan, faults
+        return autopilot, plan, faults
 
 
 def controller_faults(law: str, airframe: Airframe) -> list[str]:
-    """What is wrong with a controller's name; what its file holds shows when the stack loads it."""
+    """Faults of a controller's name; the content of its file is checked when the stack loads it."""
     own = own_controller(law)
     if own is not None:
         return [] if own[0].is_file() else [f"{own[0]}: no such file"]
@@ -136,20 +136,20 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
         near = did_you_mean(law, BUILT_IN)
         return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
     if law == "rotors" and airframe.controller.rotors is None:
-        return [f"RotorS publishes no gains for {airframe.name}; lee flies it"]
+        return [f"RotorS publishes no gains for {airframe.name}; use lee"]
     return []
 
 
 def sensor_hosts(
     vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path, errors: ErrorLog
 ) -> list[SensorHost]:
-    """Hosts of all vehicles' sensors that run between steps.
+    """Hosts of all vehicles' sensors that are sampled between steps.
 
     Args:
         vehicles: checked.
-        simulation: where they fly.
-        directory: of the run, for the tables of users' own sensors and for recordings.
-        errors: takes the end of a recording that cannot go on.
+        simulation: of the vehicles.
+        directory: of the run, for the tables of custom sensors and for recordings.
+        errors: receives the error that ends a recording.
     """
     hosts: list[SensorHost] = []
     for number, vehicle in enumerate(vehicles):
@@ -173,49 +173,47 @@ def sensor_hosts(
 
 
 class VehicleRun:
-    """The processes of one vehicle of a session while it flies: flight stack, monitor and mission.
-
-    Its settings are a ``SessionVehicle``, made of a line (``vehicle.VehicleSpecification``) of a scenario.
+    """The processes of one vehicle in flight: flight stack, monitor and mission.
 
     Args:
         settings: checked.
-        flown_by: who flies.
+        autopilot: the chosen flight stack.
         number: in the simulation.
-        directory: the flight stack's working directory, which exists and is fresh.
-        say: takes lines for the user.
-        keep: takes lines for the log alone.
-        errors: takes what the flight outlives.
+        directory: the flight stack's working directory, empty.
+        say: receives lines for the user and the console log.
+        log: receives lines for the console log only.
+        errors: receives errors after which the flight continues.
     """
 
     def __init__(
         self,
         settings: SessionVehicle,
-        flown_by: AutopilotChoice,
+        autopilot: AutopilotChoice,
         number: int,
         directory: Path,
         say: Callable[[str], None],
-        keep: Callable[[str], None],
+        log: Callable[[str], None],
         errors: ErrorLog,
     ) -> None:
         self.settings = settings
-        self.flown_by = flown_by
+        self.autopilot = autopilot
         self.number = number
         self.directory = directory
         self.messages: list[VehicleMessage] = []
         self.lost = ""
-        """How its flight stack ended, while the others fly on."""
+        """How its flight stack ended; empty while it runs."""
         self.summary: dict[str, Any] = {}
-        """What summary.json says of it, once the flight is concluded."""
+        """Its part of summary.json, once the flight is concluded."""
         self.mission: MissionProcess | None = None
         self.flight_stack: ChildProcess | None = None
         self._say = say
-        self._keep = keep
+        self._log = log
         self._errors = errors
 
     @property
-    def lost_in_short(self) -> str:
-        """How its flight stack ended, without its last words."""
-        return self.lost.partition("; its last words")[0]
+    def lost_reason(self) -> str:
+        """How its flight stack ended, without its last lines."""
+        return self.lost.partition("; its last lines")[0]
 
     # ---------------------------------------------------------------- start and stop
 
@@ -233,17 +231,17 @@ class VehicleRun:
         self.flight_stack = StackProcess(configuration, self.directory, self._stack_line)
 
     def px4_parameters(self, world: World, speed: float) -> dict[str, int | float]:
-        """What PX4 is told."""
+        """Parameters that are set in PX4."""
         return dict(parameters_for(self._airframe_for_px4(), world, speed))
 
     def start_px4(self, world: World, speed: float, *, lean: bool = False, expose: bool = False) -> None:
         """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
-        assert self.flown_by.px4 is not None
+        assert self.autopilot.px4 is not None
         airframe = self._airframe_for_px4()
         # A camera needs the link to the payload as PX4 has it.
         lean = lean and not any(isinstance(s, PayloadCameraSpecification) for s in airframe.seeing_sensors())
         process = Px4Process(
-            self.flown_by.px4,
+            self.autopilot.px4,
             self.settings.instance,
             self.directory,
             parameters_for(airframe, world, speed),
@@ -254,21 +252,23 @@ class VehicleRun:
         )
         if process.unchanged:
             lines = ", ".join(process.unchanged)
-            self._say(f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more than a fleet needs")
+            self._say(
+                f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more telemetry than needed"
+            )
         if process.exposed:
-            self._say(f"other machines can reach PX4's MAVLink ports and its files: {process.exposed}")
+            self._say(f"other machines can reach PX4's MAVLink ports and files: {process.exposed}")
         self.flight_stack = process
         self.monitor.read_back = process.read_back()
 
     @property
     def parameters_pending(self) -> bool:
-        """Whether PX4 has not yet confirmed all parameters it was given."""
+        """Whether PX4 has not yet confirmed all parameters that were set."""
         read_back = self.monitor.read_back
         return read_back is not None and not read_back.done
 
     @property
     def parameter_fault(self) -> str:
-        """Which parameters did not reach PX4; empty where all did."""
+        """Message about parameters that did not reach PX4; empty if all did."""
         read_back = self.monitor.read_back
         return "" if read_back is None else read_back.fault()
 
@@ -279,30 +279,30 @@ class VehicleRun:
         return airframe.model_copy(update={"px4": section})
 
     def open_monitor(self, server: LockstepServer) -> Monitor:
-        """Listen to the vehicle; the caller polls, or starts the monitor's own thread."""
+        """Create the vehicle's monitor; the caller polls it, or starts its thread."""
         self.monitor = Monitor(
             self.settings.instance,
             catalogue=self._catalogue(),
             battery=lambda: battery_sample(server, self.settings.airframe.battery.cells, self.number),
-            on_message=self._hear,
+            on_message=self._add_message,
         )
         self._open_companion(server.hosts)
         return self.monitor
 
     def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
-        """Let the sensors' companion computer speak to PX4 over the monitor's link."""
+        """Let the sensors send messages of a companion computer to PX4 over the monitor's link."""
         own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
         for runner in own:
             if isinstance(runner, PayloadRunner):
                 runner.connect(self.monitor.open_components())
-        if self.flown_by.px4 is not None:
+        if self.autopilot.px4 is not None:
             for runner in own:
                 runner.companion = self.monitor.deliver
         elif any(reports_obstacles(runner.specification) for runner in own):
             self._say("the built-in stack has no collision prevention; obstacle distances are not sent to it")
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer) -> None:
-        """Start the mission of its own, where it has one, with more variables in its environment."""
+        """Start the vehicle's own mission, if it has one, with additional environment variables."""
         settings = self.settings
         if settings.mission is None:
             return
@@ -319,7 +319,7 @@ class VehicleRun:
         self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
 
     def stop_mission(self) -> None:
-        """End its mission."""
+        """Stop the vehicle's own mission."""
         if self.mission is not None:
             self.mission.stop()
 
@@ -328,35 +328,35 @@ class VehicleRun:
         if self.flight_stack is not None:
             self.flight_stack.stop()
 
-    # ---------------------------------------------------------------- what is heard
+    # ---------------------------------------------------------------- messages of the flight stack
 
     def _catalogue(self) -> EventCatalogue | None:
-        if self.flown_by.px4 is None:
+        if self.autopilot.px4 is None:
             path = self.directory / EVENTS
             return EventCatalogue(write_whole(path, json.dumps(event_catalogue())))
-        path = self.flown_by.px4.etc / "extras" / "all_events.json.xz"
+        path = self.autopilot.px4.etc / "extras" / "all_events.json.xz"
         return EventCatalogue(path) if path.is_file() else None
 
     def _stack_line(self, line: str) -> None:
-        self._keep(f"autopilot: {line}")
-        if line.startswith(LOG_ENDED) and self.flown_by.px4 is None:
+        self._log(f"autopilot: {line}")
+        if line.startswith(LOG_ENDED) and self.autopilot.px4 is None:
             self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
 
-    def _hear(self, message: VehicleMessage) -> None:
+    def _add_message(self, message: VehicleMessage) -> None:
         self.messages.append(message)
-        self._keep(f"[{message.time:9.2f} s] autopilot says: {message.text}")
+        self._log(f"[{message.time:9.2f} s] autopilot message: {message.text}")
 
     # ---------------------------------------------------------------- afterwards
 
     def description(self, world: World, speed: float) -> dict[str, Any]:
-        """The vehicle's mission and its flight stack as plain values, for the run's description.
+        """The vehicle's mission and its flight stack as plain values, for run.json.
 
         Args:
-            world: it flies in.
+            world: around the vehicle.
             speed: simulated over wall time.
         """
-        settings, build = self.settings, self.flown_by.px4
-        autopilot: dict[str, Any] = {"name": self.flown_by.name}
+        settings, build = self.settings, self.autopilot.px4
+        autopilot: dict[str, Any] = {"name": self.autopilot.name}
         if build is not None:
             parameters = self.px4_parameters(world, speed)
             autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
@@ -373,11 +373,11 @@ class VehicleRun:
         }
 
     def outcome(self, mission: str, reason: str, **figures: Any) -> Outcome:
-        """How its flight ended.
+        """Outcome of its flight.
 
         Args:
-            mission: what was flown, in words.
-            reason: why it did not succeed; empty where it did.
+            mission: name of the mission.
+            reason: of a failure; empty if the flight succeeded.
             figures: of the whole flight, for Outcome.
         """
         return Outcome(
@@ -385,7 +385,7 @@ class VehicleRun:
             self.settings.airframe.name,
             not reason,
             reason,
-            flown_by=self.flown_by.name,
+            flight_stack=self.autopilot.name,
             **figures,
         )
 
@@ -395,13 +395,13 @@ class VehicleRun:
         """Read the flight stack's log; write summary.json, and a picture, into a directory.
 
         Args:
-            outcome: what the session knows.
+            outcome: without the figures of the log.
             directory: for the files.
-            logs: what is where so far.
+            logs: files so far, by their content.
             picture: whether to draw one.
 
         Returns:
-            the complete outcome, and the figures of the last log; None where it left none.
+            the complete outcome, and the figures of the last log; None if there is no log.
         """
         errors = self._errors
         record: FlightRecord | None = None
@@ -411,7 +411,7 @@ class VehicleRun:
             with errors.guard("reading of the flight log"):
                 record = read_flight(ulogs[-1])
         if picture and record is not None and record.air_time > 0:
-            # matplotlib takes 0.4 s, which no flight waits for at its start.
+            # Importing matplotlib takes 0.4 s, which must not delay the start of a flight.
             from sitl_bridge.report.plot_flight import draw
 
             path = directory / "flight.png"
@@ -426,21 +426,21 @@ class VehicleRun:
 
 
 def _with_errors(outcome: Outcome, errors: ErrorLog) -> Outcome:
-    """An outcome with the errors of the flight, which has not succeeded where there are any."""
+    """An outcome with the errors of the flight; with any of them the flight has failed."""
     return replace(outcome, errors=tuple(errors.lines), succeeded=outcome.succeeded and not errors.lines)
 
 
-def require_free_udp(port: int, what_for: str) -> None:
-    """See that nobody listens on a UDP port of this machine.
+def require_free_udp(port: int, purpose: str) -> None:
+    """Check that no program uses a UDP port of this machine.
 
     Raises:
-        UserError: when somebody does.
+        UserError: with the program that uses it.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise UserError(
-                f"UDP port {port}, {what_for}, is taken by {holder_of(port, 'udp')}; "
+                f"UDP port {port}, {purpose}, is taken by {holder_of(port, 'udp')}; "
                 "stop it, or choose another --instance"
             ) from error

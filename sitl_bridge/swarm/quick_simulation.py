@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.formation.conduct import Event
+from sitl_bridge.swarm.formation.conduct import FormationLogEntry
 from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
@@ -105,7 +105,7 @@ class FormationResult:
     separation: Array
     nearest: tuple[int, int]
     start: int
-    events: tuple[Event, ...] = field(default=())
+    events: tuple[FormationLogEntry, ...] = field(default=())
     slot: Array = field(default_factory=lambda: np.zeros((0, 0, 3)))
     leader: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -181,7 +181,7 @@ class FormationResult:
         }  # fmt: skip
 
 
-def _who(event: Event) -> str:
+def _who(event: FormationLogEntry) -> str:
     return "" if event.vehicle < 0 else f"vehicle {event.vehicle}: "
 
 

@@ -1,7 +1,6 @@
-"""A child process: started, its output kept, and always stopped with everything it started.
+"""A child process: started, its output logged, and always stopped with every process that it has started.
 
-PX4, the built-in flight stack, the bus and the embedded broker are such processes; what is special about them
-is theirs.
+PX4, the built-in flight stack, the bus and the embedded broker derive from it.
 """
 
 from __future__ import annotations
@@ -22,26 +21,25 @@ from sitl_bridge.output_file import LineLog
 from sitl_bridge.system import launch
 
 STOP_LIMIT = 3.0
-"""s of wall time between asking a process to stop and killing it.  A flight stack that gets no more time from
-a simulator may never finish by itself."""
+"""s of wall time from SIGTERM to SIGKILL.  A flight stack without simulated time may never end by itself."""
 LAST_LINES = 15
 
 
 class ChildProcess:
-    """One running program, in a session of its own.
+    """One running program, in its own session.
 
-    Its output goes to ``console.log`` in its directory.  The kernel kills it when this program is killed.
+    Its output is logged to ``console.log`` in its directory.  The kernel kills it if this program is killed.
 
     Args:
         name: of the program, for messages.
         command: program and arguments.
-        directory: working directory, which exists; its log is kept there.
-        environment: the whole of it.
-        on_line: called with each line it prints, from a thread.
-        inherited: file descriptors it has, too.
+        directory: working directory, which exists; also of the log.
+        environment: all its variables.
+        on_line: called with each line that it prints, from a thread.
+        inherited: file descriptors that it inherits.
 
     Raises:
-        UserError: when it cannot be started.
+        UserError: if it cannot be started.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class ChildProcess:
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._lock = threading.Lock()
         if threading.current_thread() is threading.main_thread():
-            # The kernel ties a process to the thread that starts it, so only where that thread lives on.
+            # The kernel kills the process when the thread that started it ends, so only from the main thread.
             command = launch.command("exec", [*command])
         self._log = LineLog(directory / "console.log")
         try:
@@ -85,13 +83,13 @@ class ChildProcess:
         return self._process.pid
 
     def _read(self) -> None:
-        """Keep what it prints until it closes its output."""
+        """Log its output until it closes it."""
         assert self._process.stdout is not None
         for raw in self._process.stdout:
-            self.keep(raw.decode("utf-8", "replace").rstrip())
+            self.log(raw.decode("utf-8", "replace").rstrip())
 
-    def keep(self, line: str) -> None:
-        """One line: in console.log, among the last ones, and to the owner."""
+    def log(self, line: str) -> None:
+        """Log a line to console.log, keep it among the last lines, and pass it to ``on_line``."""
         ended = ""
         with self._lock:
             self._last.append(line)
@@ -104,20 +102,20 @@ class ChildProcess:
             self._on_line(ended)
 
     def poll(self) -> int | None:
-        """Exit status, None while it runs; negative: the signal that ended it."""
+        """Exit status; None while it runs; the negative number of a signal that ended it."""
         return self._process.poll()
 
     def ended(self) -> str:
-        """How it ended, in words with its last lines; empty while it runs."""
+        """Message about how it ended, with its last lines; empty while it runs."""
         status = self.poll()
         if status is None:
             return ""
         self._reader.join(timeout=2.0)
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
-        return f"{self.name} {how}; its last words:\n{self.last_words() or '(none)'}"
+        return f"{self.name} {how}; its last lines:\n{self.last_lines() or '(none)'}"
 
-    def last_words(self) -> str:
-        """The last lines it printed."""
+    def last_lines(self) -> str:
+        """The last lines that it printed."""
         return "\n".join(self._last)
 
     def ulogs(self) -> list[Path]:
@@ -125,10 +123,10 @@ class ChildProcess:
         return sorted(self.directory.glob("log/**/*.ulg"))
 
     def stop(self) -> int:
-        """Stop it and everything it started; returns its exit status.  Safe to call twice.
+        """Stop it and every process that it has started; returns its exit status.  Safe to call twice.
 
-        A flight stack shuts down by itself on SIGTERM while its clock runs; one whose simulator is gone may
-        not, and is killed after a while.
+        A flight stack shuts down on SIGTERM while simulated time runs; without it, it may not, and is killed
+        after STOP_LIMIT.
         """
         if self._process.poll() is None:
             self._signal(signal.SIGCONT)
@@ -146,7 +144,7 @@ class ChildProcess:
         return status
 
     def _signal(self, number: signal.Signals) -> None:
-        """To its whole session; what is left of it may be nothing."""
+        """Send a signal to its whole session, which may have ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 

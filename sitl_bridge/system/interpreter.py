@@ -1,4 +1,4 @@
-"""The Python interpreter of a mission script: the user's own environment, or the one of this program."""
+"""The Python interpreter of a mission script: of a separate environment, or this program's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ = "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read(), sys.argv[1])
 
 
 def find_interpreter(name: str, base: Path = Path()) -> Path:
-    """Where an interpreter is.
+    """Find an interpreter.
 
     Args:
         name: a path, or the name of a program on PATH.
@@ -44,7 +44,7 @@ def find_interpreter(name: str, base: Path = Path()) -> Path:
 
 
 def check_interpreter(interpreter: Path, script: Path) -> None:
-    """Let an interpreter read a script, without running it.
+    """Let an interpreter parse a script, without running it.
 
     Raises:
         UserError: if the interpreter does not run, or the script is not a program for it.
@@ -66,6 +66,6 @@ def check_interpreter(interpreter: Path, script: Path) -> None:
     if done.returncode == 0 and done.stdout.strip() == b"read":
         return
     if "Error: " in last and str(script) in done.stderr.decode("utf-8", "replace"):
-        raise UserError(f"{script}: is not a program for {interpreter}: {last}")
+        raise UserError(f"{script}: {interpreter} cannot parse it: {last}")
     ended = f"it ended with exit code {done.returncode}" + (f" ({last})" if last else "")
     raise UserError(f"--python: {interpreter} is not a Python interpreter: {ended}")

@@ -1,11 +1,11 @@
-"""Starts a program that ends with the process that starts it, however that ends.  Linux; run as a script.
+"""Starts a program that ends when its parent process ends, however the parent ends.  Linux; run as a script.
 
 ``launch.py exec PARENT PROGRAM ...`` becomes the program, which the kernel kills when PARENT ends.
-``launch.py keep PARENT PROGRAM ...`` stays beside the program.  When the program or PARENT ends, or on
-SIGUSR1, it kills everything that the program has started, whatever session that is in, and ends as the
-program ended.
+``launch.py keep PARENT PROGRAM ...`` runs the program as its child.  When the program or PARENT ends, or on
+SIGUSR1, it kills every process that the program has started, in any session, and ends with the program's exit
+status.
 
-Imports a few modules of the standard library only, so that it starts in milliseconds.
+It imports only a few modules of the standard library, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """linux/prctl.h"""
 
 KILL_ALL = signal.SIGUSR1
-"""Asks a keeper to kill the program and everything it has started."""
+"""Lets a keeper kill the program and every process that it has started."""
 
 
 def command(mode: str, program: list[str]) -> list[str]:
-    """The command line with which this process starts a program.
+    """The command line for starting a program from this process.
 
     Args:
         mode: ``exec`` or ``keep``.
@@ -33,14 +33,14 @@ def command(mode: str, program: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid()), *program]
 
 
-def _tie(number: signal.Signals, parent: int) -> None:
-    """Get a signal when ``parent`` ends; end at once when it has ended already."""
+def _signal_at_end_of(parent: int, number: signal.Signals) -> None:
+    """Receive a signal when ``parent`` ends; exit at once if it has ended already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
 
 
-def _become(program: list[str]) -> None:
+def _execute(program: list[str]) -> None:
     try:
         os.execvp(program[0], program)  # noqa: S606  (no shell, on purpose)
     except OSError as error:
@@ -49,7 +49,7 @@ def _become(program: list[str]) -> None:
 
 
 def _descendants() -> list[int]:
-    """Process ids of everything that was started from here and still runs."""
+    """Ids of all running descendants of this process."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  (pathlib takes longer to load)
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", errors="replace") as file:  # noqa: PTH123
@@ -65,7 +65,7 @@ def _descendants() -> list[int]:
 
 
 def _kill_descendants() -> None:
-    """Until there are none: what is left behind becomes a child of this process."""
+    """Kill all descendants; orphans become children of this process, so repeat until there are none."""
     while processes := _descendants():
         for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -75,17 +75,17 @@ def _kill_descendants() -> None:
 
 
 def _keep(parent: int, program: list[str]) -> None:
-    """Run a program, and end as it ended once nothing of it is left."""
+    """Run a program, kill its descendants when it ends, and end with its exit status."""
     watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, KILL_ALL}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    _tie(signal.SIGTERM, parent)
+    _signal_at_end_of(parent, signal.SIGTERM)
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     keeper = os.getpid()
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, watched)
-        _tie(signal.SIGKILL, keeper)
-        _become(program)
+        _signal_at_end_of(keeper, signal.SIGKILL)
+        _execute(program)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 65536 else 65536)
     status: int | None = None
     while status is None:
@@ -93,7 +93,7 @@ def _keep(parent: int, program: list[str]) -> None:
         if number == KILL_ALL or os.getppid() != parent:
             _kill_descendants()
             os._exit(128 + signal.SIGKILL)
-        # A request to end goes to the program's whole session, so the program has it too.
+        # SIGTERM goes to the whole session, so the program has received it too.
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 status = ended[1] if ended[0] == child else status
@@ -102,7 +102,7 @@ def _keep(parent: int, program: list[str]) -> None:
 
 
 def _end_as(code: int) -> None:
-    """End with an exit code, or by the signal of which it is the negative."""
+    """End with an exit code, or, if it is negative, by that signal."""
     if code >= 0:
         os._exit(code)
     with contextlib.suppress(OSError, ValueError):
@@ -113,12 +113,12 @@ def _end_as(code: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Start the program that the arguments name."""
+    """Start the program given by the arguments."""
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
     if mode == "keep":
         _keep(parent, program)
-    _tie(signal.SIGKILL, parent)
-    _become(program)
+    _signal_at_end_of(parent, signal.SIGKILL)
+    _execute(program)
 
 
 if __name__ == "__main__":

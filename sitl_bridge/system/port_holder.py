@@ -1,4 +1,4 @@
-"""Which program has a port of this machine, for messages about ports that are taken."""
+"""Finds the program that uses a port of this machine, for messages about ports that are taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 
 
 def holder_of(port: int, kind: Literal["tcp", "udp"] = "tcp") -> str:
-    """The program that has a port: its name, its script where it is an interpreter, and its process id."""
+    """The program that uses a port: its name, its script if it is an interpreter, and its process id."""
     with contextlib.suppress(psutil.AccessDenied):
         for connection in psutil.net_connections(kind=kind):
             here = connection.laddr
@@ -21,17 +21,19 @@ def holder_of(port: int, kind: Literal["tcp", "udp"] = "tcp") -> str:
 
 
 def describe(process: psutil.Process) -> str:
-    """A process in words: ``python3 missions/hover.py (pid 123)``."""
+    """A process for messages: ``python3 missions/hover.py (pid 123)``."""
     name = process.name()
     words = [name]
     if name.startswith("python"):
         with contextlib.suppress(psutil.AccessDenied, psutil.ZombieProcess):
             rest = iter(process.cmdline()[1:])
-            # Only the script or module: what follows are its arguments, which are nobody's business.
-            words += next(([word] if word != "-m" else [next(rest, "")] for word in rest if _names(word)), [])
+            # Only the script or module: its arguments may contain secrets.
+            words += next(
+                ([word] if word != "-m" else [next(rest, "")] for word in rest if _is_program(word)), []
+            )
     return f"{' '.join(words)} (pid {process.pid})"
 
 
-def _names(word: str) -> bool:
-    """Whether a word of Python's command line is the script, or announces the module."""
+def _is_program(word: str) -> bool:
+    """Whether an argument of Python's command line is the script, or the ``-m`` before a module."""
     return word == "-m" or not word.startswith("-")

@@ -1,8 +1,8 @@
-"""What Ctrl-C, SIGTERM and SIGHUP do to the program, at every moment of its life.
+"""Handling of Ctrl-C, SIGTERM and SIGHUP.
 
-Before something has been started that must be stopped, and after it has been stopped, a signal ends the
-program at once with a sentence.  In between it raises an exception in the main thread, so that everything is
-stopped in order.  Imports nothing that takes time: the handlers are set before anything else is loaded.
+While nothing runs that must be stopped, a signal ends the program at once with one message.  Otherwise it
+raises an exception in the main thread, so that everything is stopped in order.  This module has no slow
+imports: the handlers are set before anything else is imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.05
-"""s after which a signal is sent once more when the exception of the first was lost, in a callback from C."""
+"""s until a signal is sent again if its exception was lost in a callback from C."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -34,7 +34,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """Exit code, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+        """Exit code by the convention of shells: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + self.number
 
     def __str__(self) -> str:
@@ -44,13 +44,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 def exit_on_signals() -> None:
-    """From now on a signal ends the program at once, with a sentence."""
+    """Let signals end the program at once, with one message."""
     for number in SIGNALS:
         signal.signal(number, _exit)
 
 
 def _exit(number: int, _frame: FrameType | None) -> NoReturn:
-    # Nothing that has a buffer or a lock, which the interrupted code may be using.
+    # No function with a buffer or a lock: the interrupted code may be using it.
     os.write(2, f"sitl-bridge: {Interrupted(number)}\n".encode())
     os._exit(128 + number)
 
@@ -61,7 +61,7 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextlib.contextmanager
 def raised() -> Iterator[None]:
-    """In the block, signals raise Interrupted in the main thread; elsewhere it has no effect."""
+    """Let signals raise Interrupted within the block; has an effect only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -88,7 +88,7 @@ def raised() -> Iterator[None]:
 
 
 def run(work: Callable[[], int]) -> int:
-    """Do work that starts what must be stopped; returns its exit code, or that of a signal."""
+    """Run a function that starts things that must be stopped; returns its exit code, or that of a signal."""
     try:
         with raised():
             return work()

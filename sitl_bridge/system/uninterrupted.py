@@ -1,4 +1,4 @@
-"""Blocks that no signal interrupts: between the start of a process and the note that it must be stopped."""
+"""Blocks that no signal interrupts, such as the start of a process that must be stopped later."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sitl_bridge.system.signals import SIGNALS
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C, SIGTERM and SIGHUP back until the end of the block.
+    """Delay Ctrl-C, SIGTERM and SIGHUP until the end of the block.
 
-    Between the start of a process and the note that it must be stopped, and while things are being stopped,
-    an exception from a signal would leave something behind.  Outside the main thread it has no effect.
+    An exception between the start of a process and its registration for stopping, or while processes are
+    being stopped, would leave processes running.  It has an effect only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    before = {number: signal.signal(number, lambda *what: came.append(what)) for number in SIGNALS}
+    received: list[tuple[int, FrameType | None]] = []
+    before = {number: signal.signal(number, lambda *what: received.append(what)) for number in SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for caught, frame in came[:1]:
+    for caught, frame in received[:1]:
         handler = before[signal.Signals(caught)]
         if callable(handler):
             handler(caught, frame)

@@ -1,8 +1,8 @@
-"""One vehicle as data: its schema, what holds between its sections, its payload.
+"""One vehicle as data: its schema, checks between its sections, and its payload.
 
 Body axes are FRD (forward, right, down) from the centre of gravity; figures of sources in FLU or ENU are
-converted once, in the file, by turning the signs of y and z.  What the sections hold is in dynamics/ and
-sensors/, which figures need a source is in figure_sources.py; files are read in files/airframe_file.py.
+converted once, in the file, by changing the signs of y and z.  The sections are defined in dynamics/ and
+sensors/, the need for sources in figure_sources.py; files are read in files/airframe_file.py.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from sitl_bridge.vehicle.figure_sources import source_of, unsourced, useless_sou
 
 
 class Payload(BaseModel):
-    """What the vehicle carries; it moves the centre of gravity and with it everything in the file."""
+    """A payload; it shifts the centre of gravity, from which all positions are measured."""
 
     model_config = STRICT
 
-    mass: Positive = Field(description="kg, on top of the vehicle's")
+    mass: Positive = Field(description="kg, in addition to the vehicle's")
     position: Vector = Field((0.0, 0.0, 0.0), description="m, FRD from the empty vehicle's centre of gravity")
-    inertia: Inertia | None = Field(None, description="about its own centre of gravity; absent: a point")
+    inertia: Inertia | None = Field(
+        None, description="about its own centre of gravity; default: a point mass"
+    )
 
 
 class AllocationGeometry(BaseModel):
-    """Rotor geometry for PX4's control allocation where it is not the physical one."""
+    """Rotor geometry for PX4's control allocation, if it differs from the physical one."""
 
     model_config = STRICT
 
@@ -53,25 +55,27 @@ class AllocationGeometry(BaseModel):
 
 
 class Px4Section(BaseModel):
-    """PX4 settings that do not follow from the physics."""
+    """PX4 settings that are not computed from the physics."""
 
     model_config = STRICT
 
-    parameters: dict[str, int | float] = Field(default_factory=dict, description="override derived ones")
+    parameters: dict[str, int | float] = Field(
+        default_factory=dict, description="PX4 parameters by name; they override computed ones"
+    )
     allocation: AllocationGeometry | None = None
 
 
 class Airframe(BaseModel):
-    """A multirotor, whole."""
+    """A multirotor."""
 
     model_config = STRICT
 
     name: str = Field(pattern=r"^[A-Za-z0-9_\-]{1,40}$")
     description: str
     sources: dict[str, str] = Field(
-        description="field path, or its beginning, to source of the figures there; `derived: how` where none"
+        description="by field path or its beginning: source of the figures, or `derived: how`"
     )
-    mass: Positive = Field(description="kg, everything but the payload")
+    mass: Positive = Field(description="kg, without the payload")
     inertia: Inertia
     rotor_model: AnyRotorModel
     rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
@@ -90,7 +94,7 @@ class Airframe(BaseModel):
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
-        """What no single field shows: figures without a source, sources of nothing, clashing sensors.
+        """Faults between fields: figures without a source, unused sources, duplicate sensors.
 
         Args:
             data: plain data of a file, valid or not.
@@ -110,19 +114,19 @@ class Airframe(BaseModel):
         return self
 
     def source(self, path: str) -> str:
-        """Source of a figure; the longest entry of ``sources`` that its path begins with."""
+        """Source of a figure: the longest entry of ``sources`` with which its path begins."""
         return source_of(self.sources, path)
 
     @property
     def carried(self) -> Payload | None:
-        """The payload that is part of mass, inertia and positions, once ``loaded``."""
+        """The payload that is included in mass, inertia and positions, once ``loaded``."""
         return self._carried
 
     def loaded(self) -> Airframe:
-        """The vehicle with its payload as part of it: one mass about the common centre of gravity.
+        """The vehicle including its payload: one mass about the common centre of gravity.
 
-        Rotors, contact points and sensors keep their places in the vehicle, so their positions from the new
-        centre of gravity change (parallel-axis theorem for the inertia).
+        Rotors, contact points and sensors stay in their places, so their positions relative to the new centre
+        of gravity change (parallel-axis theorem for the inertia).
         """
         payload = self.payload
         if payload is None:
@@ -157,7 +161,7 @@ class Airframe(BaseModel):
                 "payload": None,
             }
         )
-        # A copy takes along what was computed from the original.
+        # A copy includes cached values of the original.
         whole.__dict__.pop("record", None)
         whole._carried = payload
         whole._empty = self.model_copy(update={"payload": None})
@@ -170,20 +174,20 @@ class Airframe(BaseModel):
         return self._empty.model_copy(update={"payload": self._carried})
 
     def without_payload(self) -> Airframe:
-        """The vehicle once it has dropped what it carried; itself where it carried nothing."""
+        """The vehicle after it has dropped its payload; unchanged if it has none."""
         return self._empty or self
 
     @cached_property
     def record(self) -> Any:
-        """VEHICLE as a single record, as compiled functions and ``performance`` take it from Python."""
+        """VEHICLE as a single record, for compiled functions and ``performance``."""
         return self.vehicle()[()]
 
     def vehicle(self) -> NDArray[np.void]:
-        """() VEHICLE record of the compiled step, payload and all."""
+        """() VEHICLE record of the compiled step, including the payload."""
         return self.loaded()._pack()
 
     def _pack(self) -> NDArray[np.void]:
-        """() VEHICLE record without the payload that is not loaded; every section writes its own part."""
+        """() VEHICLE record without a payload; every section writes its own part."""
         vehicle = np.zeros((), VEHICLE)
         vehicle["mass"] = self.mass
         vehicle["ground_effect"] = 1.0 if self.ground_effect else 0.0
@@ -200,15 +204,15 @@ class Airframe(BaseModel):
         return np.array([s.pack() for s in self.sensors if isinstance(s, SensorSpecification)])
 
     def seeing_sensors(self) -> tuple[SeeingSpecification, ...]:
-        """The sensors that see the scene."""
+        """The perception sensors."""
         return tuple(s for s in self.sensors if isinstance(s, SeeingSpecification))
 
     def custom_sensors(self) -> tuple[CustomSpecification, ...]:
-        """The user's own sensors."""
+        """The custom sensors."""
         return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
 
     def without_custom_sensors(self) -> Airframe:
-        """The vehicle with the built-in sensors alone."""
+        """The vehicle with only the built-in sensors."""
         kept = tuple(s for s in self.sensors if not isinstance(s, CustomSpecification))
         return self.model_copy(update={"sensors": kept})
 
@@ -219,12 +223,12 @@ def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
 
 
 def has_field(data: Any) -> Callable[[FieldPath], bool]:
-    """Tells whether the schema of an airframe has a path, given data that says which kinds are meant."""
+    """A test whether an airframe's schema has a path; ``data`` has the kinds of its sections."""
     return lambda path: isinstance(path[-1], int) or path[-1] in field_names(Airframe, data, path[:-1])
 
 
 def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
-    """Sensors that clash or are missing, and an allocation that does not fit the rotors."""
+    """Duplicate or missing sensors, and an allocation that does not fit the rotors."""
     faults: list[tuple[FieldPath, str]] = []
     sensors, rotors, px4 = data.get("sensors"), data.get("rotors"), data.get("px4")
     if isinstance(sensors, list | tuple):
@@ -235,14 +239,14 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
             what = str(sensor.get("class") if sensor.get("kind") == "custom" else sensor.get("kind"))
             key = (what, str(sensor.get("instance", 0)))
             if key in seen:
-                faults.append((("sensors", i), f"{what} {key[1]} is there already; give it another instance"))
+                faults.append((("sensors", i), f"{what} {key[1]} exists already; give it another instance"))
             seen.add(key)
         if ("imu", "0") not in seen:
             faults.append((("sensors",), "needs an imu with instance 0: its samples drive the lockstep"))
     model = data.get("rotor_model")
     if isinstance(model, dict) and model.get("kind") == "custom" and isinstance(rotors, list | tuple):
         faults += [
-            (("rotors", i, "model", name), "a rotor law of one's own has the same figures for every rotor")
+            (("rotors", i, "model", name), "a custom rotor law has the same figures for all rotors")
             for i, rotor in enumerate(rotors)
             if isinstance(rotor, dict) and isinstance(rotor.get("model"), dict)
             for name in rotor["model"]
@@ -253,5 +257,5 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
     counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]
     if len(set(counts)) > 1:
         where = ("px4", "allocation", "positions")
-        faults.append((where, f"needs one entry a rotor: {counts[1]}, not {counts[0]}"))
+        faults.append((where, f"needs one entry per rotor: {counts[1]}, not {counts[0]}"))
     return faults

@@ -1,7 +1,7 @@
-"""An airframe's rotors as PX4's control allocation sees them, and what the vehicle makes of its commands.
+"""An airframe's rotors in PX4's control allocation, and the vehicle's response to its commands.
 
-The mixing is PX4's (ActuatorEffectivenessRotors, ControlAllocationPseudoInverse); the answer to it is the
-airframe's physics.  Gains and limits that follow are in rate_loop.py and parameters.py.
+The mixing is PX4's (ActuatorEffectivenessRotors, ControlAllocationPseudoInverse); the response follows from
+the airframe's physics.  Gains and limits are computed in px4/rate_loop.py and px4/airframe_parameters.py.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Floats = NDArray[np.float64]
 Parameters = dict[str, int | float]
 
 THRUST_COEFFICIENT = 6.5
-"""CA_ROTORn_CT's default; the same for all rotors it cancels in PX4's normalisation."""
+"""CA_ROTORn_CT's default; the same for all rotors, it cancels in PX4's normalisation."""
 GRAVITY = 9.80665
 NEGLIGIBLE = 1e-3
-"""Entries of the mix below this do not count (ControlAllocationPseudoInverse.cpp)."""
+"""Entries of the mix below this are zero (ControlAllocationPseudoInverse.cpp)."""
 
 
 def geometry(airframe: Airframe) -> Parameters:
     """CA_AIRFRAME, CA_ROTOR_COUNT and CA_ROTORn_* of an airframe.
 
     Positions, axes and torque over thrust are those of the physics, in units of :func:`_units`, or PX4's own
-    where the airframe file repeats a geometry that PX4 ships.  CA_ROTORn_KM is positive for rotors that turn
-    counter-clockwise.
+    if the airframe file gives the geometry of an airframe of PX4.  CA_ROTORn_KM is positive for
+    counter-clockwise rotors.
     """
     found: Parameters = {"CA_AIRFRAME": 0, "CA_ROTOR_COUNT": len(airframe.rotors)}
     own = airframe.px4.allocation
@@ -58,14 +58,14 @@ def geometry(airframe: Airframe) -> Parameters:
 
 
 def _units(airframe: Airframe, ratios: list[float]) -> tuple[float, float]:
-    """Units in m in which positions and torque over thrust are handed over.
+    """Units in m of positions and of torque over thrust in PX4's parameters.
 
-    PX4 normalises roll and pitch, yaw, and thrust each by itself, so neither unit changes its mix.  But it
+    PX4 normalises roll and pitch, yaw, and thrust separately, so these units do not change its mix.  But it
     inverts the effectiveness in single precision by a method whose error grows with the fourth power of its
-    condition (matrix/PseudoInverse.hpp; Courrieu 2008).  With arms of 0.2 m and a ratio of 0.016 m the motor
-    opposite to a failed one, which should rest, gets a third of the thrust with the wrong sign, and a
-    hexarotor falls.  So the longest arm is 1, as in PX4's own airframes, and the greatest ratio is 1, PX4's
-    limit.  Where rotors are canted both are lengths of one moment and have one unit.
+    condition (matrix/PseudoInverse.hpp; Courrieu 2008).  With arms of 0.2 m and a ratio of 0.016 m, the motor
+    opposite to a failed one, which should stop, gets a third of the thrust with the wrong sign, and a
+    hexarotor falls.  Therefore the longest arm is 1, as in PX4's own airframes, and the greatest ratio is 1,
+    PX4's limit.  With canted rotors both are lengths of the same moment and have the same unit.
     """
     longest = max(float(np.hypot(*rotor.position[:2])) for rotor in airframe.rotors)
     greatest = max(abs(ratio) for ratio in ratios)
@@ -133,19 +133,19 @@ def _thrusts(airframe: Airframe, command: float) -> Floats:
 
 
 def setpoint(factor: float, command: Floats) -> Floats:
-    """Thrust setpoints that PX4 turns into these motor commands, f c^2 + (1 - f) c."""
+    """Thrust setpoints that PX4 converts to these motor commands, f c^2 + (1 - f) c."""
     return factor * command**2 + (1.0 - factor) * command
 
 
 @dataclass(frozen=True)
 class Response:
-    """How a vehicle in hover answers PX4's normalised torque setpoints.
+    """Response of a vehicle in hover to PX4's normalised torque setpoints.
 
     Attributes:
         authority: (3,) rad/s^2 for a unit setpoint about each axis, once the rotors have their new speed.
         motor_lag: s, time constant of a small change of rotor speed.
         yaw_lead: s, moment of the rotors' own acceleration over that of their drag: the reaction to
-            speeding up a rotor acts at once, before its drag has changed.
+            accelerating a rotor acts at once, before its drag has changed.
         delay: s from the sample of a rate to the middle of the step in which its command acts.
     """
 
@@ -158,14 +158,14 @@ class Response:
 def response(
     airframe: Airframe, parameters: Parameters, hover: Hover, density: float, factor: float
 ) -> Response:
-    """Linear answer of an airframe in hover to torque setpoints.
+    """Linear response of an airframe in hover to torque setpoints.
 
     Args:
         airframe: the airframe.
         parameters: its CA_* parameters.
         hover: its trim.
         density: kg/m^3.
-        factor: THR_MDL_FAC that PX4 is given.
+        factor: THR_MDL_FAC.
     """
     record = airframe.record
     rotors = len(airframe.rotors)
@@ -206,8 +206,8 @@ def _yaw_lead(airframe: Airframe, hover: Hover, density: float, ratio: float) ->
 def _motor_lag(airframe: Airframe, hover: Hover, density: float) -> float:
     """Time constant in s of a small change of rotor speed at hover.
 
-    Where a command speeds some rotors up and slows others down, the mean of both lags counts.  A DC motor's
-    is its inertia over the slope of its driving and load torques, linearised about hover (hector eq. 6).
+    A command accelerates some rotors and decelerates others, so it is the mean of both lags.  A DC motor's
+    lag is its inertia over the slope of its driving and load torques, linearised about hover (hector eq. 6).
     """
     record = airframe.record
     if record["motor_kind"] != MOTOR_DC:

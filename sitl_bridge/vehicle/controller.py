@@ -1,7 +1,7 @@
-"""The ``controller`` section of an airframe file: which law the built-in flight stack flies it by.
+"""The ``controller`` section of an airframe file: the control law of the built-in flight stack.
 
-Gains of the laws of the project's own follow from the airframe (autopilot/control/gains.py); only published
-ones stand in files.
+Gains of built-in laws are computed from the airframe (autopilot/control/gains.py); only published gains are
+given in files.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def own_controller(kind: str) -> tuple[Path, str] | None:
 
 
 def beside(kind: str, directory: Path) -> str:
-    """A kind of controller whose file, where it is a user's own, is relative to a directory."""
+    """A kind of controller; the file of a custom one is relative to a directory."""
     own = own_controller(kind)
     return kind if own is None else f"{directory / own[0]}:{own[1]}"
 
 
 class RotorsGains(BaseModel):
-    """A lee_controller_*.yaml of RotorS, with mass and gravity that its controller reckons with."""
+    """A lee_controller_*.yaml of RotorS, with the mass and gravity that its controller uses."""
 
     model_config = STRICT
 
@@ -46,14 +46,14 @@ class RotorsGains(BaseModel):
 
 
 class ControllerSection(BaseModel):
-    """Which controller flies the vehicle.  In a file a bare name stands for its ``kind``."""
+    """The controller of the built-in flight stack.  In a file, a bare name means its ``kind``."""
 
     model_config = STRICT
 
     kind: str = Field("hector_pid", description="hector_pid, lee, rotors, or FILE.py:CLASS")
     rotors: RotorsGains | None = None
     options: dict[str, float | int | str | bool | list[float]] = Field(
-        default_factory=dict, description="arguments of a class of one's own"
+        default_factory=dict, description="arguments of the class of a custom controller"
     )
 
     @field_validator("kind")
@@ -68,5 +68,5 @@ class ControllerSection(BaseModel):
         if self.kind == "rotors" and self.rotors is None:
             raise ValueError("kind rotors needs the published gains under rotors")
         if self.options and own_controller(self.kind) is None:
-            raise ValueError("options are for a controller of one's own, FILE.py:CLASS")
+            raise ValueError("only a custom controller, FILE.py:CLASS, takes options")
         return self

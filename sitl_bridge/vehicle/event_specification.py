@@ -22,35 +22,37 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ScheduledEvent(BaseModel):
-    """Something at a time."""
+    """An event at a time."""
 
     model_config = _STRICT
 
     at: Seconds = Field(description="s of simulated time since the start")
 
     def problem(self, _airframe: Airframe) -> str:
-        """Why it cannot happen to a vehicle; empty where it can."""
+        """Why it cannot happen to a vehicle; empty if it can."""
         return ""
 
 
 class VehicleEvent(ScheduledEvent):
     """An event of vehicles."""
 
-    vehicles: tuple[int | str, ...] | None = Field(None, description="numbers or names; all without")
+    vehicles: tuple[int | str, ...] | None = Field(None, description="numbers or names; default: all")
 
 
 class PassingEvent(VehicleEvent):
-    """An event of vehicles that may pass."""
+    """An event of vehicles that may have an end."""
 
-    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(None, description="s; for good without a figure")
+    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="duration in s; default: to the end of the flight"
+    )
 
 
 class MotorEvent(PassingEvent):
-    """A rotor loses thrust and torque; without any left, its motor stops."""
+    """A rotor loses thrust and torque; with no share left, its motor stops."""
 
-    kind: Literal["motor_loss"] = Field(description="of event")
-    motor: int = Field(1, ge=1, description="as PX4 counts: the first of the airframe is 1")
-    thrust: Share = Field(0.0, description="share left")
+    kind: Literal["motor_loss"] = Field(description="kind of event")
+    motor: int = Field(1, ge=1, description="PX4's number: the first motor of the airframe is 1")
+    thrust: Share = Field(0.0, description="remaining share")
 
     def problem(self, airframe: Airframe) -> str:
         """Why it cannot happen to the vehicle."""
@@ -59,12 +61,12 @@ class MotorEvent(PassingEvent):
 
 
 class SensorEvent(PassingEvent):
-    """A sensor falls silent or repeats its last reading; sensor gps, off, is the loss of GPS."""
+    """A sensor stops or repeats its last sample; sensor gps with fault off is the loss of GPS."""
 
-    kind: Literal["sensor_fault"] = Field(description="of event")
+    kind: Literal["sensor_fault"] = Field(description="kind of event")
     sensor: str = Field(description="kind, as in airframe files")
     instance: int = Field(0, ge=0, description="number among the sensors of the kind, from 0")
-    fault: Literal["off", "stuck"] = Field("off", description="no samples, or the last one over and over")
+    fault: Literal["off", "stuck"] = Field("off", description="no samples, or repetition of the last one")
 
     def problem(self, airframe: Airframe) -> str:
         """Why it cannot happen to the vehicle."""
@@ -87,21 +89,21 @@ class GpsEvent(PassingEvent):
 class JammingEvent(GpsEvent):
     """Satellite signals are jammed."""
 
-    kind: Literal["gps_jamming"] = Field(description="of event")
+    kind: Literal["gps_jamming"] = Field(description="kind of event")
     level: Share = Field(1.0, description="1 = no signal")
 
 
 class SpoofingEvent(GpsEvent):
-    """Satellite signals are spoofed: the fix walks away."""
+    """Satellite signals are spoofed: the fix moves away."""
 
-    kind: Literal["gps_spoofing"] = Field(description="of event")
-    velocity: Vector = Field(description="m/s north, east, down")
+    kind: Literal["gps_spoofing"] = Field(description="kind of event")
+    velocity: Vector = Field(description="of the fix, m/s north, east, down")
 
 
 class PayloadEvent(VehicleEvent):
     """The payload is dropped: mass, inertia and the centre of gravity change at once."""
 
-    kind: Literal["payload_drop"] = Field(description="of event")
+    kind: Literal["payload_drop"] = Field(description="kind of event")
 
     def problem(self, airframe: Airframe) -> str:
         """Why it cannot happen to the vehicle."""
@@ -111,35 +113,37 @@ class PayloadEvent(VehicleEvent):
 class StackEvent(VehicleEvent):
     """The flight stack's process is killed, or stopped for some seconds of wall time."""
 
-    kind: Literal["stack_killed", "stack_stopped"] = Field(description="of event")
-    seconds: Annotated[float, Field(gt=0.0, le=600.0)] = Field(5.0, description="of wall time, when stopped")
+    kind: Literal["stack_killed", "stack_stopped"] = Field(description="kind of event")
+    seconds: Annotated[float, Field(gt=0.0, le=600.0)] = Field(
+        5.0, description="s of wall time for which it is stopped"
+    )
 
 
 class GustEvent(ScheduledEvent):
     """A 1-cosine gust on all vehicles, as in the wind of a world."""
 
-    kind: Literal["gust"] = Field(description="of event")
+    kind: Literal["gust"] = Field(description="kind of event")
     speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
-    direction: Degrees = Field(0.0, description="deg, where it comes from")
+    direction: Degrees = Field(0.0, description="deg from which it comes")
     upward: Upward = Field(0.0, description="m/s")
     length: Length = Field(30.0, description="m")
     passing_speed: PassingSpeed = Field(10.0, description="m/s")
     hold: Moment | None = Field(2.0, description="s at full strength")
 
     def gust(self) -> Gust:
-        """As the wind takes it."""
+        """The gust of a wind."""
         figures = {name: getattr(self, name) for name in Gust.model_fields if name != "start"}
         return Gust(start=self.at, **figures)
 
 
 class WindEvent(ScheduledEvent):
-    """Another wind blows from then on."""
+    """The wind changes to another."""
 
-    kind: Literal["wind_change"] = Field(description="of event")
-    wind: WindSpecification = Field(description="that blows from then on")
+    kind: Literal["wind_change"] = Field(description="kind of event")
+    wind: WindSpecification = Field(description="new wind")
 
     def problem(self, _airframe: Airframe) -> str:
-        """Why its recorded wind cannot blow; empty where it can."""
+        """Why its recorded wind cannot be read; empty if it can."""
         try:
             self.wind.load_series()
         except UserError as error:
@@ -161,21 +165,21 @@ EventSpecification = Annotated[AnyEvent, Field(discriminator="kind")]
 
 
 def concerned(event: ScheduledEvent, names: Sequence[str]) -> list[int]:
-    """Vehicles that an event concerns.
+    """Vehicles of an event.
 
     Raises:
-        UserError: for one that there is not.
+        UserError: for a vehicle that does not exist.
     """
     if not isinstance(event, VehicleEvent) or event.vehicles is None:
         return list(range(len(names)))
     found = []
-    for who in event.vehicles:
-        if isinstance(who, str) and who in names:
-            found.append(names.index(who))
-        elif isinstance(who, int) and 0 <= who < len(names):
-            found.append(who)
+    for vehicle in event.vehicles:
+        if isinstance(vehicle, str) and vehicle in names:
+            found.append(names.index(vehicle))
+        elif isinstance(vehicle, int) and 0 <= vehicle < len(names):
+            found.append(vehicle)
         else:
-            raise UserError(f"there is no vehicle {who!r}; there are {len(names)}, from {names[0]!r} on")
+            raise UserError(f"there is no vehicle {vehicle!r}; there are {len(names)}, from {names[0]!r} on")
     return found
 
 
@@ -189,8 +193,8 @@ def event_faults(
             for vehicle in concerned(event, names) if isinstance(event, VehicleEvent) else [0]:
                 problem = event.problem(airframes[vehicle])
                 if problem:
-                    who = f"vehicle {names[vehicle]}: " if isinstance(event, VehicleEvent) else ""
-                    found.append((i, f"{who}{problem}"))
+                    prefix = f"vehicle {names[vehicle]}: " if isinstance(event, VehicleEvent) else ""
+                    found.append((i, f"{prefix}{problem}"))
         except UserError as error:
             found.append((i, str(error)))
     return found
@@ -199,6 +203,6 @@ def event_faults(
 def problems(
     events: Sequence[ScheduledEvent], names: Sequence[str], airframes: Sequence[Airframe]
 ) -> list[str]:
-    """Events that cannot happen, in words."""
+    """Messages about events that cannot happen."""
     faults = event_faults(events, names, airframes)
     return [f"events[{i}] at {events[i].at:g} s: {reason}" for i, reason in faults]

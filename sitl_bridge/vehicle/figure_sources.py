@@ -1,6 +1,6 @@
-"""The figures of an airframe, and where they come from: every one has a source or says how it was derived.
+"""Sources of an airframe's figures: every figure has a source or states how it was derived.
 
-Works on plain data, valid or not, so that missing sources are told together with all other faults.
+The checks work on plain data, valid or not, so that missing sources are reported with all other faults.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from sitl_bridge.field_paths import FieldPath, suggestion
 
 _SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
 _LABELS = {"kind", "instance", "parameters", "options"}
-"""Numbers that name or choose rather than measure: a sensor's instance, the parameters PX4 is given, the
-options of a class of the user's own."""
+"""Numbers that are settings rather than physical figures: a sensor's instance, PX4's parameters, the options
+of a custom class."""
 DERIVED = "derived:"
 _SHORTEST_REASON = 10
 
 
 def figures(data: Any) -> Iterator[tuple[FieldPath, str]]:
-    """Paths of all figures of an airframe that need a source, and the paths that ``sources`` calls them by.
+    """Paths of all figures of an airframe that need a source, and their paths in ``sources``.
 
-    Both are the same but for sensors: all of a kind share their source, ``sensors.imu.accelerometer``.
+    Both are the same except for sensors: all of a kind share their source, ``sensors.imu.accelerometer``.
     """
     if isinstance(data, Mapping):
         for key, value in data.items():
@@ -50,54 +50,53 @@ def _walk(value: Any, path: FieldPath, name: str) -> Iterator[tuple[FieldPath, s
 
 def _sensors(sensors: list[Any] | tuple[Any, ...]) -> Iterator[tuple[FieldPath, str]]:
     for i, sensor in enumerate(sensors):
-        # A user's own sensor answers for its figures in its own file.
+        # A custom sensor documents its figures in its own file.
         if isinstance(sensor, Mapping) and sensor.get("kind") != "custom":
             yield from _walk(sensor, ("sensors", i), f"sensors.{shortened(str(sensor.get('kind')))}")
 
 
 def figure_paths(data: Any) -> list[str]:
-    """What ``sources`` calls the figures of an airframe's plain data, each once: ``rotor_model.radius``."""
+    """Paths in ``sources`` of an airframe's figures, each once: ``rotor_model.radius``."""
     return list(dict.fromkeys(name for _, name in figures(data)))
 
 
 def covers(key: str, name: str) -> bool:
-    """Whether an entry of ``sources`` is about a figure: it is its path or the beginning of it."""
+    """Whether an entry of ``sources`` covers a figure: it is its path or the beginning of it."""
     return name == key or name.startswith((key + ".", key + "["))
 
 
 def source_of(sources: Mapping[str, str], name: str) -> str:
-    """Source of a figure: the longest entry that covers it; empty where none does."""
+    """Source of a figure: the longest entry that covers it; empty if none does."""
     return sources.get(max((key for key in sources if covers(key, name)), key=len, default=""), "")
 
 
 def unsourced(data: Any) -> list[tuple[FieldPath, str]]:
-    """Figures without a source, the first of each name, and sources that tell nothing."""
+    """Figures without a source, the first of each path, and sources without content."""
     sources = _sources(data)
     found: dict[str, FieldPath] = {}
     for path, name in figures(data):
         if not any(covers(key, name) for key in sources):
             found.setdefault(name, path)
     faults: list[tuple[FieldPath, str]] = [
-        (path, f"no source is given; add `{name}: ...` under sources, `derived: how` where there is none")
+        (path, f"has no source; add `{name}: ...` under sources, or `derived: how` if there is none")
         for name, path in found.items()
     ]
     for key, text in sources.items():
         if not isinstance(text, str):
             continue
         if not text.strip():
-            faults.append((("sources", key), "is empty; name the source"))
+            faults.append((("sources", key), "is empty; give the source"))
         elif text.startswith(DERIVED) and len(text.removeprefix(DERIVED).strip()) < _SHORTEST_REASON:
-            faults.append((("sources", key), "says derived, but not how"))
+            faults.append((("sources", key), "is derived; add how"))
     return faults
 
 
 def useless_sources(data: Any, known: Callable[[FieldPath], bool]) -> list[tuple[FieldPath, str]]:
-    """Entries of ``sources`` that no figure belongs to: misspelt, or left over.
+    """Entries of ``sources`` without a figure: misspelt, or left over.
 
     Args:
         data: plain data of an airframe.
-        known: tells whether the schema has a path, so that a figure that is missing or at fault is not
-            missed a second time.
+        known: whether the schema has a path; a missing or invalid figure is not reported again here.
     """
     names = figure_paths(data)
     faults: list[tuple[FieldPath, str]] = []
@@ -111,7 +110,7 @@ def useless_sources(data: Any, known: Callable[[FieldPath], bool]) -> list[tuple
 
 
 def _path_of(key: str, data: Any) -> FieldPath | None:
-    """Path in the data of an entry of ``sources``; None for a kind of sensor that is not carried."""
+    """Path in the data of an entry of ``sources``; None for a kind of sensor that is not there."""
     parts: list[str | int] = [
         int(n) if n else word for word, n in re.findall(r"([^.\[\]]+)|\[(\d{1,4})\]", key)
     ]

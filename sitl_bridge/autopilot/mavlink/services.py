@@ -25,7 +25,7 @@ from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
 from sitl_bridge.autopilot.mavlink.vehicle_messages import available_modes, heartbeat
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, Source
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, TelemetrySource
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT
 
@@ -215,7 +215,7 @@ class Services:
         source: the vehicle's data.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TelemetrySource) -> None:
         self.source = source
         self.missions = MissionStore(source.commander, self.send_text)
         self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.send_text)

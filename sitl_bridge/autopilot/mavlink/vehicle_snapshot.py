@@ -18,7 +18,7 @@ NAN = math.nan
 
 
 @dataclass
-class Source:
+class TelemetrySource:
     """Data source of the telemetry.  The records are views that the stack writes and telemetry only reads.
 
     Attributes:
@@ -54,7 +54,7 @@ class Snapshot:
         now: us of simulated time.
     """
 
-    def __init__(self, source: Source, now: int) -> None:
+    def __init__(self, source: TelemetrySource, now: int) -> None:
         estimate = source.estimate
         self.source = source
         self.commander = source.commander

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
@@ -52,7 +52,7 @@ class FlightModeManager:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         land: LandDetector,
         send_text: Callable[[int, str], None],
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 
 HOME_MOVED = 1.0
@@ -24,7 +24,7 @@ class HomePosition:
         place: deg latitude, deg longitude, m above mean sea level; None if unknown.
     """
 
-    def __init__(self, values: dict[str, float], state: VehicleState, changed: Callable[[], None]) -> None:
+    def __init__(self, values: dict[str, float], state: EstimatedState, changed: Callable[[], None]) -> None:
         self._values = values
         self._state = state
         self._changed = changed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.setpoint_output import Output
 
 GRAVITY = 9.80665
@@ -106,7 +106,7 @@ class LandDetector:
         self.in_descend = False
 
     def update(
-        self, state: VehicleState, output: Output, thrust: float, climb_controlled: bool, dt: float
+        self, state: EstimatedState, output: Output, thrust: float, climb_controlled: bool, dt: float
     ) -> None:
         """Update from the last setpoint (``output``, ``thrust`` 0..1 of full) and the measured state."""
         values = self._values

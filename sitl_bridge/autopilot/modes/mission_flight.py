@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import (
     CONDITION_GATE,
@@ -33,7 +33,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
     WAYPOINT,
     MissionItem,
 )
-from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, Target
+from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 
 # --- present step of the current item (PX4: work items)
@@ -71,9 +71,9 @@ class MissionFlight:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         land: LandDetector,
-        target: Target,
+        target: PositionTarget,
         send_text: Callable[[int, str], None],
         payload: Callable[[int, Sequence[float]], None] = lambda _command, _params: None,
     ) -> None:

@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
-from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, Target
+from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.world.geography import distance
 
 NAN = math.nan
@@ -47,7 +47,7 @@ class Navigator:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         land: LandDetector,
         send_text: Callable[[int, str], None],
     ) -> None:
@@ -55,7 +55,7 @@ class Navigator:
         self._state = state
         self._land = land
         self._send_text = send_text
-        self.target = Target()
+        self.target = PositionTarget()
         self.home: tuple[float, float, float] | None = None
         self.requested_mode: Mode | None = None
         self.rally: tuple[MissionItem, ...] = ()

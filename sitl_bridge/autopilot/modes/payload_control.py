@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 
 SHOOT, TRIGGER_DISTANCE, TRIGGER_INTERVAL, TRIGGER_CONTROL = 203, 206, 214, 2003
 """MAV_CMD_DO_DIGICAM_CONTROL, DO_SET_CAM_TRIGG_DIST, DO_SET_CAM_TRIGG_INTERVAL, DO_TRIGGER_CONTROL"""
@@ -37,7 +37,7 @@ class PayloadControl:
         commands: MAV_CMD and seven parameters to be passed on.
     """
 
-    def __init__(self, state: VehicleState) -> None:
+    def __init__(self, state: EstimatedState) -> None:
         self._state = state
         self.triggers: deque[tuple[int, int]] = deque(maxlen=100)
         self.commands: deque[tuple[int, tuple[float, ...]]] = deque(maxlen=100)

@@ -8,7 +8,7 @@ IDLE, TAKEOFF, GO, HOLD, GROUND = range(5)
 """Kinds of target: idle motors; climb from the ground; pass a waypoint; hold; land."""
 
 
-class Target:
+class PositionTarget:
     """A target position with the previous and the next one.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 
 SETTLING = 4.0
 """Rate at which a small velocity error decays, 1/s.  Derived: five updates of 50 ms per time constant."""
@@ -36,7 +36,7 @@ def limited_acceleration(error: float, acceleration: float, jerk: float) -> floa
     return wanted if wanted < acceleration else acceleration
 
 
-class Trajectory:
+class MovingSetpoint:
     """A moving setpoint: m, m/s, m/s^2 NED."""
 
     __slots__ = ("ax", "ay", "az", "vx", "vy", "vz", "x", "y", "z")
@@ -46,7 +46,7 @@ class Trajectory:
         self.vx = self.vy = self.vz = 0.0
         self.ax = self.ay = self.az = 0.0
 
-    def start(self, state: VehicleState) -> None:
+    def start(self, state: EstimatedState) -> None:
         """Start with the vehicle's position and velocity."""
         self.x, self.y, self.z = state.x, state.y, state.z
         self.vx, self.vy, self.vz = state.vx, state.vy, state.vz

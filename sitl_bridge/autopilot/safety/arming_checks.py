@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander_data import HealthBits, VehicleFacts
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
@@ -60,7 +60,7 @@ class Accuracy:
         self.position = False
         self.velocity = False
 
-    def update(self, state: VehicleState, values: Mapping[str, float]) -> None:
+    def update(self, state: EstimatedState, values: Mapping[str, float]) -> None:
         """Update with the estimate."""
         limit = values["COM_POS_FS_EPH"]
         if self.position:
@@ -73,7 +73,7 @@ class Accuracy:
 
 
 def missing_needs(
-    state: VehicleState, accuracy: Accuracy, home: bool, mission: bool, offboard: bool, manual: bool
+    state: EstimatedState, accuracy: Accuracy, home: bool, mission: bool, offboard: bool, manual: bool
 ) -> int:
     """Return the mode requirements (bits of flight_modes.py) that are not met."""
     valid = state.valid
@@ -102,7 +102,7 @@ def missing_needs(
 def arming_problems(
     mode: Mode,
     missing: int,
-    state: VehicleState,
+    state: EstimatedState,
     values: Mapping[str, float],
     battery: tuple[int, float],
     failures: Mapping[str, Mapping[int, str]],

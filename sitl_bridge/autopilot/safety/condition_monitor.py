@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.tasks.offboard_setpoints import OffboardSignal
@@ -43,7 +43,7 @@ class ConditionMonitor:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         sticks: Sticks,
         offboard: OffboardSignal,
         geofence: Geofence,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import mission_items
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
@@ -38,7 +38,7 @@ class Plans:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         land: LandDetector,
         navigator: Navigator,
         geofence: Geofence,

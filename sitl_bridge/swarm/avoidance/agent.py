@@ -45,7 +45,7 @@ class OwnState:
 
 
 @dataclass(frozen=True)
-class Command:
+class ControlCommand:
     """What a vehicle is to do until the next tick.
 
     Attributes:
@@ -147,7 +147,7 @@ class Agent:
             agent.tick(10_000 * k, OwnState(still, still, still), [other])
         agent.broadcast()
 
-    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> ControlCommand:
         """Command for the time from ``now`` on.
 
         Args:
@@ -228,12 +228,12 @@ class Agent:
         reference[:, 10] *= self._pace
         return reference
 
-    def _command(self, status: PlanStatus, yaw_reference: float, yaw_rate: float) -> Command:
+    def _command(self, status: PlanStatus, yaw_reference: float, yaw_rate: float) -> ControlCommand:
         solver = self.solver
         u = solver.plan_u[0].copy()
         self._input = u
         x = solver.plan_x
-        return Command(
+        return ControlCommand(
             roll=float(u[0]),
             pitch=float(u[1]),
             yaw=wrapped(yaw_reference),

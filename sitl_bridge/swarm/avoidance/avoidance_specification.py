@@ -81,7 +81,7 @@ class RouteSpecification(_Part):
         return Table(rows[:, 0].tolist(), rows[:, 1:], yaw=self.heading)
 
 
-class Circle(_Part):
+class SwapCircle(_Part):
     """Vehicles v1, v2, ... clockwise from north on a circle, which swap places with those opposite."""
 
     count: Annotated[int, Field(ge=2, le=64)] = Field(description="vehicles")
@@ -166,7 +166,7 @@ class AvoidanceSettings(_Part):
     routes: Annotated[tuple[RouteSpecification, ...], Field(max_length=64)] = Field(
         (), description="one a vehicle"
     )
-    circle: Circle | None = Field(None, description="of further vehicles, which swap places")
+    circle: SwapCircle | None = Field(None, description="of further vehicles, which swap places")
     obstacles: Annotated[
         tuple[Annotated[SpherePlan | CylinderPlan | BoxPlan, Field(discriminator="kind")], ...],
         Field(max_length=64),

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.avoidance.agent import Command, OwnState
+from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, make_agents
@@ -151,7 +151,7 @@ def rehearse(scenario: AvoidanceSpecification, deviation: float) -> None:
         swarm.tick(states)
 
 
-def commanded_acceleration(command: Command, yaw: float) -> Vector:
+def commanded_acceleration(command: ControlCommand, yaw: float) -> Vector:
     """Acceleration NED in m/s^2 that a flight stack turns into the commanded attitude and thrust.
 
     g e3 - T z, with z the body's down axis at the commanded roll and pitch (eq. 3b without drag).

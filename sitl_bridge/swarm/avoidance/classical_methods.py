@@ -13,7 +13,7 @@ import daqp
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.avoidance.agent import Command, OwnState, to_vector
+from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState, to_vector
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle
@@ -191,7 +191,7 @@ class VelocityPilot:
         self._last: int | None = None
         self._input: Floats | None = None
 
-    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> ControlCommand:
         """Command for the time from ``now`` (us) on."""
         seconds = 0.0 if self._last is None else (now - self._last) * 1e-6
         self._last = now
@@ -217,7 +217,7 @@ class VelocityPilot:
             self._record[0], acceleration, v, own.attitude[2], self._observer.disturbance, attitude, u
         )
         self._input = u
-        return Command(
+        return ControlCommand(
             roll=float(u[0]),
             pitch=float(u[1]),
             yaw=float(target[0, 9]),

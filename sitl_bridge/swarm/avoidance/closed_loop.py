@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.kernels.random_streams import stream
-from sitl_bridge.swarm.avoidance.agent import Agent, Command, OwnState
+from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
     RouteSpecification,
@@ -45,7 +45,7 @@ class Plant(Protocol):
         """(n, 9) position, velocity (NED), roll, pitch, yaw."""
         ...
 
-    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+    def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         """Fly on for ``seconds`` with commands held."""
         ...
 
@@ -55,7 +55,7 @@ class AvoidanceController(Protocol):
 
     name: str
 
-    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> Command:
+    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> ControlCommand:
         """Command for the time from ``now`` (us) on."""
         ...
 
@@ -94,7 +94,7 @@ class ModelPlant:
         """(n, 9)."""
         return np.column_stack([self._x, self._yaw])
 
-    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+    def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         """Fly on for ``seconds``; yaw follows its rate at once (eq. 4c)."""
         for i, command in enumerate(commands):
             u = np.array([command.roll, command.pitch, command.thrust])

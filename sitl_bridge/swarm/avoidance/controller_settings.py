@@ -73,7 +73,7 @@ class Weights(_Section):
     smoothness: Positive = Field(8.0, description="1/m, kappa of eq. 10")
 
 
-class Limits(_Section):
+class ControlLimits(_Section):
     """Input limits of eq. 11; the defaults are those of nonlinear_mpc_firefly.yaml.
 
     Attributes:
@@ -154,7 +154,7 @@ class ControllerSettings(_Section):
         description="response to attitude commands; the one identified on the airframe without",
     )
     weights: Weights = Field(Weights(), description="of the cost")
-    limits: Limits = Field(Limits(), description="of the commands")
+    limits: ControlLimits = Field(ControlLimits(), description="of the commands")
     distances: Distances = Field(Distances(), description="to keep")
     horizon: Annotated[int, Field(ge=5, le=LONGEST_HORIZON)] = Field(
         20, description="steps of the prediction"

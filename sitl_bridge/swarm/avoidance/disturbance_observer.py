@@ -45,6 +45,34 @@ class ObserverNoise:
 
 
 @compiled
+def _propagate(
+    settings_array: Any, estimate: Any, covariance: Any, u: Any, yaw: float, seconds: float, density: Any
+) -> None:
+    """Predict estimate and covariance over ``seconds``; arguments as of ``observe``."""
+    settings = settings_array[0]
+    size = estimate.shape[0]
+    f = np.zeros((size, size))
+    after, by_state, by_input = np.empty(8), np.empty((8, 8)), np.empty((8, 3))
+    predict(
+        settings, estimate[:8], u, yaw, estimate[8:], seconds, 1,
+        after, by_state, by_input, np.empty((6, 8, 9)),
+    )  # fmt: skip
+    f[:8, :8] = by_state
+    for i in range(3):
+        f[i, 8 + i] = 0.5 * seconds * seconds
+        f[3 + i, 8 + i] = seconds
+    for i in range(2):
+        for j in range(8):
+            f[j, 11 + i] = by_input[j, i] / settings.gain[i]
+    for i in range(5):
+        f[8 + i, 8 + i] = 1.0
+    estimate[:8] = after
+    covariance[:] = f @ covariance @ f.T
+    for i in range(size):
+        covariance[i, i] += density[i] * seconds
+
+
+@compiled
 def observe(
     settings_array: Any,
     estimate: Any,
@@ -71,28 +99,9 @@ def observe(
         variance: (8,) of it.
         bound: (5,) largest disturbances.
     """
-    settings = settings_array[0]
     size = estimate.shape[0]
     if seconds > 0.0:
-        f = np.zeros((size, size))
-        after, by_state, by_input = np.empty(8), np.empty((8, 8)), np.empty((8, 3))
-        predict(
-            settings, estimate[:8], u, yaw, estimate[8:], seconds, 1,
-            after, by_state, by_input, np.empty((6, 8, 9)),
-        )  # fmt: skip
-        f[:8, :8] = by_state
-        for i in range(3):
-            f[i, 8 + i] = 0.5 * seconds * seconds
-            f[3 + i, 8 + i] = seconds
-        for i in range(2):
-            for j in range(8):
-                f[j, 11 + i] = by_input[j, i] / settings.gain[i]
-        for i in range(5):
-            f[8 + i, 8 + i] = 1.0
-        estimate[:8] = after
-        covariance[:] = f @ covariance @ f.T
-        for i in range(size):
-            covariance[i, i] += density[i] * seconds
+        _propagate(settings_array, estimate, covariance, u, yaw, seconds, density)
     gain = np.empty(size)
     for row in range(8):
         total = covariance[row, row] + variance[row]

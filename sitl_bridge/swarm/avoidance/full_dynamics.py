@@ -20,7 +20,7 @@ from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.errors import UserError
 from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
 from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.swarm.avoidance.agent import Command
+from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.world.world import World, WorldSpecification
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class DynamicsPlant:
         s = self.simulation.states
         return np.column_stack([s["position"], s["velocity"], euler(s["attitude"])])
 
-    def advance(self, commands: Sequence[Command], seconds: float) -> None:
+    def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         """Fly on for ``seconds``, a multiple of STEP."""
         for i, command in enumerate(commands):
             setpoint = self._setpoints[i]

@@ -40,7 +40,7 @@ class Conduct:
 
 
 @dataclass(frozen=True)
-class Event:
+class FormationLogEntry:
     """An event: us, vehicle (-1 for all), and text."""
 
     time: int

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
-from sitl_bridge.swarm.formation.conduct import Conduct, Event
+from sitl_bridge.swarm.formation.conduct import Conduct, FormationLogEntry
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
@@ -69,7 +69,7 @@ class Formation:
         self.topology = topology or Topology()
         self.radio = radio or Radio(count, BEACON, seed=0)
         self.conduct = conduct or Conduct()
-        self.events: list[Event] = []
+        self.events: list[FormationLogEntry] = []
         self.started_at = 0
         self.present = np.ones(count, dtype=np.bool_)
         self._place = _places(self.conduct.line, count)
@@ -203,7 +203,7 @@ class Formation:
         self._note(vehicle, f"aborts: {action}")
 
     def _note(self, vehicle: int, text: str) -> None:
-        self.events.append(Event(self._time, vehicle, text))
+        self.events.append(FormationLogEntry(self._time, vehicle, text))
 
     # ---------------------------------------------------------------- the tick
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
-from sitl_bridge.autopilot.modes.position_target import GROUND, Target
+from sitl_bridge.autopilot.modes.position_target import GROUND, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import IDLE as STAY
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
-from sitl_bridge.autopilot.modes.smooth_motion import Heading, Trajectory, brake_speed
+from sitl_bridge.autopilot.modes.smooth_motion import Heading, MovingSetpoint, brake_speed
 from sitl_bridge.autopilot.records import IDLE, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
@@ -49,13 +49,13 @@ class AutomaticTask:
     """
 
     def __init__(
-        self, values: dict[str, float], state: VehicleState, land: LandDetector, output: Output
+        self, values: dict[str, float], state: EstimatedState, land: LandDetector, output: Output
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._output = output
-        self.trajectory = Trajectory()
+        self.trajectory = MovingSetpoint()
         self.heading = Heading()
         self.wants_takeoff = False
         self._wanted_yaw = math.nan
@@ -99,7 +99,7 @@ class AutomaticTask:
         self.heading.start(state.yaw)
 
     def update(
-        self, target: Target, home: tuple[float, float, float] | None, ramping: bool, dt: float
+        self, target: PositionTarget, home: tuple[float, float, float] | None, ramping: bool, dt: float
     ) -> None:
         """Set the output for the next ``dt`` s.
 
@@ -127,7 +127,7 @@ class AutomaticTask:
     # ------------------------------------------------------------------ motion
 
     def _follow_leg(
-        self, target: Target, home: tuple[float, float, float] | None, ramping: bool, dt: float
+        self, target: PositionTarget, home: tuple[float, float, float] | None, ramping: bool, dt: float
     ) -> None:
         values, trajectory = self._values, self.trajectory
         up, climb = values["MPC_ACC_UP_MAX"], values["MPC_Z_V_AUTO_UP"]
@@ -155,7 +155,7 @@ class AutomaticTask:
             return 1.0
         return max(0.0, 1.0 - math.hypot(dx, dy) / self._values["MPC_XY_ERR_MAX"])
 
-    def _velocity(self, target: Target, up: float, climb: float) -> tuple[float, float, float]:
+    def _velocity(self, target: PositionTarget, up: float, climb: float) -> tuple[float, float, float]:
         """Return the commanded velocity towards the target."""
         values, trajectory = self._values, self.trajectory
         x, y, z = trajectory.x, trajectory.y, trajectory.z
@@ -183,7 +183,7 @@ class AutomaticTask:
         return speed * dx, speed * dy, speed * dz
 
     def _to_carrot(
-        self, target: Target, rest: tuple[float, float, float], left: float
+        self, target: PositionTarget, rest: tuple[float, float, float], left: float
     ) -> tuple[float, float, float]:
         """Return the vector to the carrot on the leg, or to the target if there is no leg."""
         before = target.before
@@ -204,7 +204,7 @@ class AutomaticTask:
         return carrot if max(map(abs, carrot)) > 1e-6 else rest
 
     def _corner_speed(
-        self, target: Target, rest: tuple[float, float, float], left: float, acceleration: float
+        self, target: PositionTarget, rest: tuple[float, float, float], left: float, acceleration: float
     ) -> float:
         """Return the speed at the target for a turn onto the next leg within the acceptance radius.
 
@@ -249,7 +249,7 @@ class AutomaticTask:
             return height
         return home[2] - self._state.z if home is not None else math.inf
 
-    def _descend(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
+    def _descend(self, target: PositionTarget, home: tuple[float, float, float] | None, dt: float) -> None:
         values, trajectory, state = self._values, self.trajectory, self._state
         self.wants_takeoff = False
         height = self._height(home)
@@ -270,7 +270,7 @@ class AutomaticTask:
 
     # ------------------------------------------------------------------ heading
 
-    def _turn(self, target: Target, home: tuple[float, float, float] | None, dt: float) -> None:
+    def _turn(self, target: PositionTarget, home: tuple[float, float, float] | None, dt: float) -> None:
         values, state = self._values, self._state
         wanted = target.yaw
         if not math.isfinite(wanted):
@@ -286,7 +286,9 @@ class AutomaticTask:
             wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
         )
 
-    def _yaw_by_mode(self, target: Target, home: tuple[float, float, float] | None, mode: int) -> float:
+    def _yaw_by_mode(
+        self, target: PositionTarget, home: tuple[float, float, float] | None, mode: int
+    ) -> float:
         """Return the heading for MPC_YAW_MODE; nan to keep the last."""
         state, trajectory = self._state, self.trajectory
         if target.kind == GROUND or mode == 5:
@@ -312,7 +314,7 @@ class AutomaticTask:
 
     # ------------------------------------------------------------------ output
 
-    def _write(self, target: Target) -> None:
+    def _write(self, target: PositionTarget) -> None:
         output, trajectory = self._output, self.trajectory
         output.level = TRAJECTORY
         output.x, output.y, output.z = trajectory.x, trajectory.y, trajectory.z
@@ -338,7 +340,7 @@ class TrajectoryTask:
     """
 
     def __init__(
-        self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
+        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
     ) -> None:
         self._values = values
         self._state = state

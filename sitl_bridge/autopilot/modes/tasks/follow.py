@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
@@ -34,7 +34,7 @@ TRACK_HEIGHT = 2
 
 
 @dataclass(slots=True)
-class Target:
+class FollowTarget:
     """Estimated target: m and m/s NED, us."""
 
     position: tuple[float, float, float]
@@ -53,10 +53,10 @@ class FollowTask(TrajectoryTask):
     """
 
     def __init__(
-        self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
+        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
     ) -> None:
         super().__init__(values, state, output, automatic)
-        self._target: Target | None = None
+        self._target: FollowTarget | None = None
         self._course = 0.0
         self._angle = math.nan
 
@@ -79,7 +79,7 @@ class FollowTask(TrajectoryTask):
             share = 1.0 - max(MIN_RESPONSE, min(1.0, self._values["FLW_TGT_RS"]))
             position = _blend(self._extrapolated(before, now), position, share)
             velocity = _blend(before.velocity, velocity, share)
-        self._target = Target(position, velocity, now)
+        self._target = FollowTarget(position, velocity, now)
 
     def update(self, home_z: float, now: int, dt: float) -> None:
         """Set the output for the next ``dt`` s; without a target, hold the position."""
@@ -106,7 +106,7 @@ class FollowTask(TrajectoryTask):
         point.climb(uz, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
         self._write_output()
 
-    def _extrapolated(self, target: Target, now: int) -> tuple[float, float, float]:
+    def _extrapolated(self, target: FollowTarget, now: int) -> tuple[float, float, float]:
         seconds = min(max((now - target.time) * 1e-6, 0.0), TARGET_TIMEOUT)
         north, east, down = (p + v * seconds for p, v in zip(target.position, target.velocity, strict=True))
         return north, east, down

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import GRAVITY, PRESS_TIME, LandDetector
 from sitl_bridge.autopilot.records import HEIGHT, IDLE, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
@@ -69,7 +69,9 @@ class OffboardSignal:
         return any(map(math.isfinite, target.acceleration))
 
 
-def follow_offboard(target: OffboardTarget, state: VehicleState, land: LandDetector, output: Output) -> bool:
+def follow_offboard(
+    target: OffboardTarget, state: EstimatedState, land: LandDetector, output: Output
+) -> bool:
     """Write an offboard target to the output; return whether it requests a take-off."""
     if target.attitude is not None:
         output.clear(LEVEL_ATTITUDE)
@@ -117,7 +119,7 @@ class BlindDescent:
         self.height = 0.0
         self.seconds = 0.0
 
-    def update(self, state: VehicleState, home_down: float, dt: float) -> None:
+    def update(self, state: EstimatedState, home_down: float, dt: float) -> None:
         """Update with a home at ``home_down`` m: store the height, or count the time without it."""
         if state.valid & HEIGHT:
             self.height = max(home_down - state.z, 0.0)
@@ -136,7 +138,7 @@ class BlindDescent:
 
 
 def descend(
-    values: dict[str, float], state: VehicleState, land: LandDetector, blind: BlindDescent, output: Output
+    values: dict[str, float], state: EstimatedState, land: LandDetector, blind: BlindDescent, output: Output
 ) -> None:
     """Descend level without a position estimate: the last resort."""
     yaw = output.yaw if output.level == TRAJECTORY and math.isfinite(output.yaw) else state.yaw

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
@@ -66,7 +66,7 @@ class OrbitTask(TrajectoryTask):
     """
 
     def __init__(
-        self, values: dict[str, float], state: VehicleState, output: Output, automatic: AutomaticTask
+        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
     ) -> None:
         super().__init__(values, state, output, automatic)
         self.circle = Circle(0.0, 0.0, 0.0, LEAST_RADIUS, 1.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
-from sitl_bridge.autopilot.modes.smooth_motion import Trajectory
+from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
@@ -100,7 +100,7 @@ class StickTask:
     def __init__(
         self,
         values: dict[str, float],
-        state: VehicleState,
+        state: EstimatedState,
         land: LandDetector,
         output: Output,
         sticks: Sticks,
@@ -110,7 +110,7 @@ class StickTask:
         self._land = land
         self._output = output
         self._sticks = sticks
-        self._trajectory = Trajectory()
+        self._trajectory = MovingSetpoint()
         self._yaw = math.nan
         self._place_held = False
         self._height_held = False
