@@ -20,12 +20,12 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="file, or directory of tables (default: in the run)")
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="write one row of the truth in N")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="one row of the truth in N")] = 1,
     to: Annotated[
         Format | None,
         typer.Option(
             "--format",
-            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: one file per table "
+            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file per table "
             "(default: by the suffix of --output, else csv)",
         ),
     ] = None,
@@ -33,7 +33,7 @@ def export(
 ) -> None:
     """Convert the recording of a run, also of one that was killed.
 
-    MCAP contains sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2's
+    MCAP contains sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2
     messages, and objects, plan, fence and formation slots as Foxglove's scene.
     """
     chosen = to or _by_ending(output)
@@ -49,9 +49,7 @@ def _by_ending(output: Path | None) -> Format:
     if output is not None and output.suffix == ".mcap":
         return "mcap"
     if output is not None and output.suffix == ".parquet":
-        raise UserError(
-            f"{output}: Parquet has one file per table; give --format parquet and a directory"
-        )
+        raise UserError(f"{output}: Parquet has one file per table; give --format parquet and a directory")
     return "csv"
 
 

@@ -47,7 +47,7 @@ class LinkCommands:
 
     def __init__(self, session: ReadySession) -> None:
         self.session = session
-        n = len(session.aircraft)
+        n = len(session.vehicles)
         self._targets = np.full((n, 3), np.nan)
         self._velocities = np.full((n, 3), np.nan)
         self._yaw = np.full(n, np.nan)
@@ -61,7 +61,7 @@ class LinkCommands:
             count = min(steps, CHUNK)
             self.session.advance(count)
             steps -= count
-            for aircraft in self.session.aircraft:
+            for aircraft in self.session.vehicles:
                 aircraft.monitor.poll()
 
     def wait(self, done: Callable[[], bool], limit: float, what: str, state: Callable[[], str]) -> None:
@@ -84,9 +84,9 @@ class LinkCommands:
         Raises:
             UserError: when it refuses or does not answer, with its last words.
         """
-        monitor = self.session.aircraft[vehicle].monitor
+        monitor = self.session.vehicles[vehicle].monitor
         filled = [*params, *[math.nan] * (7 - len(params))]
-        said = len(self.session.aircraft[vehicle].messages)
+        said = len(self.session.vehicles[vehicle].messages)
         for attempt in range(ATTEMPTS):
             monitor.acknowledged.pop(number, None)
             monitor.deliver(
@@ -100,14 +100,14 @@ class LinkCommands:
                     return
                 if result is not None and result != mavlink.MAV_RESULT_IN_PROGRESS:
                     self.advance(5 * CHUNK)  # the reasons come after the answer
-                    texts = self.session.aircraft[vehicle].messages[said:]
+                    texts = self.session.vehicles[vehicle].messages[said:]
                     why = "; ".join(m.text for m in texts) or RESULTS.get(result, f"result {result}")
                     raise UserError(f"{self._name(vehicle)} refuses to {what}: {why}")
         raise UserError(f"{self._name(vehicle)} does not answer to {what}")
 
     def set_parameter(self, vehicle: int, name: str, value: float) -> None:
         """Set a parameter of type float."""
-        monitor = self.session.aircraft[vehicle].monitor
+        monitor = self.session.vehicles[vehicle].monitor
         monitor.deliver(
             [
                 mavlink.MAVLink_param_set_message(
@@ -142,7 +142,7 @@ class LinkCommands:
         if velocity is not None:
             self._velocities[vehicle] = velocity
         self._yaw[vehicle] = yaw
-        if self.session.aircraft[vehicle].monitor.status().mode != "Offboard":
+        if self.session.vehicles[vehicle].monitor.status().mode != "Offboard":
             self.advance(SETPOINTS_BEFORE * CHUNK)
             self.command(
                 vehicle, "fly by setpoints", mavlink.MAV_CMD_DO_SET_MODE, CUSTOM, OFFBOARD_MODE, *[0.0] * 5
@@ -158,7 +158,7 @@ class LinkCommands:
         return target
 
     def _send_setpoints(self) -> None:
-        for i, aircraft in enumerate(self.session.aircraft):
+        for i, aircraft in enumerate(self.session.vehicles):
             position, velocity, yaw = self._targets[i], self._velocities[i], float(self._yaw[i])
             by_place = bool(np.isfinite(position).all())
             if not by_place and not np.isfinite(velocity).all():
@@ -185,5 +185,5 @@ class LinkCommands:
             )
 
     def _name(self, vehicle: int) -> str:
-        aircraft = self.session.aircraft[vehicle]
+        aircraft = self.session.vehicles[vehicle]
         return f"vehicle {aircraft.settings.name} ({aircraft.settings.airframe.name})"

@@ -181,7 +181,7 @@ class ReadySession(FleetSession):
         if steps != self._moved[0] or waits:
             self._moved = (steps, now)
         self._look_for_lost()
-        reason = self._trouble(progress, now - self._moved[1]) or self._parameter_faults() or self._losses()
+        reason = self._failure(progress, now - self._moved[1]) or self._parameter_faults() or self._losses()
         if reason:
             self._reason = reason
             raise UserError(reason)
@@ -202,8 +202,8 @@ class ReadySession(FleetSession):
         self._wall = time.monotonic() - self._begun
         self._reason = reason
         self.stop()
-        if len(self.aircraft) == 1:
-            aircraft = self.aircraft[0]
+        if len(self.vehicles) == 1:
+            aircraft = self.vehicles[0]
             outcome: Outcome = self.outcome_of(aircraft)
             aircraft.conclude(outcome, self.directory.path, self.logs, picture=True)
         else:

@@ -121,7 +121,7 @@ class WarmPool:
             state = "waited for its flight" if one.settled.is_set() else "was made ready"
             one.fault = cause(error)
             self._notify(
-                f"{one.session.aircraft[0].flown_by.name} ended while it {state}, and another is started:"
+                f"{one.session.vehicles[0].autopilot.name} ended while it {state}, and another is started:"
                 f" {one.fault}"
             )
             one.settled.set()

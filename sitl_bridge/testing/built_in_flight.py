@@ -199,7 +199,7 @@ class BuiltInFlight(SitlFlight):
                     airframe.name,
                     not reason,
                     reason,
-                    flown_by=BUILTIN,
+                    flight_stack=BUILTIN,
                     seed=self.choice.seed,
                     simulated_seconds=simulated,
                     impact_speed=float(impact[i]),

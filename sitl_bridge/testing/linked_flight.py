@@ -76,7 +76,7 @@ class LinkedFlight(SitlFlight):
     @property
     def flown_by(self) -> str:
         """The flight stack, in words."""
-        flown_by = self.session.aircraft[0].flown_by
+        flown_by = self.session.vehicles[0].autopilot
         if flown_by.px4 is None:
             return f"{flown_by.name}, not PX4"
         return f"PX4 {flown_by.px4.version} of {flown_by.px4.root}"
@@ -105,7 +105,7 @@ class LinkedFlight(SitlFlight):
 
     @property
     def _modes(self) -> tuple[str, ...]:
-        return tuple(aircraft.monitor.status().mode for aircraft in self.session.aircraft)
+        return tuple(aircraft.monitor.status().mode for aircraft in self.session.vehicles)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class LinkedFlight(SitlFlight):
     @property
     def _distance_left(self) -> Array:
         left = []
-        for i, aircraft in enumerate(self.session.aircraft):
+        for i, aircraft in enumerate(self.session.vehicles):
             here = np.array(aircraft.monitor.status().position)
             left.append(float(np.linalg.norm(here - self._commands.target_of(i))))
         return np.array(left)
@@ -207,7 +207,7 @@ class LinkedFlight(SitlFlight):
         start = self._taken_over * 1e-6
         return [
             f"[{m.time - start:8.2f} s] {'' if alone else f'{aircraft.settings.name}: '}{m.text}"
-            for aircraft in self.session.aircraft
+            for aircraft in self.session.vehicles
             for m in aircraft.messages
         ]
 
