@@ -75,7 +75,7 @@ def test_one_that_dies_while_it_waits_is_reported_once_and_replaced(
     desk.prepare(choice(), "test")
     [one] = desk.pool._waiting
     wait_for(one.settled.is_set, "the session to settle")
-    stack = one.session.aircraft[0].flight_stack
+    stack = one.session.vehicles[0].flight_stack
     assert stack is not None
     os.kill(stack.pid, signal.SIGKILL)
     wait_for(lambda: bool(one.fault), "the death to be noticed")

@@ -25,7 +25,7 @@ def export(
         Format | None,
         typer.Option(
             "--format",
-            help="csv: the truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file per table "
+            help="csv: truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file per table "
             "(default: by the suffix of --output, else csv)",
         ),
     ] = None,
