@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.autopilot.estimate import VehicleState
+from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.mavlink.payload_messages import payload_messages
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.files.airframe_file import load_airframe
@@ -24,7 +24,7 @@ def given(control: PayloadControl, command: int, *params: float) -> None:
     control.command(command, (*params, *(0.0,) * (7 - len(params))))
 
 
-def flown(control: PayloadControl, state: VehicleState, east: Sequence[float]) -> list[int]:
+def flown(control: PayloadControl, state: EstimatedState, east: Sequence[float]) -> list[int]:
     """Sequence numbers of the triggers on a way to the east, a point each 50 ms."""
     for y in east:
         state.time += 50_000
@@ -36,7 +36,7 @@ def flown(control: PayloadControl, state: VehicleState, east: Sequence[float]) -
 
 
 def test_it_triggers_each_distance_from_the_command_on_until_it_is_switched_off() -> None:
-    state = VehicleState()
+    state = EstimatedState()
     control = PayloadControl(state)
     way = [0.25 * k for k in range(41)]
     assert flown(control, state, way) == []
@@ -49,7 +49,7 @@ def test_it_triggers_each_distance_from_the_command_on_until_it_is_switched_off(
 
 
 def test_it_triggers_by_time_and_pauses() -> None:
-    state = VehicleState()
+    state = EstimatedState()
     control = PayloadControl(state)
     given(control, mavlink.MAV_CMD_DO_SET_CAM_TRIGG_INTERVAL, 500.0)
     given(control, mavlink.MAV_CMD_DO_TRIGGER_CONTROL, 1.0, -1.0, -1.0)
@@ -61,7 +61,7 @@ def test_it_triggers_by_time_and_pauses() -> None:
 
 
 def test_a_single_photo_goes_by_the_trigger_and_others_to_the_camera() -> None:
-    state = VehicleState()
+    state = EstimatedState()
     state.time = 1_234_000
     control = PayloadControl(state)
     given(control, mavlink.MAV_CMD_IMAGE_START_CAPTURE, 0.0, 0.0, 1.0)

@@ -202,7 +202,7 @@ class _Springs:
         lowest = float(np.linalg.eigvalsh(hessian)[0])
         if lowest < 1e-6 * self.weight:
             hessian += np.eye(3) * (1e-3 * self.weight - lowest)
-        step: NDArray[np.float64] = -np.linalg.solve(hessian, gradient)
+        step: NDArray[np.float64] = np.asarray(-np.linalg.solve(hessian, gradient), np.float64)
         return step
 
     def share(self, down: float, tilt: NDArray[np.float64], step: NDArray[np.float64]) -> float:
