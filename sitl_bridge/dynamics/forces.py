@@ -10,13 +10,13 @@ import math
 from typing import Any, NamedTuple
 
 from sitl_bridge.dynamics.aerodynamics import (
-    GROUND_EFFECT_REACH,
     ground_effect_factor,
     induced_velocity,
 )
 from sitl_bridge.dynamics.contact import contact_force
+from sitl_bridge.dynamics.induced_flow import advance_flow, induced_rotors
 from sitl_bridge.dynamics.motor import dc_acceleration
-from sitl_bridge.dynamics.records import MOTOR_DC, POLYNOMIAL_LAW
+from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
 from sitl_bridge.dynamics.rotor import polynomial_thrust_and_torque
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.dynamics.rotor_rows import (
@@ -99,41 +99,6 @@ class Load(NamedTuple):
     mx: float
     my: float
     mz: float
-
-
-@compiled
-def prepare_rotors(vehicle: Any, state: Any) -> None:
-    """Lay out what stays the same for a step: the rotors' places, coefficients and health.
-
-    Args:
-        vehicle: VEHICLE record.
-        state: STATE record; the rows of its ``rotor_work`` are written.
-    """
-    rows = state.rotor_work
-    reach = 0.0
-    for k in range(vehicle.rotor_count):
-        reach = max(reach, GROUND_EFFECT_REACH * vehicle.rotor_radius[k] - vehicle.rotor_position[k, 2])
-        rows[X, k] = vehicle.rotor_position[k, 0]
-        rows[Y, k] = vehicle.rotor_position[k, 1]
-        rows[Z, k] = vehicle.rotor_position[k, 2]
-        rows[AXIS_X, k] = vehicle.rotor_axis[k, 0]
-        rows[AXIS_Y, k] = vehicle.rotor_axis[k, 1]
-        rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
-        rows[DIRECTION, k] = vehicle.rotor_direction[k]
-        rows[INERTIA, k] = vehicle.rotor_inertia[k]
-        rows[C2, k] = vehicle.thrust_c2[k]
-        rows[C1, k] = vehicle.thrust_c1[k]
-        rows[B1, k] = vehicle.thrust_b1[k]
-        rows[B2, k] = vehicle.thrust_b2[k]
-        rows[LOSS_RATE, k] = 1.0 / vehicle.inflow_loss_speed[k]
-        rows[K_M, k] = vehicle.torque_thrust_ratio[k]
-        rows[G1, k] = vehicle.torque_g1[k]
-        rows[Q0, k] = vehicle.torque_constant[k]
-        rows[DENSITY_RATE, k] = 1.0 / vehicle.rotor_density[k]
-        rows[HEALTH, k] = state.rotor_health[k]
-        rows[DRAG, k] = vehicle.rotor_drag[k] * state.rotor_health[k]
-        rows[ROLL, k] = vehicle.rolling_moment[k] * state.rotor_health[k]
-    rows[GROUND_REACH, 0] = reach
 
 
 @compiled
@@ -293,6 +258,8 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
     hub_velocities(state, n, m)
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
+    elif vehicle.rotor_law == INDUCED_LAW:
+        induced_rotors(state, n, density)
     else:
         _rotors_by_law(vehicle, state, density)
     if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:
@@ -460,6 +427,21 @@ def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy
     state.angular_acceleration[0] = dy[10]
     state.angular_acceleration[1] = dy[11]
     state.angular_acceleration[2] = dy[12]
+
+
+@compiled
+def settle_flow(vehicle: Any, state: Any, density: float, seconds: float) -> None:
+    """Advance the flow that the rotors induce over a step, at the motion and rotor speeds of its start.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; its ``induced_velocity`` is written.
+        density: kg/m^3 of the air.
+        seconds: s.
+    """
+    y = state.work[0]
+    hub_velocities(state, vehicle.rotor_count, _motion(state, y, _rotation(y)))
+    advance_flow(state, vehicle.rotor_count, density, seconds)
 
 
 @compiled

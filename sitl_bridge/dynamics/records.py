@@ -15,7 +15,7 @@ MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 16
 OCV_POINTS = 11
-ROTOR_ROWS = 41
+ROTOR_ROWS = 46
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
 """What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
@@ -28,6 +28,7 @@ MOTOR_DC = 1
 
 POLYNOMIAL_LAW = 0
 TABLE_LAW = 1
+INDUCED_LAW = 2
 """Numbers of the rotor laws with special handling in the step; rotor_laws.py lists all laws."""
 
 VEHICLE = np.dtype(
@@ -54,6 +55,10 @@ VEHICLE = np.dtype(
         ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
         ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
         ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3, reference density of the coefficients
+        # --- blades and induced flow; unused by the other laws
+        ("blade_slope", "f8", MAX_ROTORS),  # m/rad, lift slope times number and mean chord of the blades
+        ("drag_share", "f8", MAX_ROTORS),  # 1: in-plane force by the blades; 0: by rotor_drag alone
+        ("roll_share", "f8", MAX_ROTORS),  # 1: hub moment by the blades; 0: by rolling_moment alone
         # --- table C_T, C_P over rotor speed and advance ratio; both counts 0 for none
         ("table_speed_count", "i8"),
         ("table_advance_count", "i8"),
@@ -119,6 +124,11 @@ STATE = np.dtype(
         ("angular_velocity", "f8", 3),  # rad/s body
         ("rotor_speed", "f8", MAX_ROTORS),  # rad/s, >= 0 unless reversible
         ("battery_charge", "f8"),  # A s, remaining
+        (
+            "induced_velocity",
+            "f8",
+            MAX_ROTORS,
+        ),  # m/s through the discs, against the thrust; induced flow only
         # --- inputs that may change between steps
         ("rotor_health", "f8", MAX_ROTORS),  # remaining share of thrust and torque; 0 also stops the motor
         ("external_force", "f8", 3),  # N NED at the centre of gravity

@@ -9,11 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
+from sitl_bridge.dynamics.induced_flow import STALL_ANGLE, induced_loads
 from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
 from sitl_bridge.dynamics.rotor import polynomial_loads, table_loads
 from sitl_bridge.quantities import STRICT, NonNegative, Number, Positive, Vector
 
 UP: Vector = (0.0, 0.0, -1.0)
+CHORD = 0.168
+"""Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""
+LIFT_SLOPE = 5.0
+"""1/rad.  With it the static figures and the geometry of that propeller give its thrust coefficient over the
+advance ratio within 0.002 up to 0.45 and 0.008 up to 0.75 (UIUC data base, 6512 and 6020 rpm)."""
 
 
 class PropellerTable(BaseModel):
@@ -84,10 +90,11 @@ class RotorModel(BaseModel):
 class CoefficientRotor(RotorModel):
     """A rotor with coefficients or a table.
 
-    T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).
+    T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).  With ``inflow: momentum``, c2, c1 and the
+    torque's coefficients hold in still air, and blade elements with the flow they induce give the rest.
     """
 
-    laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads)
+    laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads, induced_loads)
 
     kind: Literal["coefficients"] = Field("coefficients", exclude=True)
     thrust_c2: NonNegative = Field(0.0, description="N s^2")
@@ -98,19 +105,54 @@ class CoefficientRotor(RotorModel):
     torque_thrust_ratio: NonNegative = Field(0.0, description="m, torque over thrust")
     torque_g1: Number = Field(0.0, description="N m s")
     torque_constant: Number = Field(0.0, description="N m")
-    drag: NonNegative = Field(0.0, description="kg, in-plane drag over speed and velocity")
-    rolling_moment: NonNegative = Field(0.0, description="kg m")
+    drag: NonNegative | None = Field(
+        None, description="kg, in-plane drag over speed and velocity; in place of the blades' with inflow"
+    )
+    rolling_moment: NonNegative | None = Field(
+        None, description="kg m, hub moment over speed and velocity; in place of the blades' with inflow"
+    )
+    inflow: Literal["none", "momentum"] = Field(
+        "none",
+        description="momentum: moving air acts by blade elements and induced flow; none: by the coefficients",
+    )
+    blades: int = Field(2, description="number of blades, for inflow", ge=1, le=12)
+    chord: Positive | None = Field(
+        None, description="m, blade chord, its mean weighted by the radius, for inflow; 0.168 of the radius"
+    )
+    lift_slope: Positive = Field(LIFT_SLOPE, description="1/rad, of the blade sections, for inflow")
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
     def _lifts(self) -> CoefficientRotor:
         if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
             raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
+        if self.inflow == "momentum":
+            for name in ("table", "inflow_loss_speed"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} describes the effect of the inflow, too: leave it or inflow out"
+                    )
+            if self.thrust_b1 != 0.0 or self.thrust_b2 != 0.0:
+                raise ValueError(
+                    "thrust_b1 and thrust_b2 describe the effect of the inflow, too: leave them or inflow out"
+                )
+            needed = 6.0 * self.thrust_c2 / (self.reference_density * self._blade_chords() * self.radius**3)
+            if needed > self.lift_slope * STALL_ANGLE:
+                raise ValueError(
+                    f"the static thrust needs a mean lift coefficient of {needed:.2f}, more than "
+                    f"{self.lift_slope * STALL_ANGLE:.2g}: check radius, blades, chord and thrust_c2"
+                )
         return self
+
+    def _blade_chords(self) -> float:
+        """Return the sum of the blades' chords in m."""
+        return self.blades * (CHORD * self.radius if self.chord is None else self.chord)
 
     @property
     def law(self) -> Callable[..., Any]:
         """Compiled load function."""
+        if self.inflow == "momentum":
+            return induced_loads
         return polynomial_loads if self.table is None else table_loads
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
@@ -122,7 +164,10 @@ class CoefficientRotor(RotorModel):
             vehicle["inflow_loss_speed"][k] = self.inflow_loss_speed
         vehicle["torque_thrust_ratio"][k] = self.torque_thrust_ratio
         vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
-        vehicle["rotor_drag"][k], vehicle["rolling_moment"][k] = self.drag, self.rolling_moment
+        vehicle["rotor_drag"][k] = self.drag or 0.0
+        vehicle["rolling_moment"][k] = self.rolling_moment or 0.0
+        vehicle["drag_share"][k], vehicle["roll_share"][k] = self.drag is None, self.rolling_moment is None
+        vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
 
     def pack_shared(self, vehicle: NDArray[np.void]) -> None:
         """Write the table of a () VEHICLE record."""

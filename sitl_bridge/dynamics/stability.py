@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.dynamics.records import MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
+from sitl_bridge.dynamics.induced_flow import blade_loads, static_figures
+from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.compiled import compiled
@@ -63,6 +64,27 @@ def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: f
 
 
 @compiled
+def _blade_slope(vehicle: Any, k: int, speed: float, density: float) -> float:
+    """Return the slope in N s/m of the force of a rotor with induced flow, at the flow of its hover."""
+    if speed <= 0.0:
+        return 0.0
+    radius = vehicle.rotor_radius[k]
+    ratio = density / vehicle.rotor_density[k]
+    thrust, torque = static_figures(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        speed,
+        ratio,
+    )
+    disc = 2.0 * density * math.pi * radius * radius
+    slope = 0.25 * density * vehicle.blade_slope[k] * speed * radius * radius
+    _, _, drag, _ = blade_loads(thrust, torque, slope, disc, radius, speed, math.sqrt(thrust / disc), 0.0)
+    return slope + drag * vehicle.drag_share[k] + vehicle.rotor_drag[k] * speed * ratio
+
+
+@compiled
 def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float) -> float:
     """Return the rate in 1/s at which a rotor's in-plane drag and thrust loss with inflow decay motion.
 
@@ -74,6 +96,8 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
     for i in range(3):
         r2 += vehicle.rotor_position[k, i] ** 2
         turning += vehicle.inertia_inverse[i, i]
+    if vehicle.rotor_law == INDUCED_LAW:
+        return _blade_slope(vehicle, k, speed, density) * (1.0 / vehicle.mass + r2 * turning)
     if not _is_polynomial(vehicle):
         slope = _force_slope(vehicle, k, speed, inflow, density)
         return slope * (1.0 / vehicle.mass + r2 * turning)

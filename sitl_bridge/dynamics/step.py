@@ -22,9 +22,10 @@ from sitl_bridge.dynamics.contact import (
     standing_pose,
     update_contact,
 )
-from sitl_bridge.dynamics.forces import derivative, prepare_rotors
+from sitl_bridge.dynamics.forces import derivative, settle_flow
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
-from sitl_bridge.dynamics.records import MAX_ROTORS, MOTOR_DC, STATE
+from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
+from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
 from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.scene_contact import find_surfaces, look_around, update_surfaces
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
@@ -146,6 +147,8 @@ def _integrate(
         find_surfaces(vehicle, state, scene, h)
     _load(state, y)
     _start_rotors(vehicle, state)
+    if vehicle.rotor_law == INDUCED_LAW:
+        settle_flow(vehicle, state, density, h)
     _clear_totals(vehicle, state)
     for stage in range(4):
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)

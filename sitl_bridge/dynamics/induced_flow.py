@@ -1,0 +1,274 @@
+"""Rotors in moving air: the blades' response to the flow through the disc, and the flow that they induce.
+
+A rigid rotor whose blades have constant chord and pitch, averaged over a turn and integrated along the blade
+in closed form (Leishman, Principles of Helicopter Aerodynamics, 2nd ed., sections 3.2 and 3.5; Johnson,
+Helicopter Theory, section 5-4).  With the flow U through the disc, the in-plane velocity V, mu = V/(w R) and
+B = rho a N c w R^2/4:
+
+    T = A (1 + 3/2 mu^2) - B U,    A = T_0 + B v_h
+    Q = U (A - B U)/w + P (1 + mu^2),    P = Q_0 - T_0 v_h/w
+    H = [2 P/(w R^2) + 3/2 A U/(w R)^2] V
+
+Pitch and profile drag are replaced by the static thrust T_0 and torque Q_0 at the same speed, so that a rotor
+keeps its measured static figures whatever its blades; v_h = sqrt(T_0/(2 rho A_disc)).  The induced part of U
+follows momentum theory after Glauert, with Johnson's extension over the vortex ring state, and lags by the
+apparent mass of the air (Carpenter and Fridovich, NACA TN 3044, 1953).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.dynamics.rotor_rows import (
+    ACROSS_X,
+    ACROSS_Y,
+    ACROSS_Z,
+    BLADE_SLOPE,
+    C1,
+    C2,
+    DENSITY_RATE,
+    DIRECTION,
+    DRAG,
+    DRAG_RATE,
+    DRAG_SHARE,
+    G1,
+    HEALTH,
+    INDUCED,
+    INFLOW,
+    K_M,
+    Q0,
+    RADIUS,
+    ROLL,
+    ROLL_RATE,
+    ROLL_SHARE,
+    SPEED,
+    THRUST,
+    TORQUE,
+)
+from sitl_bridge.kernels.compiled import compiled
+
+_SLOWEST = 1.0
+"""rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
+_APPARENT_MASS = 8.0 / 3.0
+"""Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
+STALL_ANGLE = 0.24
+"""rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
+# Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
+_RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
+
+
+@compiled
+def static_figures(
+    c2: float, c1: float, k_m: float, g1: float, speed: float, ratio: float
+) -> tuple[float, float]:
+    """Return thrust in N and aerodynamic torque in N m in still air; arguments as in rotor.py, speed >= 0."""
+    thrust = (c2 * speed + c1) * speed * ratio
+    return max(thrust, 0.0), k_m * max(thrust, 0.0) + g1 * speed * ratio
+
+
+@compiled
+def momentum_thrust(disc: float, induced: float, along: float, across: float) -> tuple[float, float]:
+    """Return the thrust in N that goes with an induced velocity, and its slope in N s/m, in steady flow.
+
+    T = 2 rho A v_i sqrt(V_x^2 + (V_z + v_i)^2) (Glauert).  Where that theory has no flow to describe, in the
+    vortex ring state V_x^2 + (2 V_z + 3 v_h)^2 < v_h^2, Johnson's fit to measurements, v_i = V_z (0.373 V_z^2
+    + 0.598 V_x^2)/v_h^2 - 1.991 V_z, which meets it at the region's boundary.
+
+    Args:
+        disc: kg/m, 2 rho A.
+        induced: m/s.
+        along: m/s, the hub's velocity through the air along the thrust axis: negative in a descent.
+        across: m/s, the hub's velocity across it.
+    """
+    square = across * across
+    room = -_RING_OFFSET * along - induced
+    if along < 0.0 and room > 0.0:
+        hover2 = -along * (_RING_DESCENT * along * along + _RING_ACROSS * square) / room
+        middle = 2.0 * along + 3.0 * math.sqrt(hover2)
+        if square + middle * middle < hover2:
+            return disc * hover2, disc * hover2 / room
+    through = along + induced
+    flow = max(math.sqrt(square + through * through), 1e-9)
+    return disc * induced * flow, max(disc * (flow + induced * through / flow), 0.0)
+
+
+@compiled
+def blade_thrust(lift: float, slope: float, through: float, tip: float) -> float:
+    """Return A - B U in N, within what the sections lift before they stall: (2/3) alpha_max B w R.
+
+    Args:
+        lift: N, A.
+        slope: N s/m, B.
+        through: m/s, U.
+        tip: m/s, speed of the blade tips.
+    """
+    limit = 2.0 / 3.0 * STALL_ANGLE * slope * tip
+    return max(min(lift - slope * through, limit), -limit)
+
+
+@compiled
+def in_vortex_ring(hover: float, along: float, across: float) -> bool:
+    """Return whether a rotor flies in its vortex ring state, the region of ``momentum_thrust``.
+
+    Args:
+        hover: m/s, induced velocity of a hover at the same thrust.
+        along: m/s along the thrust axis, negative in a descent.
+        across: m/s across it.
+    """
+    middle = 2.0 * along + 3.0 * hover
+    return across * across + middle * middle < hover * hover
+
+
+@compiled
+def blade_loads(
+    thrust: float, torque: float, slope: float, disc: float, radius: float, speed: float, through: float,
+    across: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Return thrust (N), torque (N m), in-plane force (N s/m) and hub moment (N s) over in-plane velocity.
+
+    The hub moment is the advancing blade's greater lift, for a rotor that turns counter-clockwise seen from
+    above.  The cyclic part of the induced flow that it causes reduces it, M = M_0/(1 + B/(rho A (v + |U|)))
+    with v the speed of the flow at the disc (Pitt and Peters, Vertica 5, 1981, static gain in roll).
+
+    Args:
+        thrust: N, static.
+        torque: N m, static and aerodynamic.
+        slope: N s/m, B.
+        disc: kg/m, 2 rho A.
+        radius: m.
+        speed: rad/s, > 0.
+        through: m/s, flow through the disc, U.
+        across: m/s, >= 0.
+    """
+    hover = math.sqrt(thrust / disc)
+    lift = thrust + slope * hover
+    tip = speed * radius
+    advance2 = min(across * across / (tip * tip), 1.0)
+    profile = max(torque - thrust * hover / speed, 0.0)
+    loaded = blade_thrust(lift, slope, through, tip)
+    flow = max(math.sqrt(across * across + through * through) + abs(through), 1e-9)
+    moment = (lift - 0.5 * slope * through) / speed / (1.0 + 2.0 * slope / (disc * flow))
+    return (
+        loaded + 1.5 * advance2 * lift,
+        max(through * loaded / speed + profile * (1.0 + advance2), 0.0),
+        2.0 * profile / (tip * radius) + 1.5 * lift * max(through, 0.0) / (tip * tip),
+        moment,
+    )
+
+
+@compiled
+def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: float, across: float) -> float:
+    """Return the induced velocity in m/s at which the blades' thrust is that of momentum, by bisection.
+
+    Args:
+        thrust: N, static.
+        slope: N s/m, B.
+        disc: kg/m, 2 rho A.
+        tip: m/s, speed of the blade tips.
+        along: m/s along the thrust axis.
+        across: m/s across it.
+    """
+    lift = thrust + slope * math.sqrt(thrust / disc)
+    lift *= 1.0 + 1.5 * min(across * across / (tip * tip), 1.0)
+    high = abs(along) + math.sqrt(2.0 * lift / disc) + lift / slope
+    low = -high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if blade_thrust(lift, slope, along + middle, tip) > momentum_thrust(disc, middle, along, across)[0]:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@compiled
+def induced_loads(
+    vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Return the loads of a rotor whose induced flow has settled, as ``rotor_loads``."""
+    sign = -1.0 if speed < 0.0 else 1.0
+    ratio = density / vehicle.rotor_density[k]
+    radius = vehicle.rotor_radius[k]
+    magnitude = max(abs(speed), _SLOWEST)
+    thrust, torque = static_figures(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        magnitude,
+        ratio,
+    )
+    if speed == 0.0 or thrust == 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    slope = 0.25 * density * vehicle.blade_slope[k] * magnitude * radius * radius
+    disc = 2.0 * density * math.pi * radius * radius
+    along = sign * inflow
+    through = along + settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
+    force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)
+    drag = vehicle.drag_share[k] * drag + vehicle.rotor_drag[k] * magnitude * ratio
+    roll = vehicle.roll_share[k] * sign * vehicle.rotor_direction[k] * roll
+    roll += vehicle.rolling_moment[k] * magnitude * ratio
+    return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
+
+
+@compiled
+def induced_rotors(state: Any, n: int, density: float) -> None:
+    """Loads of every rotor at the induced velocities of the state, from coefficients in rows."""
+    rows = state.rotor_work
+    for k in range(n):
+        sign = -1.0 if rows[SPEED, k] < 0.0 else 1.0
+        ratio = density * rows[DENSITY_RATE, k]
+        radius = rows[RADIUS, k]
+        speed = max(abs(rows[SPEED, k]), _SLOWEST)
+        thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
+        across = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
+        area = density * radius * radius
+        force, moment, drag, roll = blade_loads(
+            thrust,
+            torque,
+            0.25 * rows[BLADE_SLOPE, k] * speed * area,
+            2.0 * math.pi * area,
+            radius,
+            speed,
+            sign * rows[INFLOW, k] + rows[INDUCED, k],
+            across,
+        )
+        health = rows[HEALTH, k]
+        turning = 1.0 if rows[SPEED, k] != 0.0 else 0.0
+        rows[THRUST, k] = sign * force * health * turning
+        rows[TORQUE, k] = sign * (moment + rows[Q0, k]) * health * turning
+        rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[DRAG, k] * speed * ratio) * turning
+        rows[ROLL_RATE, k] = (
+            sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll + rows[ROLL, k] * speed * ratio
+        ) * turning
+
+
+@compiled
+def advance_flow(state: Any, n: int, density: float, seconds: float) -> None:
+    """Advance the induced velocities of a state over a step, at the hub velocities in ``rotor_work``.
+
+    m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
+    Blades and flow settle within milliseconds, of the order of a step.
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        sign = -1.0 if rows[SPEED, k] < 0.0 else 1.0
+        radius = rows[RADIUS, k]
+        speed = max(abs(rows[SPEED, k]), _SLOWEST)
+        thrust, _ = static_figures(rows[C2, k], rows[C1, k], 0.0, 0.0, speed, density * rows[DENSITY_RATE, k])
+        thrust *= rows[HEALTH, k]
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        area = density * radius * radius
+        slope = 0.25 * rows[BLADE_SLOPE, k] * speed * area
+        disc = 2.0 * math.pi * area
+        lift = thrust + slope * math.sqrt(thrust / disc)
+        along = sign * rows[INFLOW, k]
+        induced = rows[INDUCED, k]
+        tip = speed * radius
+        lift *= 1.0 + 1.5 * min(square / (tip * tip), 1.0)
+        carried, rate = momentum_thrust(disc, induced, along, math.sqrt(square))
+        excess = blade_thrust(lift, slope, along + induced, tip) - carried
+        induced += seconds * excess / (_APPARENT_MASS * area * radius + seconds * (slope + rate))
+        rows[INDUCED, k] = induced
+        state.induced_velocity[k] = induced

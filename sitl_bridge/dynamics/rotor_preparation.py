@@ -1,0 +1,76 @@
+"""What stays the same for the rotors over a step, laid out in the rows of a state's ``rotor_work``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sitl_bridge.dynamics.aerodynamics import GROUND_EFFECT_REACH
+from sitl_bridge.dynamics.rotor_rows import (
+    AXIS_X,
+    AXIS_Y,
+    AXIS_Z,
+    B1,
+    B2,
+    BLADE_SLOPE,
+    C1,
+    C2,
+    DENSITY_RATE,
+    DIRECTION,
+    DRAG,
+    DRAG_SHARE,
+    G1,
+    GROUND_REACH,
+    HEALTH,
+    INDUCED,
+    INERTIA,
+    K_M,
+    LOSS_RATE,
+    Q0,
+    RADIUS,
+    ROLL,
+    ROLL_SHARE,
+    X,
+    Y,
+    Z,
+)
+from sitl_bridge.kernels.compiled import compiled
+
+
+@compiled
+def prepare_rotors(vehicle: Any, state: Any) -> None:
+    """Lay out what stays the same for a step: the rotors' places, coefficients and health.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; the rows of its ``rotor_work`` are written.
+    """
+    rows = state.rotor_work
+    reach = 0.0
+    for k in range(vehicle.rotor_count):
+        reach = max(reach, GROUND_EFFECT_REACH * vehicle.rotor_radius[k] - vehicle.rotor_position[k, 2])
+        rows[X, k] = vehicle.rotor_position[k, 0]
+        rows[Y, k] = vehicle.rotor_position[k, 1]
+        rows[Z, k] = vehicle.rotor_position[k, 2]
+        rows[AXIS_X, k] = vehicle.rotor_axis[k, 0]
+        rows[AXIS_Y, k] = vehicle.rotor_axis[k, 1]
+        rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
+        rows[DIRECTION, k] = vehicle.rotor_direction[k]
+        rows[INERTIA, k] = vehicle.rotor_inertia[k]
+        rows[C2, k] = vehicle.thrust_c2[k]
+        rows[C1, k] = vehicle.thrust_c1[k]
+        rows[B1, k] = vehicle.thrust_b1[k]
+        rows[B2, k] = vehicle.thrust_b2[k]
+        rows[LOSS_RATE, k] = 1.0 / vehicle.inflow_loss_speed[k]
+        rows[K_M, k] = vehicle.torque_thrust_ratio[k]
+        rows[G1, k] = vehicle.torque_g1[k]
+        rows[Q0, k] = vehicle.torque_constant[k]
+        rows[DENSITY_RATE, k] = 1.0 / vehicle.rotor_density[k]
+        rows[HEALTH, k] = state.rotor_health[k]
+        rows[DRAG, k] = vehicle.rotor_drag[k] * state.rotor_health[k]
+        rows[ROLL, k] = vehicle.rolling_moment[k] * state.rotor_health[k]
+        rows[RADIUS, k] = vehicle.rotor_radius[k]
+        rows[BLADE_SLOPE, k] = vehicle.blade_slope[k]
+        rows[INDUCED, k] = state.induced_velocity[k]
+        rows[DRAG_SHARE, k] = vehicle.drag_share[k] * state.rotor_health[k]
+        rows[ROLL_SHARE, k] = vehicle.roll_share[k] * state.rotor_health[k]
+    rows[GROUND_REACH, 0] = reach

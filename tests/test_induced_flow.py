@@ -1,0 +1,207 @@
+"""Rotors in moving air: blades and the flow they induce, against closed forms and UIUC's wind tunnel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sitl_bridge.dynamics.induced_flow import (
+    blade_loads,
+    in_vortex_ring,
+    momentum_thrust,
+    settled_flow,
+)
+from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.dynamics.records import VEHICLE
+from sitl_bridge.dynamics.rotor_laws import pack_rotors, rotor_loads
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.world.atmosphere import air
+from sitl_bridge.world.world import World
+
+DENSITY = 1.225
+DIAMETER = 0.254
+"""m, APC Slow Flyer 10x4.7."""
+
+# UIUC propeller data base, volume 1: apcsf_10x4.7_rd0841_6512 and _rd0840_6020: J, C_T, C_P.
+TUNNEL_6512 = np.array(
+    [
+        (0.089, 0.1201, 0.0523), (0.112, 0.1171, 0.0522), (0.134, 0.1129, 0.0512), (0.155, 0.1101, 0.0511),
+        (0.176, 0.1059, 0.0500), (0.199, 0.1019, 0.0493), (0.225, 0.0974, 0.0483), (0.246, 0.0935, 0.0475),
+        (0.266, 0.0895, 0.0465), (0.287, 0.0865, 0.0460), (0.308, 0.0833, 0.0454), (0.332, 0.0787, 0.0444),
+        (0.357, 0.0743, 0.0434), (0.378, 0.0704, 0.0424), (0.395, 0.0669, 0.0414), (0.420, 0.0616, 0.0398),
+        (0.445, 0.0562, 0.0381),
+    ]
+)  # fmt: skip
+TUNNEL_6020 = np.array(
+    [
+        (0.408, 0.0624, 0.0397), (0.458, 0.0519, 0.0366), (0.507, 0.0405, 0.0331), (0.551, 0.0296, 0.0297),
+        (0.601, 0.0160, 0.0254), (0.652, 0.0017, 0.0207), (0.700, -0.0123, 0.0160), (0.747, -0.0265, 0.0112),
+    ]
+)  # fmt: skip
+STATIC = {6512: (0.1299, 0.0531), 6020: (0.1280, 0.0522)}
+"""C_T and C_P of apcsf_10x4.7_static_kt0835 at 6528 rpm, and between 5960 and 6226 rpm."""
+
+
+def propeller(ct: float, cp: float) -> NDArray[np.void]:
+    """One rotor with the static coefficients of a propeller."""
+    c2 = ct * DENSITY * DIAMETER**4 / (2.0 * math.pi) ** 2
+    model = CoefficientRotor(
+        radius=0.5 * DIAMETER,
+        inertia=1e-5,
+        thrust_c2=c2,
+        torque_thrust_ratio=cp / ct * DIAMETER / (2.0 * math.pi),
+        inflow="momentum",
+    )
+    vehicle: NDArray[np.void] = np.zeros(1, VEHICLE)[0]
+    pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
+    return vehicle
+
+
+def coefficients(vehicle: NDArray[np.void], rpm: float, advance: float) -> tuple[float, float]:
+    """C_T and C_P at an advance ratio along the axis."""
+    turns = rpm / 60.0
+    thrust, torque, _, _ = rotor_loads(
+        vehicle, 0, 2.0 * math.pi * turns, advance * turns * DIAMETER, 0.0, DENSITY
+    )
+    scale = DENSITY * turns**2 * DIAMETER**4
+    return thrust / scale, 2.0 * math.pi * torque / (scale * DIAMETER)
+
+
+def iris(**changes: Any) -> Airframe:
+    """The iris with other fields of its rotor model."""
+    airframe = load_airframe("iris")
+    assert isinstance(airframe.rotor_model, CoefficientRotor)
+    fields = airframe.rotor_model.model_dump() | changes
+    return airframe.model_copy(update={"rotor_model": CoefficientRotor(**fields)})
+
+
+MOMENTUM: dict[str, Any] = {"inflow": "momentum", "inflow_loss_speed": None}
+
+
+@pytest.mark.parametrize(
+    ("rpm", "data", "thrust_error", "power_error"),
+    [(6512, TUNNEL_6512, 0.002, 0.007), (6020, TUNNEL_6020, 0.008, 0.010)],
+)
+def test_static_figures_and_geometry_give_the_tunnels_thrust_over_the_advance_ratio(
+    rpm: int, data: NDArray[np.float64], thrust_error: float, power_error: float
+) -> None:
+    vehicle = propeller(*STATIC[rpm])
+    model = np.array([coefficients(vehicle, rpm, advance) for advance in data[:, 0]])
+    assert np.abs(model[:, 0] - data[:, 1]).max() < thrust_error
+    assert np.abs(model[:, 1] - data[:, 2]).max() < power_error
+
+
+def test_the_static_figures_stay_as_given() -> None:
+    bare, moving = load_airframe("iris").vehicle(), iris(**MOMENTUM).vehicle()
+    for speed in (200.0, 600.0, 1100.0):
+        wanted = rotor_loads(bare, 0, speed, 0.0, 0.0, DENSITY)[:2]
+        assert rotor_loads(moving, 0, speed, 0.0, 0.0, DENSITY)[:2] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("along", [-60.0, -40.0, 0.0, 3.0, 8.0])
+def test_the_induced_velocity_in_axial_flow_is_that_of_momentum(along: float) -> None:
+    # v/v_h = -x/2 + sqrt(x^2/4 + 1) in a climb, -x/2 - sqrt(x^2/4 - 1) as a windmill (Leishman, 2.13).
+    disc, slope, static = 2.0 * DENSITY * math.pi * 0.128**2, 0.9, 3.8
+    induced = settled_flow(static, slope, disc, 103.0, along, 0.0)
+    thrust, _ = momentum_thrust(disc, induced, along, 0.0)
+    hover = math.sqrt(thrust / disc)
+    x = along / hover
+    root = math.sqrt(0.25 * x * x + 1.0) if x >= 0.0 else -math.sqrt(0.25 * x * x - 1.0)
+    assert x >= 0.0 or x < -2.0
+    assert induced / hover == pytest.approx(-0.5 * x + root, rel=1e-9)
+
+
+@pytest.mark.parametrize("across", [2.0, 5.0, 15.0])
+def test_the_induced_velocity_in_forward_flight_is_glauerts(across: float) -> None:
+    disc = 2.0 * DENSITY * math.pi * 0.128**2
+    induced = settled_flow(3.8, 0.9, disc, 103.0, 0.0, across)
+    thrust, _ = momentum_thrust(disc, induced, 0.0, across)
+    hover = math.sqrt(thrust / disc)
+    wanted = math.sqrt(-0.5 * across**2 + math.sqrt(0.25 * across**4 + hover**4))  # Leishman, eq. 2.138
+    assert induced == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_vortex_ring_state_joins_climb_and_windmill_without_a_jump() -> None:
+    # In units of the hover's induced velocity: at descents of 1 and 2 momentum theory gives 1.618 and 1.
+    for descent, induced in ((1.0, 0.5 + math.sqrt(1.25)), (2.0, 1.0)):
+        for nudge in (-1e-3, 1e-3):
+            thrust, _ = momentum_thrust(1.0, induced, -descent + nudge, 0.0)
+            assert thrust == pytest.approx(1.0, abs=0.01)
+    assert in_vortex_ring(1.0, -1.5, 0.5)
+    assert not in_vortex_ring(1.0, -0.9, 0.0)
+    assert not in_vortex_ring(1.0, -1.5, 1.1)
+    # More flow is induced there than momentum alone would allow: 1.4 to 2 times the hover's.
+    disc, slope = 2.0 * DENSITY * math.pi * 0.128**2, 0.9
+    induced = settled_flow(3.8, slope, disc, 103.0, -8.0, 0.0)
+    thrust, _ = momentum_thrust(disc, induced, -8.0, 0.0)
+    hover = math.sqrt(thrust / disc)
+    assert in_vortex_ring(hover, -8.0, 0.0)
+    assert 1.4 < induced / hover < 2.0
+
+
+def test_thrust_falls_in_a_climb_and_rises_in_forward_flight() -> None:
+    vehicle = iris(**MOMENTUM).vehicle()
+    hover = rotor_loads(vehicle, 0, 806.0, 0.0, 0.0, DENSITY)[0]
+    assert rotor_loads(vehicle, 0, 806.0, 3.0, 0.0, DENSITY)[0] < 0.8 * hover
+    assert rotor_loads(vehicle, 0, 806.0, -3.0, 0.0, DENSITY)[0] > hover
+    assert rotor_loads(vehicle, 0, 806.0, 0.0, 8.0, DENSITY)[0] > 1.2 * hover
+
+
+@pytest.mark.parametrize(("through", "across"), [(5.0, 0.0), (6.0, 8.0), (3.0, 14.0)])
+def test_power_is_spent_on_the_flow_and_on_profile_drag_alone(through: float, across: float) -> None:
+    # Shaft and drag power give T U to the flow and P w (1 + 3 mu^2) to the sections (Johnson, section 5-4).
+    static, torque, speed, radius = 3.8, 0.08, 806.0, 0.128
+    disc = 2.0 * DENSITY * math.pi * radius**2
+    slope = 0.9
+    thrust, shaft, drag, _ = blade_loads(static, torque, slope, disc, radius, speed, through, across)
+    profile = torque * speed - static * math.sqrt(static / disc)
+    advance = across / (speed * radius)
+    wanted = thrust * through + profile * (1.0 + 3.0 * advance**2)
+    assert shaft * speed + drag * across**2 == pytest.approx(wanted, rel=1e-12)
+
+
+def test_hub_moments_of_opposite_rotors_cancel() -> None:
+    vehicle = iris(**MOMENTUM, rolling_moment=None).vehicle()
+    rolls = [rotor_loads(vehicle, k, 806.0, 0.5, 8.0, DENSITY)[3] for k in range(4)]
+    assert rolls[0] == rolls[1] == -rolls[2] == -rolls[3]
+    assert rolls[0] > 0.0  # counter-clockwise: the advancing side is on the right
+
+
+def test_a_flying_vehicles_flow_settles_where_the_law_has_it() -> None:
+    airframe = iris(**MOMENTUM)
+    vehicle = airframe.vehicle()
+    setup = VehicleSetup(vehicle, airframe.sensor_records(), position=(0.0, 0.0, -50.0))
+    simulation = Simulation(World(), [setup])
+    state = simulation.states[0]
+    trim = performance(airframe.record, DENSITY, 9.80665).hover
+    state["rotor_speed"][:4] = trim.rotor_speed
+    simulation.controls[0, :4] = trim.command
+    simulation.armed[0] = 1
+    for _ in range(50):
+        state["velocity"] = 0.0
+        state["angular_velocity"] = 0.0
+        state["attitude"] = (1.0, 0.0, 0.0, 0.0)
+        simulation.advance()
+    density = air(simulation.world.environment[0], -50.0)[2]
+    for k in range(4):
+        thrust, _, _, _ = rotor_loads(vehicle, k, float(state["rotor_speed"][k]), 0.0, 0.0, density)
+        assert float(state["rotor_thrust"][k]) == pytest.approx(thrust, rel=0.05)
+
+
+def test_two_descriptions_of_the_inflow_are_refused() -> None:
+    with pytest.raises(ValueError, match="inflow_loss_speed describes the effect of the inflow, too"):
+        iris(inflow="momentum")
+    with pytest.raises(ValueError, match="thrust_b1 and thrust_b2 describe"):
+        iris(**MOMENTUM, thrust_b1=1e-4)
+
+
+def test_blades_too_narrow_for_the_thrust_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a mean lift coefficient of 1.70, more than 1.2: .*chord"):
+        iris(**MOMENTUM, chord=0.004)
