@@ -82,9 +82,6 @@ def iris(**changes: Any) -> Airframe:
     return airframe.model_copy(update={"rotor_model": CoefficientRotor(**fields)})
 
 
-MOMENTUM: dict[str, Any] = {"inflow": "momentum", "inflow_loss_speed": None}
-
-
 @pytest.mark.parametrize(
     ("rpm", "data", "thrust_error", "power_error"),
     [(6512, TUNNEL_6512, 0.002, 0.007), (6020, TUNNEL_6020, 0.008, 0.010)],
@@ -99,7 +96,7 @@ def test_static_figures_and_geometry_give_the_tunnels_thrust_over_the_advance_ra
 
 
 def test_the_static_figures_stay_as_given() -> None:
-    bare, moving = load_airframe("iris").vehicle(), iris(**MOMENTUM).vehicle()
+    bare, moving = iris(inflow="none").vehicle(), iris().vehicle()
     for speed in (200.0, 600.0, 1100.0):
         wanted = rotor_loads(bare, 0, speed, 0.0, 0.0, DENSITY)[:2]
         assert rotor_loads(moving, 0, speed, 0.0, 0.0, DENSITY)[:2] == pytest.approx(wanted, rel=1e-12)
@@ -147,7 +144,7 @@ def test_the_vortex_ring_state_joins_climb_and_windmill_without_a_jump() -> None
 
 
 def test_thrust_falls_in_a_climb_and_rises_in_forward_flight() -> None:
-    vehicle = iris(**MOMENTUM).vehicle()
+    vehicle = iris().vehicle()
     hover = rotor_loads(vehicle, 0, 806.0, 0.0, 0.0, DENSITY)[0]
     assert rotor_loads(vehicle, 0, 806.0, 3.0, 0.0, DENSITY)[0] < 0.8 * hover
     assert rotor_loads(vehicle, 0, 806.0, -3.0, 0.0, DENSITY)[0] > hover
@@ -168,14 +165,14 @@ def test_power_is_spent_on_the_flow_and_on_profile_drag_alone(through: float, ac
 
 
 def test_hub_moments_of_opposite_rotors_cancel() -> None:
-    vehicle = iris(**MOMENTUM, rolling_moment=None).vehicle()
+    vehicle = iris(rolling_moment=None).vehicle()
     rolls = [rotor_loads(vehicle, k, 806.0, 0.5, 8.0, DENSITY)[3] for k in range(4)]
     assert rolls[0] == rolls[1] == -rolls[2] == -rolls[3]
     assert rolls[0] > 0.0  # counter-clockwise: the advancing side is on the right
 
 
 def test_a_flying_vehicles_flow_settles_where_the_law_has_it() -> None:
-    airframe = iris(**MOMENTUM)
+    airframe = iris()
     vehicle = airframe.vehicle()
     setup = VehicleSetup(vehicle, airframe.sensor_records(), position=(0.0, 0.0, -50.0))
     simulation = Simulation(World(), [setup])
@@ -197,11 +194,11 @@ def test_a_flying_vehicles_flow_settles_where_the_law_has_it() -> None:
 
 def test_two_descriptions_of_the_inflow_are_refused() -> None:
     with pytest.raises(ValueError, match="inflow_loss_speed describes the effect of the inflow, too"):
-        iris(inflow="momentum")
+        iris(inflow_loss_speed=25.0)
     with pytest.raises(ValueError, match="thrust_b1 and thrust_b2 describe"):
-        iris(**MOMENTUM, thrust_b1=1e-4)
+        iris(thrust_b1=1e-4)
 
 
 def test_blades_too_narrow_for_the_thrust_are_refused() -> None:
     with pytest.raises(ValueError, match=r"a mean lift coefficient of 1.70, more than 1.2: .*chord"):
-        iris(**MOMENTUM, chord=0.004)
+        iris(chord=0.004)
