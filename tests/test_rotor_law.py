@@ -110,7 +110,12 @@ def test_a_rotor_that_turns_backwards_is_the_mirror_image() -> None:
 
 
 def test_every_law_has_its_number() -> None:
-    assert [law.__name__ for law in LAWS] == ["polynomial_loads", "table_loads", "custom_loads"]
+    assert [law.__name__ for law in LAWS] == [
+        "polynomial_loads",
+        "table_loads",
+        "induced_loads",
+        "custom_loads",
+    ]
 
 
 def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:

@@ -112,6 +112,16 @@ def _start_rotors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
+def _begin(vehicle: Any, state: Any, y: Any, density: float, h: float) -> None:
+    """Prepare a step of ``h`` seconds: motion, rotor speeds, induced flow, sums of the slopes."""
+    _load(state, y)
+    _start_rotors(vehicle, state)
+    if vehicle.rotor_law == INDUCED_LAW:
+        settle_flow(vehicle, state, density, h)
+    _clear_totals(vehicle, state)
+
+
+@compiled
 def _integrate(
     vehicle: Any,
     state: Any,
@@ -145,11 +155,7 @@ def _integrate(
     direct = vehicle.motor_kind == MOTOR_DC
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
-    _load(state, y)
-    _start_rotors(vehicle, state)
-    if vehicle.rotor_law == INDUCED_LAW:
-        settle_flow(vehicle, state, density, h)
-    _clear_totals(vehicle, state)
+    _begin(vehicle, state, y, density, h)
     for stage in range(4):
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
         weight = 2.0 if stage == 1 or stage == 2 else 1.0
