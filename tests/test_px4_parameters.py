@@ -346,6 +346,12 @@ def test_weak_vehicle_tilts_climbs_and_flies_less(iris: Airframe) -> None:
     assert found["MPC_ACC_HOR"] <= 9.80665 * math.tan(math.radians(float(found["MPC_TILTMAX_AIR"])))
 
 
+def test_a_climb_costs_thrust_also_where_a_descent_gains_some() -> None:
+    # hector's thrust changes by its C_T1 with the sign of the inflow; at 3.6 kg it climbs at 1.7 to 1.8 m/s.
+    hector = parameters_for(heavier(load_airframe("hector"), 3.6))
+    assert 1.5 <= hector["MPC_Z_VEL_MAX_UP"] <= 1.9
+
+
 def test_yaw_is_planned_within_half_and_stopped_within_all_of_its_authority() -> None:
     for name in AIRFRAMES:
         found = told(name)

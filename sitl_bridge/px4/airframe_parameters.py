@@ -242,10 +242,11 @@ def _climb_speed(airframe: Airframe, result: Performance, density: float) -> flo
 
     def reserve(speed: float) -> float:
         lift = sum(
-            float(up[k]) * thrust_and_torque(record, k, float(result.full_speed[k]), -speed, density)[0]
+            float(up[k]) * thrust_and_torque(record, k, float(result.full_speed[k]), speed, density)[0]
             for k in range(len(airframe.rotors))
         )
-        return lift - THRUST_RESERVE * airframe.mass * GRAVITY
+        drag = float(record["drag_force"][2]) * density / float(record["drag_density"]) * speed**2
+        return lift - drag - THRUST_RESERVE * airframe.mass * GRAVITY
 
     speeds = np.arange(0.5, DEFAULTS["MPC_Z_VEL_MAX_UP"] + 0.05, 0.1)
     climbing = [float(v) for v in speeds if reserve(float(v)) >= 0.0]
