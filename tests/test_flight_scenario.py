@@ -76,7 +76,7 @@ mission: fly.py
         ("mission: fly.py", "has no vehicles"),
         ("vehicles: [{airframe: irsi}]\nmission: fly.py", "vehicles[0].airframe"),
         ("vehicles: [{airframe: iris}]\nmission: none.py", "no such mission file"),
-        ("vehicles: [{name: a}, {name: a}]\nmission: fly.py", "two are called a"),
+        ("vehicles: [{name: a}, {name: a}]\nmission: fly.py", "several vehicles are called a"),
     ],
 )
 def test_what_cannot_be_flown_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -414,7 +414,8 @@ def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
         assert server.simulation.armed[0] == 1
         peer.mute.clear()
         wait_for(lambda: any("answers again" in note for note in notes), "lockstep again")
-        assert not server.status().links[0].stalled
+        # On a loaded machine the peer may be later than the short patience once more.
+        wait_for(lambda: not server.status().links[0].stalled, "answers in lockstep")
 
 
 def test_a_frozen_flight_stack_is_waited_for(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:

@@ -75,10 +75,10 @@ def coefficients(vehicle: NDArray[np.void], rpm: float, advance: float) -> tuple
 
 
 def iris(**changes: Any) -> Airframe:
-    """The iris with other fields of its rotor model."""
+    """The iris with induced flow and other fields of its rotor model."""
     airframe = load_airframe("iris")
     assert isinstance(airframe.rotor_model, CoefficientRotor)
-    fields = airframe.rotor_model.model_dump() | changes
+    fields = airframe.rotor_model.model_dump() | {"inflow": "momentum", "inflow_loss_speed": None} | changes
     return airframe.model_copy(update={"rotor_model": CoefficientRotor(**fields)})
 
 
