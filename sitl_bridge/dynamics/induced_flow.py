@@ -183,6 +183,22 @@ def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: fl
 
 
 @compiled
+def still_air(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float, float, float]:
+    """Return static thrust (N) and torque (N m), B (N s/m) and 2 rho A (kg/m) of a rotor at a speed >= 0."""
+    thrust, torque = static_figures(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        speed,
+        density / vehicle.rotor_density[k],
+    )
+    radius = vehicle.rotor_radius[k]
+    slope = 0.25 * density * vehicle.blade_slope[k] * speed * radius * radius
+    return thrust, torque, slope, 2.0 * density * math.pi * radius * radius
+
+
+@compiled
 def induced_loads(
     vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
@@ -191,18 +207,9 @@ def induced_loads(
     ratio = density / vehicle.rotor_density[k]
     radius = vehicle.rotor_radius[k]
     magnitude = max(abs(speed), _SLOWEST)
-    thrust, torque = static_figures(
-        vehicle.thrust_c2[k],
-        vehicle.thrust_c1[k],
-        vehicle.torque_thrust_ratio[k],
-        vehicle.torque_g1[k],
-        magnitude,
-        ratio,
-    )
+    thrust, torque, slope, disc = still_air(vehicle, k, magnitude, density)
     if speed == 0.0 or thrust == 0.0:
         return 0.0, 0.0, 0.0, 0.0
-    slope = 0.25 * density * vehicle.blade_slope[k] * magnitude * radius * radius
-    disc = 2.0 * density * math.pi * radius * radius
     along = sign * inflow
     through = along + settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
     force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.dynamics.induced_flow import blade_loads, static_figures
+from sitl_bridge.dynamics.induced_flow import blade_loads, still_air
 from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.errors import UserError
@@ -68,20 +68,11 @@ def _blade_slope(vehicle: Any, k: int, speed: float, density: float) -> float:
     """Return the slope in N s/m of the force of a rotor with induced flow, at the flow of its hover."""
     if speed <= 0.0:
         return 0.0
-    radius = vehicle.rotor_radius[k]
-    ratio = density / vehicle.rotor_density[k]
-    thrust, torque = static_figures(
-        vehicle.thrust_c2[k],
-        vehicle.thrust_c1[k],
-        vehicle.torque_thrust_ratio[k],
-        vehicle.torque_g1[k],
-        speed,
-        ratio,
-    )
-    disc = 2.0 * density * math.pi * radius * radius
-    slope = 0.25 * density * vehicle.blade_slope[k] * speed * radius * radius
-    _, _, drag, _ = blade_loads(thrust, torque, slope, disc, radius, speed, math.sqrt(thrust / disc), 0.0)
-    return slope + drag * vehicle.drag_share[k] + vehicle.rotor_drag[k] * speed * ratio
+    thrust, torque, slope, disc = still_air(vehicle, k, speed, density)
+    hover = math.sqrt(thrust / disc)
+    _, _, drag, _ = blade_loads(thrust, torque, slope, disc, vehicle.rotor_radius[k], speed, hover, 0.0)
+    drag = drag * vehicle.drag_share[k] + vehicle.rotor_drag[k] * speed * density / vehicle.rotor_density[k]
+    return slope + drag
 
 
 @compiled
