@@ -197,11 +197,11 @@ def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> N
             raise KeyboardInterrupt
         """
     )
+    before = set(psutil.Process().children(recursive=True))
     result = pytester.runpytest_inprocess(*PLUGIN, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert [
-        p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE
-    ] == []
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert [p.pid for p in left if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
 @pytest.mark.slow
