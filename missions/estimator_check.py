@@ -11,6 +11,7 @@ import sys
 
 from mavsdk.plugins.telemetry import FlightMode
 
+from sitl_bridge.offboard.mavlink_request import goto
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 
@@ -35,7 +36,8 @@ class Course:
             MissionFailedError: when the vehicle is not there after ``limit`` s.
         """
         vehicle, latitude = self.vehicle, self.home[0]
-        await vehicle.action.goto_location(
+        await goto(
+            vehicle,
             latitude + north / METRES_PER_DEGREE,
             self.home[1] + east / METRES_PER_DEGREE / math.cos(math.radians(latitude)),
             self.home[2] + height,

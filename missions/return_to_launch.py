@@ -10,6 +10,7 @@ import sys
 
 from mavsdk.plugins.telemetry import FlightMode
 
+from sitl_bridge.offboard.mavlink_request import goto
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 
@@ -26,8 +27,8 @@ async def go_and_return(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.take_off(options.height)
 
     vehicle.say(f"flying {options.distance:g} m north")
-    await vehicle.action.goto_location(
-        latitude + options.distance / METRES_PER_DEGREE, longitude, altitude + options.height, 0.0
+    await goto(
+        vehicle, latitude + options.distance / METRES_PER_DEGREE, longitude, altitude + options.height, 0.0
     )
     await vehicle.wait(
         f"the vehicle to be {options.distance:g} m north",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any, NoReturn, cast
@@ -12,7 +13,7 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from sitl_bridge.offboard import mavlink_request
-from sitl_bridge.offboard.mavlink_request import orbit
+from sitl_bridge.offboard.mavlink_request import goto, orbit
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
 
 
@@ -57,6 +58,14 @@ def test_an_orbit_is_sent_in_the_frame_that_every_px4_takes() -> None:
     circle(autopilot)
     (sent,) = autopilot.received
     assert (sent["target_system"], sent["target_component"]) == (7, 1)
+    assert (sent["frame"], sent["x"], sent["y"], sent["z"]) == (5, 473977418, 85455938, 496.0)
+
+
+def test_a_point_is_sent_in_the_frame_that_every_px4_takes() -> None:
+    autopilot = Autopilot(1)
+    asyncio.run(goto(cast(Vehicle, autopilot), 47.3977418, 8.5455938, 496.0, 90.0))
+    (sent,) = autopilot.received
+    assert (sent["command"], sent["param2"], sent["param4"]) == (192, 1.0, pytest.approx(math.pi / 2))
     assert (sent["frame"], sent["x"], sent["y"], sent["z"]) == (5, 473977418, 85455938, 496.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -20,7 +21,8 @@ INTERVAL = 1.0
 """s of wall time between attempts."""
 GLOBAL_INT = 5
 """MAV_FRAME_GLOBAL_INT: height above mean sea level."""
-DO_ORBIT = 34
+DO_ORBIT, DO_REPOSITION = 34, 192
+"""MAV_CMD."""
 RESULTS = {
     1: "temporarily rejected",
     2: "denied",
@@ -80,13 +82,26 @@ async def _first(answers: AsyncGenerator[Any, None], fits: Callable[[Fields], bo
     raise MissionFailedError("the stream of answers ended")
 
 
+async def goto(vehicle: Vehicle, latitude: float, longitude: float, altitude: float, yaw: float) -> None:
+    """Let the vehicle fly to a point and hold there.
+
+    Args:
+        vehicle: in the air.
+        latitude, longitude: deg of the point.
+        altitude: m above mean sea level.
+        yaw: deg, heading from north at the point.
+
+    Raises:
+        MissionFailedError: if the autopilot refuses.
+    """
+    params = (-1.0, 1.0, 0.0, math.radians(yaw))  # speed as it is, MAV_DO_REPOSITION_FLAGS_CHANGE_MODE
+    await _place_command(vehicle, DO_REPOSITION, params, latitude, longitude, altitude, "to fly to a point")
+
+
 async def orbit(
     vehicle: Vehicle, radius: float, speed: float, latitude: float, longitude: float, altitude: float
 ) -> None:
     """Let the vehicle orbit a point, facing the centre.
-
-    MAVSDK sends this command in MAV_FRAME_GLOBAL, which PX4 of February and March 2026 refuses (PX4 pull
-    requests 26408 and 26577); every version accepts MAV_FRAME_GLOBAL_INT.
 
     Args:
         vehicle: in the air.
@@ -98,22 +113,30 @@ async def orbit(
     Raises:
         MissionFailedError: if the autopilot refuses.
     """
-    fields = {
-        "frame": GLOBAL_INT,
-        "command": DO_ORBIT,
-        "current": 0,
-        "autocontinue": 0,
-        "param1": radius,
-        "param2": speed,
-        "param3": 0.0,
-        "param4": 0.0,
-        "x": round(latitude * 1e7),
-        "y": round(longitude * 1e7),
-        "z": altitude,
-    }
+    params = (radius, speed, 0.0, 0.0)
+    await _place_command(vehicle, DO_ORBIT, params, latitude, longitude, altitude, "to orbit")
+
+
+async def _place_command(
+    vehicle: Vehicle,
+    command: int,
+    params: tuple[float, float, float, float],
+    latitude: float,
+    longitude: float,
+    altitude: float,
+    what: str,
+) -> None:
+    """Send a command with a position.
+
+    MAVSDK sends such commands in MAV_FRAME_GLOBAL, which PX4 of February and March 2026 refuses (PX4 pull
+    requests 26408 and 26577); every version accepts MAV_FRAME_GLOBAL_INT.
+    """
+    fields: dict[str, float] = {"frame": GLOBAL_INT, "command": command, "current": 0, "autocontinue": 0}
+    fields |= {f"param{i + 1}": value for i, value in enumerate(params)}
+    fields |= {"x": round(latitude * 1e7), "y": round(longitude * 1e7), "z": altitude}
     answer = await request(
-        vehicle, "COMMAND_INT", fields, "COMMAND_ACK", lambda ack: ack["command"] == DO_ORBIT, "to orbit"
+        vehicle, "COMMAND_INT", fields, "COMMAND_ACK", lambda ack: ack["command"] == command, what
     )
     if answer["result"] != 0:
         why = RESULTS.get(answer["result"], f"MAV_RESULT {answer['result']}")
-        vehicle.fail(f"the autopilot refuses to orbit: {why}")
+        vehicle.fail(f"the autopilot refuses {what}: {why}")
