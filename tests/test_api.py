@@ -161,7 +161,7 @@ def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Fle
         fleet.disarm()
     with pytest.raises(sb.UserError, match=r"condition has not become true within 0\.1 s"):
         fleet.run_until(lambda _fleet: False, limit=0.1)
-    with pytest.raises(sb.UserError, match="-1 s is no duration"):
+    with pytest.raises(sb.UserError, match="-1 s is not a duration"):
         fleet.run(-1)
 
 

@@ -72,7 +72,7 @@ def test_the_scene_of_a_file_brings_its_origin_unless_one_is_given(tmp_path: Pat
         (lambda: sb.Mesh(CORNERS, FACES, colors=[1, 0, 0]), r"colors are \(12, 3\), one for each face"),
         (lambda: sb.HeightMap([1.0, 2.0], 1.0), r"two rows and columns at least .* not \(2,\)"),
         (lambda: sb.Voxels(np.zeros((2, 2, 2)), 1.0), "one occupied at least"),
-        (lambda: sb.World(scene=["wall"]), "'wall' is no object; give sb.Box"),  # type: ignore[list-item]
+        (lambda: sb.World(scene=["wall"]), "'wall' is not an object of a scene; give sb.Box"),  # type: ignore[list-item]
         (lambda: sb.World(scene="none.yaml"), "none.yaml: no such world file"),
     ],
 )

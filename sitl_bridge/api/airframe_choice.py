@@ -48,7 +48,7 @@ class Airframe(vehicle.Airframe):
         it and then loaded again.
 
         Raises:
-            ConfigurationError: for a field there is not, or a value that does not fit.
+            ConfigurationError: for an unknown field or an invalid value.
         """
         empty = self.without_payload()
         data = empty.model_dump(by_alias=True, exclude_defaults=True)
@@ -84,7 +84,7 @@ class Airframe(vehicle.Airframe):
             options: its fields.
 
         Raises:
-            UserError: for fields that do not fit, or a law that fails or cannot be compiled.
+            UserError: for invalid fields, or a law that fails or cannot be compiled.
         """
         model = CustomRotor.of(law, self.rotor_model.radius, self.rotor_model.inertia, **options)
         made = type(self).of(self.model_copy(update={"rotor_model": model}))
@@ -103,8 +103,8 @@ class Airframe(vehicle.Airframe):
             options: arguments of the class.
 
         Raises:
-            UserError: for a class that is no sensor, a rate or options that do not fit, and for a sensor of
-                that class and instance that is there already.
+            UserError: for a class that is not a sensor, an invalid rate or invalid options, and for a sensor
+                of that class and instance that is there already.
         """
         added = CustomSpecification.of(sensor, rate=rate, instance=instance, **options)
         if any(s.name == added.name for s in self.custom_sensors()):

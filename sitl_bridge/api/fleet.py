@@ -33,7 +33,7 @@ class Fleet(FleetCommands):
     """n vehicles with their sensors and built-in flight stacks, advanced together in this process.
 
     Positions are NED in m from the world's origin, for commands and states alike.  ``position``, ``velocity``
-    and so on are the truth; ``estimated_position`` and its like are what the vehicles know.  Simulated time
+    and so on are the truth; ``estimated_position`` and so on are the estimates.  Simulated time
     passes only within ``run``, ``run_until``, ``arm``, ``takeoff``, ``land`` and ``return_home``.  The same
     seed and the same calls give the same bytes.
 
@@ -43,7 +43,7 @@ class Fleet(FleetCommands):
             places them in a row towards the east.
         spacing: m between neighbours in that row.
         yaw: rad from north, clockwise; one for all or (n,).
-        world: where they fly.
+        world: the world they fly in.
         controller: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``; or a class derived from
             ``Controller``, or a function that takes a ``Vehicle`` and returns one; a list gives each vehicle
             its own.  None takes the airframe's.
@@ -57,7 +57,7 @@ class Fleet(FleetCommands):
         messages: status texts of all vehicles so far.
 
     Raises:
-        UserError: for what does not fit together.
+        UserError: for arguments that contradict one another.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Fleet(FleetCommands):
             logs: new directory for ULogs and the custom sensors' tables; None writes none.
 
         Raises:
-            UserError: within ``publish``, and for a seed that is none.
+            UserError: within ``publish``, and for an invalid seed.
         """
         if self._run is not None:
             raise UserError("reset: the fleet is on the bus; end the `with` block of publish() first")
@@ -154,20 +154,20 @@ class Fleet(FleetCommands):
             UserError: for a vehicle whose motion diverges, and when a user's controller or sensor fails.
         """
         if not 0.0 <= seconds < float("inf"):
-            raise UserError(f"run: {seconds!r} s is no duration")
+            raise UserError(f"run: {seconds!r} s is not a duration")
         left = round(seconds / self.step_size)
         while left > 0:
             left -= self._advance(left, each)
 
     def run_until(self, condition: Callable[[Fleet], Any], limit: float = 60.0) -> None:
-        """Let simulated time pass until ``condition(fleet)`` is true, looked at every 48 ms.
+        """Let simulated time pass until ``condition(fleet)`` is true, checked every 48 ms.
 
         Args:
             condition: true for a single value, or for all vehicles of an (n,) array.
             limit: s of simulated time.
 
         Raises:
-            UserError: when it has not become true in that time.
+            UserError: if it stays false for that time.
         """
         end = self.time + limit
         while not np.all(condition(self)):
@@ -197,7 +197,7 @@ class Fleet(FleetCommands):
                 level, text = texts.popleft()
                 self.messages.append(Message(self.time, name, level, text))
 
-    # ------------------------------------------------------------------ what the vehicles know
+    # ------------------------------------------------------------------ the vehicles' estimates
 
     @property
     def estimated_position(self) -> Array:
@@ -232,22 +232,22 @@ class Fleet(FleetCommands):
 
     @property
     def arming_problems(self) -> tuple[tuple[str, ...], ...]:
-        """What keeps each vehicle from arming; empty for one that can."""
+        """The reasons why each vehicle cannot arm; empty if it can."""
         return tuple(tuple(pilot.commander.arming_problems) for pilot in self._fleet.pilots)
 
     @property
     def core(self) -> Core:
-        """The simulation and flight stacks beneath, for programs that build on them."""
+        """The underlying simulation and flight stacks, for programs that extend them."""
         return self._fleet
 
     @property
     def distance_left(self) -> Array:
-        """(n,) m to the places that the vehicles were sent to, by their own estimates; nan without one."""
+        """(n,) m from the estimated positions to the commanded ones; nan without a command."""
         left: Array = np.linalg.norm(self.estimated_position - self._targets.position, axis=1)
         return np.where(self._led, left, np.nan)
 
     def arrived(self, within: float = 0.5) -> NDArray[np.bool_]:
-        """(n,) whether a vehicle is at the place it was sent to, by its own estimate.
+        """(n,) whether a vehicle's estimated position is at the commanded one.
 
         Args:
             within: m.
@@ -270,7 +270,7 @@ class Fleet(FleetCommands):
             the broker's URL.
 
         Raises:
-            UserError: for an address that is none, and a port that is taken.
+            UserError: for an invalid address, and a port that is in use.
         """
         from sitl_bridge.bus.bus import Bus  # MQTT takes time to load, which only this needs
 

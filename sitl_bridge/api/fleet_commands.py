@@ -1,4 +1,4 @@
-"""Commands to a fleet by their meaning; a refusal names the vehicle and the reason."""
+"""Fleet commands such as arm, take off and land; a refusal names the vehicle and the reason."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FleetCommands(VehicleArrays):
             limit: s of simulated time to become ready in.
 
         Raises:
-            UserError: naming the vehicles that do not become ready, and why.
+            UserError: with the vehicles that do not become ready, and the reasons.
         """
         chosen = self._chosen(vehicles)
         self._wait(
@@ -126,12 +126,12 @@ class FleetCommands(VehicleArrays):
         """
         chosen = self._chosen(vehicles)
         if not 0.0 < height < 10_000.0:
-            raise UserError(f"takeoff: {height!r} m is no height to climb to")
+            raise UserError(f"takeoff: {height!r} m is not a height to climb to; give a positive number")
         for i in chosen:
             self._require_armed(i, "take off")
             state = self._commander(i).state
             if state.projection is None:
-                raise UserError(f"{self._name(i)} cannot take off: it does not know where it is")
+                raise UserError(f"{self._name(i)} cannot take off: it has no position estimate")
             altitude = state.projection.altitude(state.z - height)
             self._led[i] = False
             self._command(i, "take off", TAKE_OFF, 0.0, 0.0, 0.0, np.nan, np.nan, np.nan, altitude)
@@ -154,7 +154,7 @@ class FleetCommands(VehicleArrays):
             vehicles: which; None for all.
 
         Raises:
-            UserError: for positions that do not fit, and for a vehicle that is not armed or refuses.
+            UserError: for positions of another shape, and for a vehicle that is not armed or refuses.
         """
         self.follow(positions, yaw=yaw, vehicles=vehicles, what="goto")
 
@@ -194,7 +194,7 @@ class FleetCommands(VehicleArrays):
             what: names the command in messages.
 
         Raises:
-            UserError: for arrays that do not fit, and for a vehicle that is not armed or refuses.
+            UserError: for arrays of another shape, and for a vehicle that is not armed or refuses.
         """
         chosen = self._chosen(vehicles)
         if position is None and velocity is None and acceleration is None:
@@ -266,7 +266,7 @@ class FleetCommands(VehicleArrays):
         """Numbers of vehicles.
 
         Raises:
-            UserError: for one there is not.
+            UserError: for an unknown vehicle.
         """
         if vehicles is None:
             return list(range(len(self)))
@@ -334,7 +334,7 @@ class FleetCommands(VehicleArrays):
         """Let time pass until all chosen vehicles are done.
 
         Raises:
-            UserError: naming those that are not within ``limit`` s, and why.
+            UserError: with those that are not done within ``limit`` s, and the reasons.
         """
         end = self.time + limit
         while waiting := [i for i in chosen if not done(i)]:

@@ -29,11 +29,11 @@ from sitl_bridge.vehicle.vehicle_specification import Choice
 
 @dataclass(frozen=True)
 class FlightResult:
-    """How a flight ended.
+    """The result of a flight.
 
     Attributes:
-        succeeded: whether the mission did what it was to do, and nothing was lost.
-        reason: why not; empty when it did.
+        succeeded: whether the mission reached its goal and all logs were written.
+        reason: of the failure; empty after a success.
         names: of the vehicles.
         directory: the run directory with all logs.
         summary: the figures of ``summary.json``.
@@ -107,7 +107,7 @@ def fly(
     Args:
         mission: plan of QGroundControl, MAVSDK script or scenario file.
         airframe: by name, file or as an object; None for the iris.  A scenario names its own.
-        world: where it flies; None for calm air, or what a scenario says.
+        world: the world it flies in; None for calm air, or what a scenario says.
         controller: of the built-in stack: a name, ``"FILE.py:CLASS"`` or a class that a file holds.
         seed: of all random numbers; None for 0, or what a scenario says.
         speed: simulated over real time; ``math.inf`` for as fast as it goes.
@@ -120,7 +120,7 @@ def fly(
         notify: takes the lines that the command line prints, from several threads.
 
     Raises:
-        UserError: for everything wrong before take-off.  A flight that fails is a result, not an error.
+        UserError: for every error before take-off.  A flight that fails is a result, not an error.
     """
     refuse_while_loading("a flight")
     choices = Choices(

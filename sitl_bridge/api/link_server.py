@@ -30,11 +30,11 @@ def serve(
     """Serve the simulator link within a ``with`` block, as ``sitl-bridge serve`` does.
 
     ``with sb.serve("iris") as session: session.wait()`` serves until the program is interrupted;
-    ``session.status`` says how it stands.
+    ``session.status`` is the state of the link.
 
     Args:
         airframe: by name, file or as an object.
-        world: where it flies; None for calm air.
+        world: the world it flies in; None for calm air.
         seed: of all random numbers.
         speed: simulated over real time; ``math.inf`` for as fast as it goes.
         host: address to listen on; other hosts reach ``0.0.0.0``.
@@ -46,7 +46,7 @@ def serve(
         notify: takes lines for the user.
 
     Raises:
-        UserError: for everything wrong before it serves.
+        UserError: for every error before it serves.
     """
     refuse_while_loading("a server")
     return ServeSession(

@@ -36,14 +36,14 @@ class Simulation(VehicleArrays):
             ground where the vehicles stand; None places them in a row towards the east.
         spacing: m between neighbours in that row.
         yaw: rad from north, clockwise; one for all or (n,).
-        world: where they fly.
+        world: the world they fly in.
         seed: of all random numbers.
         step: s of simulated time in one step.
         names: of the vehicles, different ones; they name the random streams.  None numbers them.
         proximity: contact and downwash between vehicles; None for neither.
 
     Raises:
-        UserError: for what does not fit together.
+        UserError: for arguments that contradict one another.
     """
 
     def __init__(

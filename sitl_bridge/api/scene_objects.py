@@ -103,7 +103,7 @@ class Path3D(PathSpecification):
 
 
 class Texture(TextureSpecification):
-    """What is painted on an object: a pattern, or a picture that repeats.
+    """The paint of an object: a pattern, or a picture that repeats.
 
     Args:
         picture: ``"checker"``, ``"stripes"`` or ``"noise"``; a PNG or JPEG file; or pixels (rows, columns, 3)
@@ -112,8 +112,8 @@ class Texture(TextureSpecification):
         color: red, green, blue of every second square or stripe.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
-        UserError: for a file or array that is no picture.
+        ConfigurationError: for an invalid value.
+        UserError: for a file or array that is not a picture.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Box(BoxObject):
         common: position, rotation, color, friction, path and name, as of every object.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
     """
 
     def __init__(self, size: Sequence[float], **common: Unpack[Common]) -> None:
@@ -159,7 +159,7 @@ class Sphere(SphereObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
     """
 
     def __init__(self, radius: float, **common: Unpack[Common]) -> None:
@@ -176,7 +176,7 @@ class Cylinder(CylinderObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
     """
 
     def __init__(self, radius: float, length: float, **common: Unpack[Common]) -> None:
@@ -194,7 +194,7 @@ class Mesh(MeshObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
         UserError: for arrays of another shape, indices without a vertex, too many triangles.
     """
 
@@ -241,7 +241,7 @@ class HeightMap(HeightMapObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
         UserError: for an array of another shape, or too many heights.
     """
 
@@ -267,7 +267,7 @@ class Voxels(OctreeObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
         UserError: for an array of another shape, without an occupied cell, or too large.
     """
 
@@ -303,7 +303,7 @@ class Marker(MarkerObject):
         common: as of a Box.
 
     Raises:
-        ConfigurationError: for a figure that does not fit.
+        ConfigurationError: for an invalid value.
         UserError: where OpenCV is missing, and for a number that the dictionary does not have.
     """
 

@@ -42,7 +42,7 @@ def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[s
     """Last samples of a kind of sensor, (n,) or (n, k) a figure; nan for vehicles that do not carry it.
 
     Raises:
-        UserError: for a kind that no vehicle carries.
+        UserError: if no vehicle carries that kind.
     """
     fitted = (simulation.sensors["kind"] == _KINDS[kind]) & (simulation.sensors["instance"] == instance)
     values = np.full((len(simulation), simulation.sensor_states["values"].shape[2]), np.nan)
@@ -65,7 +65,7 @@ def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict
 
 
 def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[str, Any]:
-    """Last samples of a sensor that sees: (n, ...) an array, and ``time`` (n,) in s.
+    """Last samples of a perception sensor: (n, ...) an array, and ``time`` (n,) in s.
 
     Vehicles without it, and all before the first sample, have nan, or 0 in arrays of integers.
     """
@@ -87,7 +87,7 @@ def samples(
     """Last samples of a sensor by its kind (``"imu"``) or, if it is custom, by its class's name.
 
     Raises:
-        UserError: for a sensor that no vehicle carries.
+        UserError: if no vehicle carries the sensor.
     """
     if sensor in FIELDS:
         return built_in_samples(simulation, sensor, instance)

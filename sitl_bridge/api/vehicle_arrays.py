@@ -1,4 +1,4 @@
-"""What a fleet and a bare simulation share: n vehicles, their true state as arrays, and its recording."""
+"""Common parts of a fleet and a bare simulation: n vehicles, their true state as arrays, its recording."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class VehicleArrays:
 
     @property
     def contacts(self) -> list[VehicleContact]:
-        """What the vehicles have hit up to now, other than standing on it, in the order of time."""
+        """Contacts of the vehicles up to now, standing excepted, in order of time."""
         names, start = self._core.world.scene.names, self._core.start
         return [
             VehicleContact(
@@ -143,7 +143,7 @@ class VehicleArrays:
             vehicle: index.
 
         Raises:
-            UserError: for a vehicle whose sensors build none.
+            UserError: if the vehicle's sensors build none.
         """
         for host in self._hosts:
             mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == vehicle else None
@@ -162,7 +162,7 @@ class VehicleArrays:
             (n,) or (n, k) a figure in SI units, radians and body axes FRD; nan for vehicles without it.
 
         Raises:
-            UserError: for a sensor that no vehicle carries.
+            UserError: if no vehicle carries the sensor.
         """
         return samples(self._core, self._hosts, sensor, instance)
 
@@ -197,7 +197,7 @@ class VehicleArrays:
 
 
 def checked_seed(seed: int) -> int:
-    """A seed that random streams take.
+    """A valid seed.
 
     Raises:
         UserError: for a negative number or anything but a whole one.
@@ -217,7 +217,7 @@ def placed(
     """Airframes, names, places (n, 3) m NED on the ground and headings (n,) rad of vehicles at the start.
 
     Raises:
-        UserError: for counts or figures that do not fit.
+        UserError: for wrong counts and invalid values.
     """
     found = airframes_of(airframes)
     n = len(found)

@@ -1,4 +1,4 @@
-"""The world as a user describes it in Python: place, air, wind and what stands in it."""
+"""The world as a user describes it in Python: place, air, wind and objects."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class World:
             a place in m NED; None for calm air.
         origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
             which lies on the ground; None for the home of PX4's simulators.
-        scene: what stands in it: objects, ``[sb.Box((1, 2, 3), position=(5, 0, -1.5))]``; a
+        scene: its objects, ``[sb.Box((1, 2, 3), position=(5, 0, -1.5))]``; a
             ``SceneSpecification``; or a world file, YAML or SDF, whose other fields count where they are
             not given here; None for level ground alone.
         figures: further fields of a world file, such as ``sea_level_temperature`` in K.
 
     Raises:
-        UserError: for a figure that does not fit.
+        UserError: for an invalid value.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class World:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of the scene's files was not read, or read in another way."""
+        """Parts of the scene's files that were not read, or were approximated."""
         return self.specification.scene.notes
 
     def build(self) -> core.World:
@@ -101,13 +101,15 @@ def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecificat
     """The scene that a user gives.
 
     Raises:
-        UserError: for something that is no object of a scene.
+        UserError: for a value that is not an object of a scene.
     """
     if isinstance(scene, SceneSpecification):
         return scene
     for thing in scene:
         if not isinstance(thing, SceneObject):
-            raise UserError(f"scene: {thing!r} is no object; give sb.Box(...), sb.Mesh(...) and so on")
+            raise UserError(
+                f"scene: {thing!r} is not an object of a scene; give sb.Box(...) or another"
+            )
     return SceneSpecification.model_validate({"objects": tuple(scene)})
 
 
@@ -118,7 +120,7 @@ def _wind(wind: WindChoice) -> Any:
         try:
             north, east, down = (float(part) for part in wind)
         except (TypeError, ValueError) as error:
-            raise UserError(f"wind: {wind!r} is no velocity of the air: three figures in m/s NED") from error
+            raise UserError(f"wind: {wind!r} is not an air velocity: three figures in m/s NED") from error
         direction = math.degrees(math.atan2(-east, -north)) % 360.0
         return {"steady": {"speed": math.hypot(north, east), "direction": direction, "upward": -down}}
     return wind
@@ -132,7 +134,7 @@ def world_of(choice: WorldChoice) -> World:
     """The world that a user names.
 
     Raises:
-        UserError: for a faulty file, or something that is no world.
+        UserError: for an invalid file, or a value that is not a world.
     """
     if choice is None:
         return World()
