@@ -107,9 +107,7 @@ def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecificat
         return scene
     for thing in scene:
         if not isinstance(thing, SceneObject):
-            raise UserError(
-                f"scene: {thing!r} is not an object of a scene; give sb.Box(...) or another"
-            )
+            raise UserError(f"scene: {thing!r} is not an object of a scene; give sb.Box(...) or another")
     return SceneSpecification.model_validate({"objects": tuple(scene)})
 
 
