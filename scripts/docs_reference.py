@@ -13,6 +13,7 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.files.scenario import Scenario
 from sitl_bridge.vehicle.airframe import Airframe
@@ -37,8 +38,13 @@ def cell(text: object) -> str:
 def command_line() -> Iterator[str]:
     """The page of the commands, as ``--help`` describes them."""
     yield "# Command line\n"
-    yield "Exit codes: 0 success, 1 a failed flight, 2 an error in the command line or in a file, 130 Ctrl-C,"
-    yield "143 SIGTERM, 70 a defect of the program.\n"
+    yield "`--install-completion` installs the completion of commands and options in the shell.\n"
+    yield "## Exit codes\n"
+    yield "| code | meaning |"
+    yield "|---|---|"
+    for code, meaning in MEANINGS.items():
+        yield f"| {code:d} | {meaning} |"
+    yield ""
     for name in COMMANDS:
         group: Any = typer.main.get_command(build([name]))
         command = group.commands[name]

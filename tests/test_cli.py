@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from sitl_bridge.cli import doctor
+from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.kernels.compiled import cache_directory
 from sitl_bridge.record.records import ROW
@@ -210,3 +211,46 @@ def test_start_up_files_are_written_for_a_px4_that_someone_else_starts(tmp_path:
     text = (tmp_path / "files" / "px4-rc.simulator").read_text()
     assert "param set-default CA_ROTOR_COUNT 6" in text
     assert "param set-default PWM_MAIN_FUNC6 106" in text
+
+
+def test_every_exit_code_has_a_meaning_and_is_what_the_program_returns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert set(MEANINGS) == set(ExitCode)
+    assert {128 + number for number in SIGNALS} <= set(ExitCode)
+    assert run("check", "iris").returncode == ExitCode.SUCCESS
+    assert run("check", "irsi").returncode == ExitCode.USER_ERROR
+    assert run("fly", "--no-such-option").returncode == ExitCode.USER_ERROR
+    monkeypatch.setenv("PX4_DIR", str(tmp_path))
+    assert run("doctor").returncode == ExitCode.FAILED
+
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(doctor, "examine", defect)
+    assert run("doctor").returncode == ExitCode.DEFECT
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"), [("sitl-bridge ser", "serve"), ("sitl-bridge fly --air", "--airframe")]
+)
+def test_a_shell_completes_commands_and_their_options(
+    words: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_SITL_BRIDGE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert run().stdout.split() == [wanted]
+
+
+def test_a_missing_mission_names_the_shipped_ones() -> None:
+    result = run("fly", "squar.plan")
+    assert result.returncode == ExitCode.USER_ERROR
+    assert "no such mission file, did you mean 'square.plan'?; shipped missions: " in result.stderr
+
+
+def test_the_demonstration_passes_options_on_to_fly() -> None:
+    result = run("demo", "--no-such-option")
+    assert result.returncode == ExitCode.USER_ERROR
+    assert "No such option" in result.stderr
+    assert "sitl-bridge demo --help" in result.stderr

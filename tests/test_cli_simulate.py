@@ -49,7 +49,7 @@ def test_an_avoidance_scenario_leaves_figures_and_a_table(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such scenario"):
+    with pytest.raises(UserError, match="no such mission"):
         run(str(tmp_path / "nothing.yaml"), "--runs-dir", str(tmp_path / "runs"))
     both = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "formation_cube")]
     with pytest.raises(UserError, match="one at a time"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sitl_bridge.cli import doctor
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.find import find_px4
 
@@ -114,3 +115,21 @@ def test_version_of_an_installed_px4_comes_from_its_executable(tmp_path: Path) -
     assert find_px4(tmp_path / "b").version == "unknown"
     make_build(tmp_path / "c", b"")
     assert find_px4(tmp_path / "c").version == "unknown"
+
+
+def test_the_layout_of_the_debian_package_is_found_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = make_build(tmp_path / "opt" / "px4", b"#!/bin/sh\n\0v1.16.0\0")
+    on_path = tmp_path / "usr" / "bin"
+    on_path.mkdir(parents=True)
+    (on_path / "px4").symlink_to(package / "bin" / "px4")
+    monkeypatch.setenv("PATH", str(on_path))
+    monkeypatch.setattr("sitl_bridge.px4.find.PACKAGE", tmp_path / "none")
+    assert find_px4().root == package  # by the link on PATH
+    monkeypatch.setattr("sitl_bridge.px4.find.PACKAGE", package)
+    monkeypatch.delenv("PATH")
+    found = find_px4()
+    assert (found.root, found.version) == (package, "v1.16.0")
+    finding = doctor._px4()
+    assert (finding.grade, finding.text) == ("ok", f"v1.16.0 in {package}")

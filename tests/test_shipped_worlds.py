@@ -116,8 +116,8 @@ def test_a_world_is_found_by_its_name_wherever_the_program_is_started(
 
 def test_an_installed_package_carries_every_file_of_the_worlds() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert tools["package-dir"]["sitl_bridge.worlds"] == "missions/worlds"
-    assert "sitl_bridge.worlds" in tools["packages"]
-    patterns = ["*.py", *tools["package-data"]["sitl_bridge.worlds"]]
+    assert tools["package-dir"]["sitl_bridge.missions.worlds"] == "missions/worlds"
+    assert "sitl_bridge.missions.worlds" in tools["packages"]
+    patterns = ["*.py", *tools["package-data"]["sitl_bridge.missions.worlds"]]
     files = [path for path in WORLDS.iterdir() if path.is_file()]
     assert [path for path in files if not any(path.match(pattern) for pattern in patterns)] == []

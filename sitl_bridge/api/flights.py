@@ -16,6 +16,7 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.report.measures import checked_limits
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
@@ -68,6 +69,7 @@ def flight_settings(
     Raises:
         UserError: for a faulty file, or an airframe or controller beside a scenario.
     """
+    mission = find_mission(mission)
     if mission.suffix in (".yaml", ".yml"):
         from sitl_bridge.run.scenario_settings import scenario_settings  # loads what only formations need
 

@@ -23,6 +23,7 @@ from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.errors import UserError, about
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.file_schema import file_kind
+from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
@@ -196,7 +197,7 @@ def facts_of(file: str) -> Facts:
         UserError: if there is no such file.
     """
     if file.endswith(".plan"):
-        return plan_facts(load_plan(file))
+        return plan_facts(load_plan(find_mission(Path(file))))
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)
@@ -215,7 +216,7 @@ def facts_of(file: str) -> Facts:
 
 
 def _find(file: str) -> Path:
-    """The file of a path, or of the bare name of an airframe or a world.
+    """The file of a path, or of the name of a shipped airframe, world or scenario.
 
     Raises:
         UserError: when there is none.
@@ -223,8 +224,9 @@ def _find(file: str) -> Path:
     try:
         return find_airframe(file)
     except UserError:
-        with contextlib.suppress(UserError):
-            return find_world(file)
+        for find in (find_world, lambda name: find_mission(Path(name))):
+            with contextlib.suppress(UserError):
+                return find(file)
         raise
 
 

@@ -14,6 +14,7 @@ import typer
 from packaging.requirements import Requirement
 from rich.console import Console
 
+from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.kernels.compiled import cache_directory
@@ -146,4 +147,4 @@ def doctor(
             console.print(f"[{colours[finding.grade]}]{finding.grade:8}[/] {finding.subject}: ", end="")
             console.print(finding.text, highlight=False, markup=False)
     if any(finding.grade == "missing" for finding in findings):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.system import signals
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import typer
 
 COMMANDS = {
+    "demo": ("sitl_bridge.cli.demo", "Fly a square in wind: the first flight on a new machine."),
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "serve": ("sitl_bridge.cli.serve", "Run only the simulation, for a PX4 that you start."),
@@ -40,10 +42,8 @@ COMMANDS = {
 }
 """By name: the module, which has a function of that name, and the summary in ``--help``."""
 
-USER_ERROR = 2
-"""Exit code for an error in the command line or in a file."""
-DEFECT = 70
-"""Exit code for a defect of the program (EX_SOFTWARE of sysexits.h)."""
+COMPLETION = "_SITL_BRIDGE_COMPLETE"
+"""Environment variable with which a shell asks for completions."""
 TRACEBACK = "SITL_BRIDGE_TRACEBACK"
 """Environment variable that prints the traceback of a defect."""
 
@@ -63,26 +63,39 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
     from sitl_bridge.cli.root import root
 
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(root)
     for name, (_, summary) in COMMANDS.items():
-        app.command(name, short_help=summary)(_entry(name, bool(arguments) and arguments[0] == name))
+        # The demonstration passes its options on to `fly`.
+        settings = {"ignore_unknown_options": name == "demo"}
+        entry = _entry(name, bool(arguments) and arguments[0] == name)
+        app.command(name, short_help=summary, context_settings=settings)(entry)
     return app
+
+
+def _words() -> list[str]:
+    """The words of the command line; while a shell completes one, those that it has so far."""
+    if COMPLETION in os.environ:
+        return os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+    return sys.argv[1:]
 
 
 def main() -> None:
     """Run a command; every error is one message without a traceback."""
     signals.exit_on_signals()
     try:
-        build(sys.argv[1:])()
+        build(_words())(prog_name="sitl-bridge")
     except UserError as error:
-        _end(USER_ERROR, str(error))
+        _end(ExitCode.USER_ERROR, str(error))
     except OSError as error:
-        _end(USER_ERROR, cause(error))
+        _end(ExitCode.USER_ERROR, cause(error))
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        _end(DEFECT, f"a defect of this program: {cause(error)}; set {TRACEBACK}=1 to print the traceback")
+        _end(
+            ExitCode.DEFECT,
+            f"a defect of this program: {cause(error)}; set {TRACEBACK}=1 to print the traceback",
+        )
 
 
 def _end(status: int, line: str) -> NoReturn:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def replay(
     if flight.is_dir():
         if airframe is not None or ekf2 is not None:
             raise UserError("--airframe and --ekf2 are for a ULog, such as those in the run's autopilot/log/")
-        raise typer.Exit(0 if _replay_run(flight, Console()) else 1)
+        raise typer.Exit(ExitCode.SUCCESS if _replay_run(flight, Console()) else ExitCode.FAILED)
     if ekf2 is not None:
         _replay_estimator(flight, ekf2, px4, Console())
         return

@@ -13,15 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import parse_limits
 from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
     from sitl_bridge.report.reported_run import Reported
     from sitl_bridge.report.run_record import RunRecord
-
-UNREADABLE = 2
-"""Exit code when a run could not be read."""
 
 
 def report(
@@ -71,8 +69,8 @@ def report(
     if as_json:
         print(json.dumps(plain(found), indent=2, ensure_ascii=False))
     if len(records) < len(runs):
-        raise typer.Exit(UNREADABLE)
-    raise typer.Exit(0 if all(one.passed for one in found) else 1)
+        raise typer.Exit(ExitCode.USER_ERROR)
+    raise typer.Exit(ExitCode.SUCCESS if all(one.passed for one in found) else ExitCode.FAILED)
 
 
 def _read(runs: list[Path]) -> list[RunRecord]:

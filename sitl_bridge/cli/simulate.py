@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import ReportOption, judge
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
@@ -66,9 +68,7 @@ def simulate(
     from sitl_bridge.files.scenario import load_scenario
     from sitl_bridge.run.event_support import flight_kind, refuse_events, refuse_events_of
 
-    for file in scenarios:
-        if not file.is_file():
-            raise UserError(f"{file}: no such scenario file")
+    scenarios = [find_mission(file) for file in scenarios]
     loaded = [load_scenario(file, seed=seed) for file in scenarios]
     for scenario in loaded:
         if scenario.formation is None and scenario.avoidance is None:
@@ -93,7 +93,7 @@ def simulate(
     else:
         good, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, console)
     good = judge(directory, _limits(loaded), console, report=report) and good
-    raise typer.Exit(0 if good else 1)
+    raise typer.Exit(ExitCode.SUCCESS if good else ExitCode.FAILED)
 
 
 def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:

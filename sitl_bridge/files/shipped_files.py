@@ -12,10 +12,10 @@ def shipped_directories(folder: str) -> list[Path]:
     """Where bare names are looked up: the folder here, in the checkout, and in an installed package.
 
     Args:
-        folder: in the checkout, such as ``missions/worlds``; its last part is its name in the package.
+        folder: in the checkout and in the package, such as ``missions/worlds``.
     """
     package = Path(__file__).resolve().parent.parent
-    return [Path(folder), package.parent / folder, package / Path(folder).name]
+    return [Path(folder), package.parent / folder, package / folder]
 
 
 def find_shipped(name: str, what: str, folder: str, endings: tuple[str, ...] = (".yaml", ".yml")) -> Path:

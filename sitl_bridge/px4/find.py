@@ -13,6 +13,8 @@ from pathlib import Path
 from sitl_bridge.errors import UserError
 
 USUAL_BUILD = "px4_sitl_default"
+PACKAGE = Path("/opt/px4")
+"""Where PX4's Debian package and container install it."""
 START_SCRIPT = Path("etc/init.d-posix/rcS")
 _TAG = re.compile(r'PX4_GIT_TAG_STR\s+"([^"]+)"')
 _COMMIT = re.compile(r'PX4_GIT_VERSION_STR\s+"([0-9a-f]+)"')
@@ -46,7 +48,7 @@ def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
         return [("PX4_DIR", Path(os.environ["PX4_DIR"]))]
     found = [
         ("the default location", Path.home() / "PX4-Autopilot"),
-        ("the location of PX4's package and container", Path("/opt/px4")),
+        ("the location of PX4's package and container", PACKAGE),
     ]
     on_path = shutil.which("px4")
     if on_path is not None:

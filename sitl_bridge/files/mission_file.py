@@ -1,0 +1,41 @@
+"""Missions that a user names: own files by path, shipped ones also by their name below ``missions/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sitl_bridge.errors import UserError, did_you_mean, shortened
+from sitl_bridge.files.shipped_files import shipped_directories
+from sitl_bridge.input_file import exists, is_file
+
+_FOLDER = "missions"
+_KINDS = ("*.plan", "*.py", "*.yaml")
+
+
+def shipped_missions() -> list[Path]:
+    """Plans, scripts and scenarios that are shipped, in the order of their names."""
+    for directory in shipped_directories(_FOLDER):
+        found = sorted(path for kind in _KINDS for path in directory.glob(kind))
+        if found:
+            return found
+    return []
+
+
+def find_mission(mission: Path) -> Path:
+    """The file of a mission given by path, or by the name of a shipped one: ``square.plan``.
+
+    Raises:
+        UserError: if there is neither; with the names of the shipped missions.
+    """
+    if exists(mission):
+        return mission
+    parts = mission.parts[1:] if mission.parts[:1] == (_FOLDER,) else mission.parts
+    if parts and not mission.is_absolute() and ".." not in parts:
+        for directory in shipped_directories(_FOLDER):
+            candidate = directory.joinpath(*parts)
+            if is_file(candidate):
+                return candidate
+    names = [path.name for path in shipped_missions()]
+    near = did_you_mean(mission.name, names)
+    shipped = ", ".join(names) or "none"
+    raise UserError(f"{shortened(str(mission))}: no such mission file{near}; shipped missions: {shipped}")
