@@ -5,6 +5,7 @@ sitl-bridge fly missions/replan.yaml
 """
 
 import argparse
+import asyncio
 import sys
 
 from mavsdk.plugins.offboard import PositionNedYaw, VelocityNedYaw
@@ -47,7 +48,8 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
             if vehicle.time > end:
                 vehicle.fail(f"has not arrived after {options.limit:g} s; it is {replanner.phase}")
             if (seen := live.newer()) is not None:
-                replanner.update(vehicle.time, seen)
+                # On a thread: setpoints go on while it plans.
+                await asyncio.to_thread(replanner.update, vehicle.time, seen)
             await control.follow(setpoint, LOOK)
         await control.go_to(PositionNedYaw(*options.goal, 0.0))
     vehicle.say(f"{replanner.plans} paths were planned")

@@ -176,29 +176,31 @@ def _trajectory(
     """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
 
     A curve leaves the straight lines.  Legs beside which it comes too close, or goes too far from the lines,
-    are halved, which draws the curve to them; where that does not suffice, the vehicle stops at every
-    waypoint and flies straight lines.
+    are halved, which draws the curve to them.  Where that does not suffice, or takes longer, the vehicle
+    stops at every waypoint and flies straight lines.
 
     Raises:
         UserError: where neither keeps the clearance and the bounds.
     """
+    holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
+    straight = _through(waypoints, stretch, holds=holds, **limits)
     points = waypoints
     for _ in range(_DIVISIONS + 1):
         path = _through(points, stretch, **limits)
+        if path.duration > straight.duration:
+            break
         places, clearance = _clearances(planner, path)
         bad = (clearance < least) | (_from_legs(waypoints, places).min(axis=1) > ROUNDING)
         if not bad.any():
             return path, float(clearance.min())
         points = _halved(points, places[bad])
-    holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
-    path = _through(waypoints, stretch, holds=holds, **limits)
-    clearance = _clearances(planner, path)[1]
+    clearance = _clearances(planner, straight)[1]
     if clearance.min() < least:
         raise UserError(
             f"there is no trajectory through the {len(waypoints)} waypoints that keeps {least:.2f} m from"
             f" obstacles and stays in the bounds, only {clearance.min():.2f} m; use a larger margin or bounds"
         )
-    return path, float(clearance.min())
+    return straight, float(clearance.min())
 
 
 def _through(points: Floats, stretch: Floats, **limits: Any) -> Trajectory:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
+from sitl_bridge.api.paced_motion import PacedMotion
 from sitl_bridge.api.path_planning import Floats, PlannedPath, margin_of, plan_path
 from sitl_bridge.dynamics.scene_contact import vehicle_reach
 from sitl_bridge.errors import UserError
@@ -18,18 +19,30 @@ from sitl_bridge.mapping.moving_cells import MovingCells
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
 
-CHECK_PERIOD = 0.1
+CHECK_PERIOD = 0.15
 """s between checked points of a path."""
-AHEAD = 4.0
-"""s beyond the time to brake within which a path is checked."""
+AHEAD = 5.0
+"""s beyond the time to brake for which a path is checked."""
+PACES = 1.0, 0.6, 0.3
+"""Shares of the full speed that are tried, the fastest first; the last resort is to brake to a stand."""
+HYSTERESIS = 0.4
+"""m of clearance beyond the needed one before the pace rises again."""
+URGENT = 1.0
+"""s beyond the time to brake within which a static obstacle is believed at once, not at the second map."""
+PATIENCE = 4.0
+"""s for which the vehicle waits on a path before it seeks another."""
+SWEPT = 3.0
+"""s of the way of moving objects that new paths stay out of."""
+STALE = 1.5
+"""s without a new map after which the vehicle brakes."""
 REACH = 5.0
 """m beyond the bounds from which objects may move into them."""
 RETRY = 0.5
 """s between two attempts to find a path."""
 RETREAT = 6.0
 """m within which a place to retreat to is sought."""
-RETREAT_TIME = 1.5
-"""s for which what moves may come nearer while the vehicle waits."""
+RETREAT_TIMES = 4.0, 1.5
+"""s for which a place to retreat to is clear of what moves; the second where there is none for the first."""
 RETREAT_STEP = 0.5
 """m between the places that are tried."""
 
@@ -37,12 +50,15 @@ Phase = Literal["waiting", "flying", "braking", "retreating", "arrived"]
 
 
 class Replanner:
-    """Plans a path through the known and the unknown, brakes where it becomes blocked, and plans anew.
+    """Plans a path through the known and the unknown, slows down or brakes for what moves, and plans anew.
 
     It does no input and no output: give it the maps, and fly what ``at`` returns.  Unknown cells count as
-    free, so the sensors must see further than the vehicle needs to stop.  Where free cells become occupied,
-    something moves: the vehicle keeps clear of where that can be ``AHEAD`` seconds on.  What
-    comes too near makes the vehicle retreat.
+    free, so the sensors must see further than the vehicle needs to stop.  The vehicle keeps its path while
+    it stays clear, at the fastest of ``PACES`` that keeps clear of where moving objects can be.  It plans
+    anew where the map shows an obstacle in its way, or when it has waited for ``PATIENCE`` seconds.  What
+    comes too near makes it retreat.  Without a new map for ``STALE`` seconds it brakes.
+
+    ``update`` may run on another thread than ``at``: a change of plan begins at the last time asked for.
 
     Args:
         start: (3,) m NED where the vehicle hovers.
@@ -93,10 +109,15 @@ class Replanner:
         self._vertical_speed = vertical_speed
         self._speed, self._acceleration = speed, acceleration
         self._moving = MovingCells(obstacle_speed)
-        self._motion = _standing(np.asarray(start, float))
-        self._begun = 0.0
-        self._braked: float | None = None
-        """Time at which it began to brake."""
+        self._course = PacedMotion(_standing(np.asarray(start, float)), 0.0)
+        self._asked = -math.inf
+        """Last time that ``at`` was asked for."""
+        self._updated = math.inf
+        """Time of the last map; inf before the first."""
+        self._suspected = False
+        """Whether the last map showed an obstacle in the way."""
+        self._stood = math.inf
+        """Time since when the vehicle waits on its path; inf while it does not."""
         self._retry = -math.inf
         self._why = ""
 
@@ -107,11 +128,8 @@ class Replanner:
 
     def at(self, time: float) -> Moment:
         """Return where the vehicle is to be at a time in s, on the clock of ``update``."""
-        along, rate, change = self._clock(time)
-        moment = self._motion.at(along)
-        velocity = moment.velocity * rate
-        acceleration = moment.acceleration * rate**2 + moment.velocity * change
-        return Moment(moment.position, velocity, acceleration, moment.yaw, moment.yaw_rate * rate)
+        self._asked = max(self._asked, time)
+        return self._current(time).at(time)
 
     def update(self, time: float, seen: OccupancyMap) -> None:
         """Look at a new map, and change the plan where it has to be.
@@ -120,27 +138,34 @@ class Replanner:
             time: s, rising from call to call.
             seen: the map up to now.
         """
+        self._course = self._current(time)
+        self._updated = time
         self._settle(time)
         low, high = self._bounds
         self._moving.update(time, seen.within(low - REACH, high + REACH))
-        if self.phase in ("flying", "retreating"):
-            why = self._blocked(self._motion, time - self._begun, seen)
-            if why:
-                self._say(f"{why}: braking")
-                self._braked, self.phase, self._retry = time, "braking", -math.inf
-        elif self.phase in ("waiting", "arrived"):
-            place = self.at(time).position
-            room = self._room(seen)
-            clearance = float(_clearances(seen, place[None], room)[0])
-            soon = self._moving.clearances(place[None], np.array([RETREAT_TIME]))
-            clearance = min(clearance, float(soon[0]))
-            # The clearances of a map are lower bounds, which change by a cell where an obstacle is noisy.
-            too_near = clearance < self.least - seen.cell
-            due = self.phase == "waiting" and time >= self._retry
-            if too_near or (due and clearance < self._radius + self._margin):
-                self._retreat(time, place, clearance, seen)
-            elif due:
-                self._plan(time, place, seen)
+        if self.phase == "flying":
+            self._follow(time, seen)
+        elif self.phase == "retreating" and (why := self._retreat_blocked(time, seen)):
+            self._brake(time, why)
+        if self.phase in ("waiting", "arrived"):
+            self._wait_or_leave(time, seen)
+
+    def _wait_or_leave(self, time: float, seen: OccupancyMap) -> None:
+        """Where the vehicle stands: plan, wait, or retreat from what is near."""
+        place = self.at(time).position
+        clearance = self._room_at(place, seen)
+        # The clearances of a map are lower bounds, which change by a cell where an obstacle is noisy.
+        too_near = clearance < self.least - seen.cell
+        due = self.phase == "waiting" and time >= self._retry
+        if too_near or (due and clearance < self._radius + self._margin):
+            self._retreat(time, place, clearance, seen)
+        elif due:
+            self._plan(time, place, seen)
+
+    def _room_at(self, place: Floats, seen: OccupancyMap) -> float:
+        """m of clearance of a place (3,), also from where moving objects can be soon."""
+        clearance = float(_clearances(seen, place[None], self._room(seen))[0])
+        return min(clearance, float(self._moving.clearances(place[None], np.array([RETREAT_TIMES[-1]]))[0]))
 
     def _room(self, seen: OccupancyMap) -> float:
         """m from obstacles that a path can begin with."""
@@ -148,53 +173,76 @@ class Replanner:
 
     # ------------------------------------------------------------------ motion
 
-    def _clock(self, time: float) -> tuple[float, float, float]:
-        """Return the time along the motion, its rate and the rate's change, which falls to 0 in a braking."""
-        if self._braked is None or time <= self._braked:
-            return time - self._begun, 1.0, 0.0
-        length = self._braking_time()
-        gone = min(time - self._braked, length)
-        along = self._braked - self._begun + gone - 0.5 * gone**2 / length
-        standing = gone >= length
-        return along, 0.0 if standing else 1.0 - gone / length, 0.0 if standing else -1.0 / length
+    def _current(self, time: float) -> PacedMotion:
+        """Return the motion at a time in s, which ends in a braking where no map comes."""
+        stale = self._updated + STALE
+        if time <= stale or self._course.target == 0.0:
+            return self._course
+        return self._course.paced(stale, 0.0, self._acceleration)
 
-    def _braking_time(self) -> float:
-        assert self._braked is not None
-        velocity = self._motion.at(self._braked - self._begun).velocity
-        return max(float(np.linalg.norm(velocity)) / self._acceleration, 0.2)
+    def _set(self, time: float, trajectory: Trajectory, phase: Phase) -> None:
+        self._course, self.phase = PacedMotion(trajectory, max(time, self._asked)), phase
+        self._suspected, self._stood = False, math.inf
 
-    def _set(self, time: float, motion: Trajectory, phase: Phase) -> None:
-        self._motion, self._begun, self._braked, self.phase = motion, time, None, phase
+    def _pace(self, time: float, rate: float) -> None:
+        if rate != self._course.target:
+            self._course = self._course.paced(max(time, self._asked), rate, self._acceleration)
+
+    def _brake(self, time: float, why: str) -> None:
+        self._say(f"{why}: braking")
+        self._pace(time, 0.0)
+        self.phase, self._retry = "braking", -math.inf
 
     def _settle(self, time: float) -> None:
         """End what has come to its end."""
-        if self._braked is not None:
-            over = time >= self._braked + self._braking_time()
-        else:
-            over = time >= self._begun + self._motion.duration
-        if over and self.phase in ("braking", "retreating"):
-            self._set(time, _standing(self.at(time).position), "waiting")
-        elif over and self.phase == "flying":
+        ended = self._course.ended(time)
+        if self.phase in ("braking", "retreating") and (ended or self._course.stands(time)):
+            self._set(time, _standing(self._course.at(time).position), "waiting")
+        elif self.phase == "flying" and ended:
             self._set(time, _standing(self.goal), "arrived")
             self._say("arrived at the goal")
 
-    def _blocked(self, motion: Trajectory, first: float, seen: OccupancyMap) -> str:
-        """Return why a motion is blocked next, from a time in s along it; empty where it is not."""
-        last = min(motion.duration, first + AHEAD + self._speed / self._acceleration)
-        times = np.linspace(first, last, max(2, math.ceil((last - first) / CHECK_PERIOD)))
-        places = motion.at(times).position
+    # ------------------------------------------------------------------ on a path
+
+    def _follow(self, time: float, seen: OccupancyMap) -> None:
+        """Keep to the path at the fastest pace that is clear, or leave it."""
+        times, places = self._ahead(time, self._course.paced(time, 1.0, self._acceleration))
         clearance = _clearances(seen, places, 2.0 * self.least)
-        moving = self._moving.clearances(places, np.minimum(times - first, AHEAD))
-        allowed = self.least - seen.cell
-        if self.phase == "retreating":
-            # It begins too near.
-            allowed = min(allowed, float(clearance[0]) - seen.cell)
-            moving = moving[-1:]
-        if clearance.min() < allowed:
-            return f"the way comes {max(float(clearance.min()), 0.0):.2f} m near an obstacle"
-        if moving.min() < allowed:
-            return "something moves towards the way"
-        return ""
+        blocked = clearance < self.least - seen.cell
+        if blocked.any():
+            first = float(times[blocked.argmax()])
+            if self._suspected or first < URGENT + self._speed / self._acceleration:
+                self._brake(time, f"the way comes {max(float(clearance.min()), 0.0):.2f} m near an obstacle")
+                return
+        self._suspected = bool(blocked.any())
+        self._pace(time, self._clear_pace(time))
+        if self._course.target > 0.0:
+            self._stood = math.inf
+        elif math.isinf(self._stood):
+            self._stood = time
+            self._say("something moves towards the way: waiting on it")
+        if not self._course.stands(time):
+            return
+        near = self._room_at(self.at(time).position, seen) < self.least - seen.cell
+        if near or time > self._stood + PATIENCE:
+            self._set(time, _standing(self._course.at(time).position), "waiting")
+
+    def _clear_pace(self, time: float) -> float:
+        """Return the fastest pace at which the way is clear of what moves; 0 for none."""
+        for rate in PACES:
+            times, places = self._ahead(time, self._course.paced(time, rate, self._acceleration))
+            needed = self.least + (HYSTERESIS if rate > self._course.target else 0.0)
+            if self._moving.clearances(places, times).min() >= needed:
+                return rate
+        return 0.0
+
+    def _ahead(self, time: float, course: PacedMotion) -> tuple[Floats, Floats]:
+        """Return times (n,) in s from now and places (n, 3) of a motion, up to ``AHEAD``."""
+        times = np.arange(0.0, AHEAD + self._speed / self._acceleration, CHECK_PERIOD)
+        along = np.array([course.clock(time + after)[0] for after in times])
+        return times, course.trajectory.at(np.minimum(along, course.trajectory.duration)).position
+
+    # ------------------------------------------------------------------ from a stand
 
     def _plan(self, time: float, place: Floats, seen: OccupancyMap) -> None:
         low, high = self._bounds
@@ -203,7 +251,7 @@ class Replanner:
             path = plan_path(
                 place,
                 self.goal,
-                map=seen.within(low - room, high + room),
+                map=self._moving.swept(seen.within(low - room, high + room), SWEPT),
                 airframe=self._airframe,
                 margin=self._margin,
                 bounds=self._bounds,
@@ -215,9 +263,6 @@ class Replanner:
         except UserError as error:
             self._wait(time, str(error))
             return
-        if why := self._blocked(path.trajectory, 0.0, seen):
-            self._wait(time, why)
-            return
         self.path, self._why = path, ""
         self.plans += 1
         self._set(time, path.trajectory, "flying")
@@ -225,6 +270,7 @@ class Replanner:
             f"path {self.plans}: {path.length:.0f} m in {path.duration:.0f} s, {path.clearance:.2f} m from"
             " obstacles"
         )
+        self._follow(time, seen)
 
     def _wait(self, time: float, why: str) -> None:
         if why != self._why:
@@ -234,6 +280,25 @@ class Replanner:
 
     def _retreat(self, time: float, place: Floats, clearance: float, seen: OccupancyMap) -> None:
         """Begin a straight way to the nearest place with room, where there is one."""
+        here = float(_clearances(seen, place[None], self._room(seen))[0])
+        for soon in RETREAT_TIMES:
+            for end in self._places_with_room(place, soon, seen):
+                points = np.stack([place, end])
+                motion = path_through(points, speed=self._speed, acceleration=self._acceleration, yaw=0.0)
+                times = np.linspace(0.0, motion.duration, 30)
+                way = motion.at(times).position
+                moving = self._moving.clearances(way, times)
+                if moving.min() < min(self.least, float(moving[0]) - 0.5 * seen.cell):
+                    continue
+                if _clearances(seen, way, self._room(seen)).min() >= here - 0.5 * seen.cell:
+                    away = float(np.linalg.norm(end - place))
+                    self._say(f"{clearance:.2f} m from an obstacle: retreating {away:.1f} m")
+                    self._set(time, motion, "retreating")
+                    return
+        self._wait(time, "an obstacle is near, and there is no room to retreat to")
+
+    def _places_with_room(self, place: Floats, soon: float, seen: OccupancyMap) -> Floats:
+        """Return places (n, 3) near one that have room now and in a time in s, the nearest first."""
         offsets = np.arange(-RETREAT, RETREAT + 0.5 * RETREAT_STEP, RETREAT_STEP)
         grid = np.stack(np.meshgrid(offsets, offsets, np.array([-1.0, 0.0, 1.0]), indexing="ij"), axis=-1)
         places = place + grid.reshape(-1, 3)
@@ -241,19 +306,17 @@ class Replanner:
         places = places[((places >= low) & (places <= high)).all(axis=1)]
         room = self._room(seen)
         if len(places):
-            soon = self._moving.clearances(places, np.full(len(places), RETREAT_TIME))
-            places = places[np.minimum(_clearances(seen, places, room), soon) >= room]
-        for end in places[np.argsort(np.linalg.norm(places - place, axis=1), kind="stable")]:
-            way = place + (end - place) * np.linspace(0.0, 1.0, 30)[:, None]
-            here = float(_clearances(seen, place[None], room)[0])
-            if _clearances(seen, way, room).min() >= here - 0.5 * seen.cell:
-                away = float(np.linalg.norm(end - place))
-                self._say(f"{clearance:.2f} m from an obstacle: retreating {away:.1f} m")
-                points = np.stack([place, end])
-                motion = path_through(points, speed=self._speed, acceleration=self._acceleration, yaw=0.0)
-                self._set(time, motion, "retreating")
-                return
-        self._wait(time, "an obstacle is near, and there is no room to retreat to")
+            moving = self._moving.clearances(places, np.full(len(places), soon))
+            places = places[np.minimum(_clearances(seen, places, room), moving) >= room]
+        return np.asarray(places[np.argsort(np.linalg.norm(places - place, axis=1), kind="stable")])
+
+    def _retreat_blocked(self, time: float, seen: OccupancyMap) -> str:
+        """Return why a retreat, which begins near an obstacle, cannot go on; empty where it can."""
+        _, places = self._ahead(time, self._course)
+        clearance = _clearances(seen, places, 2.0 * self.least)
+        if clearance.min() < min(self.least, float(clearance[0])) - seen.cell:
+            return f"the way comes {max(float(clearance.min()), 0.0):.2f} m near an obstacle"
+        return ""
 
 
 def _clearances(seen: OccupancyMap, places: Floats, limit: float) -> Floats:
