@@ -160,6 +160,12 @@ def test_a_swarm_passes_a_gate_and_a_pillar() -> None:
     assert flight.clearances().min() < 1.5  # it did lead close by them
 
 
+def test_vehicles_swap_places_among_the_poles_of_their_world() -> None:
+    flight = fly(mission("poles_swap"))
+    assert succeeded(flight)
+    assert 0.5 < flight.clearances().min() < 1.5
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sixteen_vehicles_swap_places_without_collision() -> None:

@@ -262,7 +262,7 @@ def test_six_real_px4s_swap_places(seed: int, tmp_path: Path) -> None:
 @pytest.mark.px4
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", ["crossing_pair", "priority_swap", "gate_swarm"])
+@pytest.mark.parametrize("name", ["crossing_pair", "priority_swap", "gate_swarm", "poles_swap"])
 def test_real_px4s_fly_the_other_scenarios(name: str, tmp_path: Path) -> None:
     choices = Choices(autopilot="px4", speed=1.0, instance=62, runs=tmp_path)
     assert fly_fleet(MISSIONS / f"{name}.yaml", choices) > 0.9

@@ -25,13 +25,16 @@ from sitl_bridge.files.world_file import find_world, load_world, wind_with_files
 from sitl_bridge.files.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.input_file import exists, is_file
+from sitl_bridge.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.quantities import Positive, Seed
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    MOST_OBSTACLES,
     AvoidanceSettings,
     AvoidanceSpecification,
     all_routes,
     flight_faults,
 )
+from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
 from sitl_bridge.swarm.formation.formation_events import (
     FORMATION_KINDS,
     AnyFormationEvent,
@@ -141,6 +144,11 @@ class Scenario(BaseModel):
         found: list[tuple[FieldPath, str]] = []
         if data.get("python") is not None and flown != ["mission"]:
             found.append((("python",), "is the interpreter of mission, which is not given; leave it out"))
+        if data.get("arguments") and flown != ["mission"]:
+            reason = "belong to mission, which is not given"
+            if flown == ["vehicles"]:
+                reason += "; give each vehicle its own arguments"
+            found.append((("arguments",), f"{reason}; leave them out"))
         if not groups and flown[0] not in SWARMS:
             found.append(((), "has no vehicles; give vehicles: [{airframe: iris}]"))
         if data.get("radio") is not None and flown[0] not in SWARMS:
@@ -378,6 +386,7 @@ def _avoidance(
 ) -> AvoidanceSpecification:
     assert made.avoidance is not None
     fields = {field: getattr(made.avoidance, field) for field in AvoidanceSettings.model_fields}
+    fields["obstacles"] = _obstacles(made.avoidance, world, document)
     whole = AvoidanceSpecification(name=name, radio=made.radio, world=world, **fields)
     faults = []
     for where, message in flight_faults(whole):
@@ -386,6 +395,29 @@ def _avoidance(
     if faults:
         raise ConfigurationError(document.source, faults)
     return whole
+
+
+def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document: Document) -> tuple[Any, ...]:
+    """The obstacles of the file, of the world's scene and of the map.
+
+    Raises:
+        ConfigurationError: for what the controller cannot avoid, too many obstacles, and a bad map.
+    """
+    routes, found = all_routes(settings), [*settings.obstacles]
+    field: FieldPath = ("avoidance", "scene")
+    try:
+        if settings.scene and routes:
+            found += obstacles_of_scene(world.scene, routes)
+        field = ("avoidance", "map")
+        if settings.map is not None and routes:
+            file = Path(document.source).parent / settings.map
+            found += obstacles_of_map(OccupancyMap.load(file), routes)
+    except UserError as error:
+        raise ConfigurationError(document.source, [fault_line(document, field, str(error))]) from error
+    if len(found) > MOST_OBSTACLES:
+        message = f"{len(found)} obstacles with those of scene and map; {MOST_OBSTACLES} is the most"
+        raise ConfigurationError(document.source, [fault_line(document, ("avoidance",), message)])
+    return tuple(found)
 
 
 _Start = tuple[str | None, tuple[float, float, float], float]

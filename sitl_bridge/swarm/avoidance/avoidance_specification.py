@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -34,6 +35,10 @@ Point = tuple[Coordinate, Coordinate, Coordinate]
 Row = tuple[NotNegative, Coordinate, Coordinate, Coordinate]
 Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
 
+ObstacleName = Annotated[str, Field(max_length=100)]
+
+MOST_OBSTACLES = 64
+"""Obstacles of a scenario; every vehicle weighs all of them at every point of its plan."""
 
 LED_GRAPHS = ("star", "inwards")
 """Graphs of the radio that are about a leader."""
@@ -111,6 +116,7 @@ class SpherePlan(_Part):
     """A ball."""
 
     kind: Literal["sphere"] = Field(description="of obstacle")
+    name: ObstacleName = Field("", description="in messages")
     centre: Point = Field(description="m north, east, down")
     radius: Positive = Field(description="m")
 
@@ -123,6 +129,7 @@ class CylinderPlan(_Part):
     """An upright cylinder."""
 
     kind: Literal["cylinder"] = Field(description="of obstacle")
+    name: ObstacleName = Field("", description="in messages")
     centre: Point = Field(description="m north, east, down, of its middle")
     radius: Positive = Field(description="m")
     height: Positive = Field(description="m")
@@ -136,6 +143,7 @@ class BoxPlan(_Part):
     """A box along the axes."""
 
     kind: Literal["box"] = Field(description="of obstacle")
+    name: ObstacleName = Field("", description="in messages")
     centre: Point = Field(description="m north, east, down, of its middle")
     edges: tuple[Positive, Positive, Positive] = Field(description="m along north, east, down")
 
@@ -169,8 +177,18 @@ class AvoidanceSettings(_Part):
     circle: SwapCircle | None = Field(None, description="of further vehicles, which swap places")
     obstacles: Annotated[
         tuple[Annotated[SpherePlan | CylinderPlan | BoxPlan, Field(discriminator="kind")], ...],
-        Field(max_length=64),
+        Field(max_length=MOST_OBSTACLES),
     ] = Field((), description="spheres, cylinders, boxes")
+    scene: bool = Field(
+        True,
+        description="whether the static objects of the world's scene near the routes are obstacles, too;"
+        " other than spheres, upright cylinders and level boxes are taken as the box that holds them",
+    )
+    map: Path | None = Field(
+        None,
+        description="occupancy map (.npz), relative to this file, whose occupied cells near the routes are"
+        " obstacles, too",
+    )
     priority: tuple[Name, ...] = Field(
         (), description="names of vehicles in falling priority; empty: all avoid all (section 4.7)"
     )
@@ -324,6 +342,7 @@ def _reference_faults(
             if clear < distances.obstacle_minimum:
                 yield (
                     where,
-                    f"{plan.name}: {what} {clear:.2f} m from the surface of obstacles[{i}]; "
+                    f"{plan.name}: {what} {clear:.2f} m from the surface of "
+                    f"{scenario.obstacles[i].name or f'obstacles[{i}]'}; "
                     f"{distances.obstacle_minimum} m must be kept",
                 )

@@ -1,0 +1,134 @@
+"""Obstacles of the controller from a world's scene and from an occupancy map.
+
+The controller knows spheres, upright cylinders and boxes along north, east and down.  What else stands in a
+scene is taken as the box that holds it; an occupancy map becomes boxes of whole cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.errors import UserError
+from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.swarm.avoidance.avoidance_specification import (
+    MOST_OBSTACLES,
+    BoxPlan,
+    CylinderPlan,
+    RouteSpecification,
+    SpherePlan,
+)
+from sitl_bridge.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHERE
+from sitl_bridge.world.scene import Scene
+from sitl_bridge.world.scene_specification import SceneSpecification
+
+Floats: TypeAlias = NDArray[np.float64]
+Plan: TypeAlias = SpherePlan | CylinderPlan | BoxPlan
+AnyPlan = TypeVar("AnyPlan", SpherePlan | CylinderPlan | BoxPlan, BoxPlan)
+
+NEAR = 5.0
+"""m around the routes within which obstacles count."""
+_UPRIGHT = 1.0 - 1e-9
+
+
+def obstacles_of_scene(scene: SceneSpecification, routes: Iterable[RouteSpecification]) -> tuple[Plan, ...]:
+    """Return the obstacles of a scene near routes.
+
+    Args:
+        scene: with the geometry of its files loaded.
+        routes: of the vehicles.
+
+    Raises:
+        UserError: for what the controller cannot avoid: moving objects, planes, terrain, octrees, and
+            more than ``MOST_OBSTACLES`` objects.
+    """
+    low, high = _surroundings(routes)
+    found: list[Plan] = []
+    for name, shape in Scene(scene).objects():
+        if (shape["high"] < low).any() or (shape["low"] > high).any():
+            continue
+        if shape["path"]:
+            raise UserError(f"{name} moves: the controller avoids vehicles and what stands still")
+        if shape["kind"] not in (BOX, SPHERE, CYLINDER, MESH):
+            kind = "is terrain" if shape["kind"] == HEIGHT_MAP else "is a plane or an octree"
+            raise UserError(
+                f"{name} {kind}: the controller avoids spheres, cylinders, boxes and meshes; save a map of it"
+                " for `map`, or set `scene: false`"
+            )
+        found.append(_plan(name, shape))
+    return _few_enough(found, "the scene")
+
+
+def obstacles_of_map(seen: OccupancyMap, routes: Iterable[RouteSpecification]) -> tuple[BoxPlan, ...]:
+    """Return the occupied cells of a map near routes, as boxes; unknown cells are free.
+
+    Raises:
+        UserError: for a map that needs more than ``MOST_OBSTACLES`` boxes.
+    """
+    near = seen.within(*_surroundings(routes))
+    boxes = _boxes(near.occupied)
+    found = [
+        BoxPlan(
+            kind="box",
+            name=f"map {i}",
+            centre=_triple(near.corner + 0.5 * (first + last) * near.cell),
+            edges=_triple((last - first) * near.cell),
+        )
+        for i, (first, last) in enumerate(boxes)
+    ]
+    return _few_enough(found, f"the map, with cells of {seen.cell:g} m,")
+
+
+def _plan(name: str, shape: Any) -> Plan:
+    if shape["kind"] == SPHERE:
+        return SpherePlan(
+            kind="sphere", name=name, centre=_triple(shape["position"]), radius=float(shape["half_size"][0])
+        )
+    if shape["kind"] == CYLINDER and abs(shape["rotation"][2, 2]) > _UPRIGHT:
+        radius, _, half = shape["half_size"].tolist()
+        centre = _triple(shape["position"])
+        return CylinderPlan(kind="cylinder", name=name, centre=centre, radius=radius, height=2.0 * half)
+    middle, edges = 0.5 * (shape["low"] + shape["high"]), np.maximum(shape["high"] - shape["low"], 1e-3)
+    return BoxPlan(kind="box", name=name, centre=_triple(middle), edges=_triple(edges))
+
+
+def _surroundings(routes: Iterable[RouteSpecification]) -> tuple[Floats, Floats]:
+    """Return the least and the greatest corner, m NED, of the box around routes in which obstacles count."""
+    points = np.concatenate([np.array(r.points or [row[1:] for row in r.table], float) for r in routes])
+    return points.min(axis=0) - NEAR, points.max(axis=0) + NEAR
+
+
+def _boxes(occupied: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return boxes of cells (first, past the last) that together are the occupied ones, greedily large."""
+    left, found = occupied.copy(), []
+    for start in np.argwhere(occupied):
+        if not left[tuple(start)]:
+            continue
+        last = start + 1
+        for axis in (2, 1, 0):
+            while last[axis] < left.shape[axis]:
+                layer = [slice(int(a), int(b)) for a, b in zip(start, last, strict=True)]
+                layer[axis] = slice(int(last[axis]), int(last[axis]) + 1)
+                if not left[tuple(layer)].all():
+                    break
+                last[axis] += 1
+        left[tuple(slice(int(a), int(b)) for a, b in zip(start, last, strict=True))] = False
+        found.append((start, last))
+    return found
+
+
+def _few_enough(found: list[AnyPlan], what: str) -> tuple[AnyPlan, ...]:
+    if len(found) > MOST_OBSTACLES:
+        raise UserError(
+            f"{what} has {len(found)} obstacles within {NEAR:g} m of the routes; the controller takes"
+            f" {MOST_OBSTACLES}: join them, use larger cells, or list the ones that matter as obstacles"
+        )
+    return tuple(found)
+
+
+def _triple(values: NDArray[np.floating[Any]]) -> tuple[float, float, float]:
+    x, y, z = values.tolist()
+    return x, y, z
