@@ -75,7 +75,7 @@ def test_a_mistake_ends_the_program_with_a_message_and_a_code() -> None:
     result = start("check", "irsi")
     assert result.returncode == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("sitl-bridge: no airframe is called 'irsi'")
+    assert result.stderr.startswith("sitl-bridge: no airframe, world or scenario is called 'irsi'")
 
 
 def test_checking_an_airframe_tells_what_follows_for_people_and_for_machines() -> None:
@@ -94,7 +94,8 @@ def test_checking_a_plan_tells_what_it_holds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("check", "unheard_of"), "no airframe is called 'unheard_of'"),
+        (("check", "unheard_of"), "no airframe, world or scenario is called 'unheard_of'"),
+        (("check", "ware_house"), "did you mean 'warehouse'?"),
         (("check", "irsi"), "did you mean 'iris'?"),
         (("check", "none.plan"), "none.plan"),
         (("fly", "none.plan"), "none.plan"),

@@ -20,15 +20,17 @@ from sitl_bridge.cli.scene_facts import scene_facts
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.errors import UserError, about
+from sitl_bridge.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.files.airframe_file import find_airframe, load_airframe
 from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
 from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
+from sitl_bridge.files.shipped_files import shipped_names
 from sitl_bridge.files.world_file import find_world, load_world
 from sitl_bridge.files.yaml_file import placed, read
+from sitl_bridge.input_file import exists
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.error_model import SensorSpecification
@@ -227,7 +229,13 @@ def _find(file: str) -> Path:
         for find in (find_world, lambda name: find_mission(Path(name))):
             with contextlib.suppress(UserError):
                 return find(file)
-        raise
+        if Path(file).suffix or exists(Path(file)):
+            raise
+    names = {"airframes": shipped_names("airframes"), "worlds": shipped_names("missions/worlds")}
+    names["scenarios"] = {f"{name}.yaml" for name in shipped_names("missions")}
+    near = did_you_mean(file, set().union(*names.values()))
+    known = "; ".join(f"{kind}: {', '.join(sorted(found))}" for kind, found in names.items() if found)
+    raise UserError(f"no airframe, world or scenario is called {shortened(file)!r}{near}; there are {known}")
 
 
 def _run_own_code(airframe: Airframe) -> None:

@@ -18,6 +18,11 @@ def shipped_directories(folder: str) -> list[Path]:
     return [Path(folder), package.parent / folder, package / folder]
 
 
+def shipped_names(folder: str) -> set[str]:
+    """Names of the YAML files in a folder of ``shipped_directories``."""
+    return {path.stem for directory in shipped_directories(folder) for path in directory.glob("*.yaml")}
+
+
 def find_shipped(name: str, what: str, folder: str, endings: tuple[str, ...] = (".yaml", ".yml")) -> Path:
     """A file given by path or by bare name.
 
@@ -35,12 +40,11 @@ def find_shipped(name: str, what: str, folder: str, endings: tuple[str, ...] = (
         if exists(direct):
             return direct
         raise UserError(f"{shortened(name)}: no such {what} file")
-    names: set[str] = set()
     for directory in shipped_directories(folder):
         candidate = directory / f"{name}.yaml"
         if is_file(candidate):
             return candidate
-        names.update(path.stem for path in directory.glob("*.yaml"))
+    names = shipped_names(folder)
     if exists(direct):
         raise UserError(f"{name}: is not an ordinary file; name the {what}'s YAML file")
     near = did_you_mean(name, names)
