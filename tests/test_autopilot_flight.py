@@ -26,7 +26,7 @@ from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
-LONG = {"estimator_check.py", "sensor_run.py", "survey.plan"}
+LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}
 PX4_ALONE = {"follow_terrain.py", "stick_approach.py"}
 """Need PX4's collision prevention or terrain following; the missions state that where there is none."""
 OTHER_VEHICLES = {"replan.py"}

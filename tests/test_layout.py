@@ -45,6 +45,7 @@ ROOMS = (
     ("bus",),
     ("report",),
     ("replay",),
+    ("identification",),  # fits replayed flights to airframes; a report only describes them
     ("export",),
     ("offboard",),
     ("run",),

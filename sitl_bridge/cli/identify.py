@@ -1,30 +1,153 @@
-"""``sitl-bridge identify``: fit the attitude model of collision avoidance to a recorded flight."""
+"""``sitl-bridge identify``: fit an airframe, or the attitude model of collision avoidance, to a flight."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.errors import UserError, shortened
+
+if TYPE_CHECKING:
+    from sitl_bridge.identification.airframe_identification import Identification
+
+DEFAULT = "inertia,thrust,drag,lag,wind"
 
 
 def identify(
-    flight: Annotated[Path, typer.Argument(help="run directory, or a ULog")],
+    flight: Annotated[Path, typer.Argument(help="run directory, or a ULog (.ulg)")],
     airframe: Annotated[
-        str | None, typer.Option(help="name or file of the airframe (default: the run's)")
+        str | None,
+        typer.Option(help="name or file of the airframe to start from (default: the run's)"),
+    ] = None,
+    model: Annotated[
+        Literal["airframe", "attitude"],
+        typer.Option(help="what is fitted: the airframe, or collision avoidance's attitude model"),
+    ] = "airframe",
+    fit: Annotated[
+        str, typer.Option(help="parameters: mass, inertia, thrust, torque, drag, body_drag, lag, wind")
+    ] = DEFAULT,
+    fix: Annotated[
+        list[str] | None, typer.Option(help="FIELD=VALUE that is known, e.g. mass=1.52; repeatable")
+    ] = None,
+    window: Annotated[
+        float, typer.Option(min=0.1, max=10.0, help="s until the simulation begins anew")
+    ] = 1.0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="airframe file (.yaml) for the fitted airframe")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="store the model in airframes/identified, for collision avoidance")
+        bool, typer.Option("--keep", help="store the attitude model in airframes/identified")
     ] = False,
 ) -> None:
-    """Fit gain and time constant of roll and pitch, and drag, to a flight in calm air.
+    """Fit an airframe to a flight by analysis by synthesis, and estimate the wind along it.
 
-    The flight must follow attitude setpoints that tilt in all directions, with real PX4 or the built-in
-    stack: `sitl-bridge fly missions/offboard_attitude.py`.
+    The flight's motor commands are simulated on the airframe, and its figures are changed until the
+    simulated motion is the measured one.  What the flight does not show is reported, with the manoeuvre that
+    would show it.  `missions/identification.py` flies all of them.
+
+    With --model attitude: fit gain and time constant of roll and pitch, and drag, to a flight in calm air
+    that follows attitude setpoints (`missions/offboard_attitude.py`), for collision avoidance.
     """
+    if model == "attitude":
+        if fix or output is not None or fit != DEFAULT:
+            raise UserError("--fit, --fix and --output are for --model airframe")
+        _identify_attitude(flight, airframe, keep=keep)
+        return
+    if keep:
+        raise UserError("--keep stores an attitude model: give --model attitude, or -o FILE for an airframe")
+    _identify_airframe(flight, airframe or airframe_of(flight), fit, fix or [], window, output)
+
+
+def _identify_airframe(
+    flight: Path, name: str, fit: str, fix: list[str], window: float, output: Path | None
+) -> None:
+    from sitl_bridge.files.airframe_file import load_airframe
+    from sitl_bridge.identification.airframe_identification import identify_airframe
+    from sitl_bridge.identification.flight_source import read_identification_flight
+    from sitl_bridge.identification.identified_file import write_identified
+
+    airframe = load_airframe(name)
+    groups = [group.strip() for group in fit.split(",") if group.strip()]
+    known = dict(_known(entry) for entry in fix)
+    log = read_identification_flight(flight, len(airframe.rotors))
+    console = Console()
+    rate = f"{log.commands.rate:.0f} Hz"
+    console.print(f"{flight} on {name}: motor commands {log.source}, {rate}", highlight=False, soft_wrap=True)
+    found = identify_airframe(log, airframe, fit=groups, fix=known, window=window)
+    _show(found, console)
+    if output is not None:
+        for note in write_identified(output, name, found, flight.resolve().name):
+            console.print(f"note: {note}", highlight=False)
+        console.print(f"{output}: written; fly it with --airframe {output}", highlight=False, soft_wrap=True)
+
+
+def _known(entry: str) -> tuple[str, float]:
+    name, equals, value = entry.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name.strip(), float(value)
+    except ValueError:
+        raise UserError(f"--fix {shortened(entry)}: write FIELD=VALUE, e.g. --fix mass=1.52") from None
+
+
+def _show(found: Identification, console: Console) -> None:
+    console.print(f"fitted to {found.windows} windows of {found.length:g} s", highlight=False)
+    table = Table("field", "unit", "airframe", "fitted", "+-", "+- %")
+    for estimate in found.estimates:
+        table.add_row(
+            estimate.parameter.path,
+            estimate.parameter.unit,
+            f"{estimate.before:.4g}",
+            f"{estimate.value:.4g}",
+            f"{estimate.deviation:.2g}",
+            f"{100.0 * min(estimate.relative, 9.99):.1f}",
+        )
+    for path, value in found.fixed.items():
+        table.add_row(path, "", "", f"{value:.4g}", "given", "")
+    if found.estimates or found.fixed:
+        console.print(table)
+    if found.wind is not None:
+        _show_wind(found, console)
+    if found.turning:
+        moment = ", ".join(f"{value * 1e3:.2f}" for value in found.moment)
+        console.print(f"constant moment {moment} mN m (roll, pitch, yaw)", highlight=False)
+    errors = Table(
+        "prediction of what was not fitted", "unit", "20 ms: before", "after", "2 s: before", "after"
+    )
+    for before, after in zip(found.before, found.after, strict=True):
+        figures = (before.short, after.short, before.long, after.long)
+        errors.add_row(before.name, before.unit, *("-" if math.isnan(f) else f"{f:.3g}" for f in figures))
+    console.print(errors)
+    for line in found.advice:
+        console.print(f"note: {line}", highlight=False)
+
+
+def _show_wind(found: Identification, console: Console) -> None:
+    assert found.wind is not None
+    north, east = found.wind.mean
+    origin = math.degrees(math.atan2(-east, -north)) % 360.0
+    console.print(
+        f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg on average (standard deviation"
+        f" {found.wind.mean_deviation.max():.2f} m/s)",
+        highlight=False,
+    )
+    table = Table("time, s", "m/s north", "m/s east", "+-")
+    for time, velocity, deviation in zip(
+        found.wind.time, found.wind.velocity, found.wind.deviation, strict=True
+    ):
+        table.add_row(f"{time:.0f}", *(f"{value:.2f}" for value in velocity), f"{deviation.max():.2f}")
+    console.print(table)
+
+
+def _identify_attitude(flight: Path, airframe: str | None, *, keep: bool) -> None:
+    from sitl_bridge.identification.flight_source import flight_log
     from sitl_bridge.report import attitude_identification
     from sitl_bridge.report.recorded_flight import read_flight
 
@@ -54,24 +177,6 @@ def identify(
         typer.echo(f"stored in {file}")
 
 
-def flight_log(flight: Path) -> Path:
-    """The ULog of a run directory, or the file itself.
-
-    Raises:
-        UserError: if there is none, or more than one.
-    """
-    if not flight.is_dir():
-        if not flight.is_file():
-            raise UserError(f"{flight}: no such run directory or ULog")
-        return flight
-    logs = sorted(flight.glob("autopilot/**/*.ulg"))
-    if len(logs) == 1:
-        return logs[0]
-    if not logs:
-        raise UserError(f"{flight}: contains no ULog")
-    raise UserError(f"{flight}: contains {len(logs)} ULogs; give one of them, e.g. {logs[0]}")
-
-
 def _run(flight: Path) -> dict[str, object]:
     """The first vehicle in run.json; empty if it cannot be read."""
     try:
@@ -87,6 +192,8 @@ def airframe_of(flight: Path) -> str:
     Raises:
         UserError: if it is not known.
     """
+    if not flight.exists():
+        raise UserError(f"{flight}: no such run directory or ULog")
     given = _run(flight).get("airframe")
     name = given.get("name") if isinstance(given, dict) else given
     if not isinstance(name, str):

@@ -33,7 +33,7 @@ COMMANDS = {
     "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print its figures."),
     "doctor": ("sitl_bridge.cli.doctor", "Print what is missing on this machine, and the remedies."),
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
-    "identify": ("sitl_bridge.cli.identify", "Fit collision avoidance's attitude model to a flight."),
+    "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
     "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),

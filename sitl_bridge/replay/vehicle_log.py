@@ -23,10 +23,12 @@ Tables = Mapping[tuple[str, int], Table]
 TOPICS = [
     "actuator_motors",
     "actuator_outputs",
+    "battery_status",
     "sensor_combined",
     "vehicle_acceleration",
     "vehicle_angular_velocity",
     "vehicle_attitude",
+    "vehicle_imu_status",
     "vehicle_land_detected",
     "vehicle_local_position",
     "wind",
@@ -35,6 +37,8 @@ TOPICS = [
 PWM = (1000.0, 2000.0)
 """us; ends of PX4's simulated outputs, and of real ones without other parameters."""
 DSHOT = (48.0, 2047.0)
+CUTOFFS = {"vehicle_angular_velocity": "IMU_GYRO_CUTOFF", "vehicle_acceleration": "IMU_ACCEL_CUTOFF"}
+"""Parameters with the Hz of PX4's low-pass filters, by the topic that they filter."""
 FIRST_MOTOR = 101
 """Output function Motor 1 (mixer_module/output_functions.yaml)."""
 
@@ -68,6 +72,7 @@ class VehicleLog:
         acceleration: (k, 3) m/s^2 body, specific force.
         position, velocity: (k, 3) m, m/s NED.
         wind: (k, 2) m/s north, east as PX4 estimated it; None without.
+        voltage: (k, 1) V of the battery; None without.
         airborne: (begin, end) in s of the flights.
         origin: deg, deg and m AMSL of the local frame; that of PX4's simulators without.
     """
@@ -80,21 +85,25 @@ class VehicleLog:
     position: Series
     velocity: Series
     wind: Series | None
+    voltage: Series | None
     airborne: tuple[tuple[float, float], ...]
     origin: tuple[float, float, float]
 
 
-def read_vehicle_log(path: Path, motors: int) -> VehicleLog:
+def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> VehicleLog:
     """Read what a replay needs.
 
     Args:
         path: of the ULog; one that ends early or is damaged is read as far as it goes.
         motors: of the airframe.
+        whole: refuse a damaged file.
 
     Raises:
-        UserError: if the file is no ULog, or lacks a topic.
+        UserError: if the file is no ULog, is damaged, or lacks a topic.
     """
     log = read_ulog(path, TOPICS)
+    if whole and log.file_corruption:
+        raise UserError(f"{path}: is damaged; identify from another flight")
     tables = {(d.name, d.multi_id): d.data for d in log.data_list if len(d.data["timestamp"]) > 1}
     try:
         return _read(path, log, tables, motors)
@@ -103,32 +112,36 @@ def read_vehicle_log(path: Path, motors: int) -> VehicleLog:
 
 
 def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
-    def first(*choices: tuple[str, str]) -> Series:
-        """The first topic that is there, and its columns by a pattern."""
+    def fastest(*choices: tuple[str, str]) -> Series:
+        """Columns by a pattern of the topic with the highest rate; of like rates, the first."""
+        found = []
         for topic, pattern in choices:
             table = tables.get((topic, 0))
-            if table is not None and (found := _columns(table, pattern)):
-                return _series(table, found)
-        names = " or ".join(dict.fromkeys(topic for topic, _ in choices))
-        raise UserError(f"{path}: topic {names} is missing, which the replay needs")
+            if table is not None and (columns := _columns(table, pattern)):
+                found.append(_series(table, columns, _sample_time(log, tables, topic, columns[0])))
+        if not found:
+            names = " or ".join(dict.fromkeys(topic for topic, _ in choices))
+            raise UserError(f"{path}: topic {names} is missing, which the replay needs")
+        return max(found, key=lambda series: round(series.rate, -1))
 
     source, commands = _commands(path, log, tables, motors)
     wind = next((tables[name, 0] for name in ("wind", "wind_estimate") if (name, 0) in tables), None)
     return VehicleLog(
         source=source,
         commands=commands,
-        attitude=first(("vehicle_attitude", r"q\[\d\]")),
-        rates=first(
+        attitude=fastest(("vehicle_attitude", r"q\[\d\]")),
+        rates=fastest(
+            ("sensor_combined", r"gyro_rad\[\d\]"),
             ("vehicle_angular_velocity", r"xyz\[\d\]"),
             ("vehicle_attitude", r"(roll|pitch|yaw)speed"),
-            ("sensor_combined", r"gyro_rad\[\d\]"),
         ),
-        acceleration=first(
-            ("vehicle_acceleration", r"xyz\[\d\]"), ("sensor_combined", r"accelerometer_m_s2\[\d\]")
+        acceleration=fastest(
+            ("sensor_combined", r"accelerometer_m_s2\[\d\]"), ("vehicle_acceleration", r"xyz\[\d\]")
         ),
-        position=first(("vehicle_local_position", r"[xyz]")),
-        velocity=first(("vehicle_local_position", r"v[xyz]")),
+        position=fastest(("vehicle_local_position", r"[xyz]")),
+        velocity=fastest(("vehicle_local_position", r"v[xyz]")),
         wind=None if wind is None else _series(wind, ["windspeed_north", "windspeed_east"]),
+        voltage=_voltage(tables),
         airborne=_airborne(path, tables),
         origin=_origin(tables["vehicle_local_position", 0]),
     )
@@ -140,9 +153,41 @@ def _columns(table: Table, pattern: str) -> list[str]:
     return sorted(names, key=lambda name: (order.get(name, 0), name))
 
 
-def _series(table: Table, names: list[str]) -> Series:
-    """Columns of a topic without the rows that are not finite or not later than the row before."""
+def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Array:
+    """Times in s that the values of a topic are about.
+
+    Samples of sensor_combined are means of the interval that ends at the timestamp, by the trapezoidal rule,
+    of samples that are such means themselves (vehicle_imu, PX4Gyroscope::updateFIFO).  The other inertial
+    topics are low-pass filtered; a Butterworth filter of second order delays by sqrt(2)/(2 pi f).
+    """
+    table = tables[topic, 0]
     time = np.asarray(table["timestamp"], np.float64) * 1e-6
+    if "timestamp_sample" in table:
+        sampled = np.asarray(table["timestamp_sample"], np.float64) * 1e-6
+        time = np.where((sampled > 0.0) & (sampled <= time), sampled, time)
+    kind = {"gyro": "gyro", "accelerometer": "accel"}.get(column.split("_")[0])
+    if kind is not None:
+        length = np.asarray(table.get(f"{column.split('_')[0]}_integral_dt", 0.0), np.float64)
+        length = np.where(length > 1.0, length * 1e-6, length)  # us, or s before v1.7
+        rates = np.asarray(tables.get(("vehicle_imu_status", 0), {}).get(f"{kind}_rate_hz", ()), np.float64)
+        rates = rates[np.isfinite(rates) & (rates > 1.0)]
+        return np.asarray(time - 0.5 * length - (0.5 / np.median(rates) if len(rates) else 0.0))
+    cutoff = log.initial_parameters.get(CUTOFFS.get(topic, ""), 0.0)
+    return time - (math.sqrt(0.5) / (math.pi * cutoff) if cutoff > 0.0 else 0.0)
+
+
+def _voltage(tables: Tables) -> Series | None:
+    table = tables.get(("battery_status", 0))
+    if table is None or "voltage_v" not in table:
+        return None
+    series = _series(table, ["voltage_v"])
+    good = series.values[:, 0] > 1.0
+    return Series(series.time[good], series.values[good]) if good.any() else None
+
+
+def _series(table: Table, names: list[str], time: Array | None = None) -> Series:
+    """Columns of a topic without the rows that are not finite or not later than the row before."""
+    time = np.asarray(table["timestamp"], np.float64) * 1e-6 if time is None else time
     values = np.stack([np.asarray(table[name], np.float64) for name in names], axis=-1)
     good = np.isfinite(values).all(axis=1) & (np.diff(time, prepend=-math.inf) > 0.0)
     return Series(time[good], values[good])
