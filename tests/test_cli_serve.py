@@ -27,6 +27,7 @@ from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.run.monitor import PAYLOAD_PORT
+from sitl_bridge.run.serving import ServeSession
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
@@ -145,3 +146,45 @@ def test_the_process_of_the_built_in_stack_names_a_missing_configuration(
 ) -> None:
     assert stack_main.main([str(tmp_path / "none.json")]) == 1
     assert "none.json" in capsys.readouterr().err
+
+
+def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = next(i for i in range(100, 250) if not any(listens(FIRST_PORT + i + n) for n in range(3)))
+    arguments = [
+        "serve",
+        "--vehicles",
+        "3",
+        "--instance",
+        str(instance),
+        "--runs-dir",
+        str(tmp_path / "runs"),
+    ]
+    arguments += ["--px4-files", str(tmp_path / "startup"), "--airframe", "firefly"]
+
+    def looked_at(session: ServeSession, _: object = None) -> None:
+        assert all(listens(FIRST_PORT + instance + n) for n in range(3))
+        east = [float(position[1]) for position in session.status.position]
+        assert east == [0.0, 3.0, 6.0]
+
+    monkeypatch.setattr(ServeSession, "wait", looked_at)
+    assert build(arguments)(arguments, standalone_mode=False) == 0
+    assert "CA_ROTOR_COUNT 6" in (tmp_path / "startup" / "px4-rc.simulator").read_text("utf-8")
+
+
+def test_a_mission_flies_in_the_place_of_this_program_with_the_instances_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("", "utf-8")
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr("os.execve", lambda _, command, environment: started.append((command, environment)))
+    arguments = ["mission", str(script), "--instance", "2", "--", "--height", "3"]
+    build(arguments)(arguments, standalone_mode=False)
+    command, environment = started[0]
+    assert command[1:] == [str(script), "--height", "3"]
+    assert environment["SITL_BRIDGE_URL"] == "udpin://127.0.0.1:14542"
+    assert environment["SITL_BRIDGE_SYSTEM"] == "3"
+    with pytest.raises(UserError, match="no such mission file"):
+        build(["mission"])(["mission", "none.plan"], standalone_mode=False)

@@ -20,6 +20,7 @@ import yaml
 from px4_flights import MISSIONS
 
 from sitl_bridge.px4.find import find_px4
+from sitl_bridge.system.listening import listening
 
 pytestmark = pytest.mark.px4
 INSTANCE = 24
@@ -53,7 +54,7 @@ def bridge_command(compose: Any) -> list[str]:
     for word in compose["services"]["bridge"]["command"]:
         name, _, default = word.partition("${")
         words.append(name + default.partition(":-")[2].rstrip("}") if default else word)
-    return [word for word in words if not word.startswith(("--speed", "--runs-dir"))]
+    return [word for word in words if not word.startswith(("--speed", "--runs-dir", "--px4-files"))]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,6 @@ def test_a_px4_started_as_in_the_image_is_flown_by_a_script_of_the_host(
     build = find_px4()
     startup, empty = tmp_path / "startup", tmp_path / "rootfs"
     empty.mkdir()
-    subprocess.run([*BRIDGE, "px4-files", str(startup), "--airframe", "iris", speed], check=True, timeout=120)
     environment = {**px4["environment"], **told, "HOME": str(tmp_path)}
     environment["PATH"] = (
         environment["PATH"]
@@ -76,16 +76,13 @@ def test_a_px4_started_as_in_the_image_is_flown_by_a_script_of_the_host(
         .replace("/opt/px4/bin", str(build.executable.parent))
     )
     serve = [*BRIDGE, *bridge_command(compose), speed, f"--host={host}", f"--instance={INSTANCE}"]
-    healthy = f"from sitl_bridge.cli.warm import healthy; healthy({4560 + INSTANCE})"
+    serve.append(f"--px4-files={startup}")
     script = [sys.executable, str(MISSIONS / "hover.py"), f"udpin://127.0.0.1:{OFFBOARD_PORT}"]
     with ExitStack() as stack:
         bridge = stack.enter_context(
             running([*serve, f"--runs-dir={tmp_path / 'runs'}"], tmp_path / "bridge.log", signal.SIGINT)
         )
-        wait_for(
-            lambda: subprocess.run([sys.executable, "-c", healthy], check=False).returncode == 0,
-            "the bridge to be healthy",
-        )
+        wait_for(lambda: listening(4560 + INSTANCE), "the bridge to be healthy")
         command = [str(build.executable), "-d", "-i", str(INSTANCE), str(build.etc)]
         stack.enter_context(
             running(command, tmp_path / "px4.log", signal.SIGTERM, cwd=empty, env=environment)

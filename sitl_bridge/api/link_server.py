@@ -25,6 +25,7 @@ def serve(
     battery: bool = False,
     bus: str | None = None,
     runs: str | Path = "runs",
+    vehicles: int = 1,
     notify: Callable[[str], None] = print,
 ) -> ServeSession:
     """Serve the simulator link within a ``with`` block, as ``sitl-bridge serve`` does.
@@ -43,6 +44,7 @@ def serve(
         battery: whether a PX4 on this host gets the simulated battery.
         bus: MQTT broker to publish on, as ``--bus``.
         runs: where the run directory is made.
+        vehicles: number of vehicles; vehicle i listens on port 4560 + instance + i.
         notify: takes lines for the user.
 
     Raises:
@@ -61,6 +63,7 @@ def serve(
             battery,
             None if bus is None else BusAddress.parse(bus),
             Path(runs),
+            vehicles,
         ),
         notify,
     )

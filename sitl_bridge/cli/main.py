@@ -25,6 +25,7 @@ COMMANDS = {
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "serve": ("sitl_bridge.cli.serve", "Run only the simulation, for a PX4 that you start."),
+    "mission": ("sitl_bridge.cli.mission", "Fly a plan or a script with a flight stack that already runs."),
     "autopilot": ("sitl_bridge.cli.autopilot", "Run only the built-in flight stack, for `serve`."),
     "schema": (
         "sitl_bridge.cli.print_schema",

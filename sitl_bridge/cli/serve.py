@@ -30,11 +30,15 @@ from sitl_bridge.system import signals
 
 
 def status_line(status: ServerStatus, host: str) -> Text:
-    """The live line of a server."""
+    """The live line of a server; of several vehicles it shows the links only."""
     link = status.links[0]
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{status.time:7.1f} s", "bold")
     line.append(f"  {status.real_time_factor:4.1f} x", "cyan")
+    if len(status.links) > 1:
+        line.append(f"  {sum(link.connected for link in status.links)} of {len(status.links)} connected")
+        line.append(f"  {sum(link.armed for link in status.links)} armed", "green")
+        return line
     if not link.connected:
         line.append(f"  waiting for a flight stack on {host}:{link.port}", "yellow")
         return line
@@ -56,19 +60,28 @@ def serve(
     speed: SpeedOption = "1",
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
     instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
+    vehicles: Annotated[
+        int,
+        typer.Option(
+            min=1, max=255, help="number of vehicles; vehicle i listens on port 4560 + instance + i"
+        ),
+    ] = 1,
     on_stall: Annotated[
         str, typer.Option(help="reaction if the flight stack stops answering: continue, wait or abort")
     ] = "continue",
     battery: Annotated[
         bool, typer.Option("--battery", help="send the simulated battery to a PX4 on this host")
     ] = False,
+    px4_files: Annotated[
+        Path | None, typer.Option(help="write PX4's start-up files into this directory, as `px4-files` does")
+    ] = None,
     bus: BusOption = None,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
 
-    PX4 needs the airframe's parameters: `sitl-bridge px4-files DIR --airframe NAME` writes them.  Give
-    --battery to both commands or to neither; without it PX4 simulates its own battery.
+    PX4 needs the airframe's parameters: --px4-files DIR writes them before the link opens.  Without --battery
+    PX4 simulates its own battery.
     """
     settings = ServeSettings(
         load_airframe(airframe),
@@ -81,7 +94,11 @@ def serve(
         battery,
         parse_bus(bus),
         runs_dir,
+        vehicles,
+        px4_files,
     )
+    if vehicles > 1 and instance + vehicles > 255:
+        raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
     raise typer.Exit(signals.run(lambda: _serve(settings, Console())))
 
 
@@ -102,7 +119,10 @@ def _serve(settings: ServeSettings, console: Console) -> int:
         warn(f"note: {note}")
     host = settings.host
     with ServeSession(settings, notify, warn) as session:
-        notify(f"waiting for flight stack {settings.instance} on {host}:{settings.port}; stop with Ctrl-C")
+        first, last = settings.instances[0], settings.instances[-1]
+        stacks = f"flight stack {first}" if first == last else f"flight stacks {first} to {last}"
+        ports = f"{settings.ports[0]}" if first == last else f"{settings.ports[0]} to {settings.ports[-1]}"
+        notify(f"waiting for {stacks} on {host}:{ports}; stop with Ctrl-C")
         if console.is_terminal:
             with Live(console=console, refresh_per_second=10, transient=True) as display:
                 session.wait(lambda status: display.update(status_line(status, host)))

@@ -47,10 +47,8 @@ def check_mission(
     Raises:
         UserError: for a mission that cannot be flown; ConfigurationError for the faults of a plan.
     """
-    if not exists(path):
-        raise UserError(f"{path}: no such mission file")
-    if path.suffix == ".plan":
-        plan = load_plan(path)
+    plan = check_mission_file(path, arguments, python)
+    if plan is not None:
         away = distance((origin.latitude, origin.longitude), plan.legs[0].point)
         if away > MAX_LEG:
             raise UserError(
@@ -58,6 +56,15 @@ def check_mission(
                 f"{origin.longitude:.5f}); give a --world whose origin is near the plan's home "
                 f"({plan.home[0]:.5f}, {plan.home[1]:.5f})"
             )
+    return plan
+
+
+def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None = None) -> Plan | None:
+    """Check a mission as far as that needs no world; see ``check_mission``."""
+    if not exists(path):
+        raise UserError(f"{path}: no such mission file")
+    if path.suffix == ".plan":
+        plan = load_plan(path)
         if arguments:
             raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
         if python is not None:

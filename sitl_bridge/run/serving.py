@@ -28,6 +28,8 @@ from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
 
+SPACING = 3.0
+"""m between vehicles at the start."""
 TICK = 0.1
 """s of wall time between checks of the server."""
 
@@ -37,8 +39,8 @@ class ServeSettings:
     """Settings of a served simulation.
 
     Attributes:
-        airframe: of the vehicle.
-        world: around it.
+        airframe: of each vehicle.
+        world: around them.
         seed: of all random streams.
         speed: simulated over wall time; inf for as fast as possible.
         host: address to listen on.
@@ -47,6 +49,8 @@ class ServeSettings:
         battery: whether PX4 on this host gets the simulated battery.
         bus: broker to publish on; None for none.
         runs: parent of the run directories.
+        vehicles: number of vehicles, in a line to the east; each has the port of its own instance.
+        startup: directory for PX4's start-up files; None for none.
     """
 
     airframe: Airframe
@@ -59,11 +63,18 @@ class ServeSettings:
     battery: bool = False
     bus: BusAddress | None = None
     runs: Path = Path("runs")
+    vehicles: int = 1
+    startup: Path | None = None
 
     @property
-    def port(self) -> int:
-        """TCP port of the simulator link."""
-        return FIRST_PORT + self.instance
+    def instances(self) -> range:
+        """Instances of the flight stacks, one a vehicle."""
+        return range(self.instance, self.instance + self.vehicles)
+
+    @property
+    def ports(self) -> list[int]:
+        """TCP ports of the simulator links."""
+        return [FIRST_PORT + instance for instance in self.instances]
 
 
 class ServeSession:
@@ -106,13 +117,20 @@ class ServeSession:
 
     def _start(self) -> None:
         settings, stack = self.settings, self._stack
-        frame, host, port = settings.airframe, settings.host, settings.port
+        frame, host = settings.airframe, settings.host
+        if settings.startup is not None:
+            self._write_startup_files(settings.startup)
         with announced(self._notify):
-            setup = VehicleSetup(frame.vehicle(), frame.sensor_records(), name="0")
-            self.simulation = Simulation(World(settings.world), [setup], seed=settings.seed)
+            setups = [
+                VehicleSetup(
+                    frame.vehicle(), frame.sensor_records(), (0.0, SPACING * number, 0.0), name=str(number)
+                )
+                for number in range(settings.vehicles)
+            ]
+            self.simulation = Simulation(World(settings.world), setups, seed=settings.seed)
             self.server = LockstepServer(
                 self.simulation,
-                ports=[port],
+                ports=settings.ports,
                 host=host,
                 speed=settings.speed,
                 on_stall=settings.on_stall,
@@ -126,47 +144,77 @@ class ServeSession:
         self._notify(f"run directory {self.directory.path}")
         if not is_this_machine(host):
             self._warn(
-                f"warning: any program that reaches {host}:{port} can connect as the flight stack; "
-                "the link has no password"
+                f"warning: any program that reaches {host}:{settings.ports[0]} can connect as the flight"
+                " stack; the link has no password"
             )
         if settings.battery:
-            cells = frame.battery.cells
-            monitor = Monitor(settings.instance, battery=lambda: battery_sample(self.server, cells))
-            stack.callback(monitor.stop)
-            monitor.start()
-            for runner in self._seeing:
-                runner.companion = monitor.deliver
-                if isinstance(runner, PayloadRunner):
-                    runner.connect(monitor.open_components())
+            for number in range(settings.vehicles):
+                self._start_monitor(number)
         elif any(reports_obstacles(sensor) for sensor in frame.seeing_sensors()):
             self._warn("warning: obstacle distances reach PX4, on this host, with --battery only")
-        elif any(isinstance(runner, PayloadRunner) for runner in self._seeing):
+        elif any(isinstance(runner, PayloadRunner) for runners in self._seeing for runner in runners):
             self._warn("warning: PX4 on this host reaches the camera with --battery only")
         if settings.bus is not None:
             self._start_bus(settings.bus)
         self.server.start()
 
+    def _write_startup_files(self, directory: Path) -> None:
+        """Write the files that give PX4 the airframe's parameters; any version of PX4 may read them."""
+        # Computing parameters imports scipy, which takes time that other runs save.
+        from sitl_bridge.px4.airframe_parameters import parameters_for
+        from sitl_bridge.px4.startup import write_startup_files
+        from sitl_bridge.px4.versions import named_for
+
+        settings = self.settings
+        parameters = parameters_for(
+            settings.airframe,
+            World(settings.world),
+            speed=settings.speed,
+            battery_over_mavlink=settings.battery,
+        )
+        self._notify(f"PX4's start-up files: {write_startup_files(directory, named_for(parameters, None))}")
+
+    def _start_monitor(self, number: int) -> None:
+        """Start the MAVLink link to the PX4 of a vehicle: for its battery and its camera's components."""
+        cells = self.settings.airframe.battery.cells
+        monitor = Monitor(
+            self.settings.instances[number], battery=lambda: battery_sample(self.server, cells, number)
+        )
+        self._stack.callback(monitor.stop)
+        monitor.start()
+        for runner in self._seeing[number]:
+            runner.companion = monitor.deliver
+            if isinstance(runner, PayloadRunner):
+                runner.connect(monitor.open_components())
+
     def _open_logs(self) -> None:
-        settings, server = self.settings, self.server
-        self._seeing = seeing_runners(
-            settings.airframe.seeing_sensors(),
-            server.simulation,
-            directory=self.directory.path,
-            errors=server.errors,
-        )
-        server.hosts = (
-            *(
-                CustomSensorHost(
-                    sensor,
-                    seed=settings.seed,
-                    table=self.directory.path / f"{sensor.name}.csv",
-                    errors=server.errors,
-                )
-                for sensor in settings.airframe.custom_sensors()
-            ),
-            *self._seeing,
-        )
-        facts = describe_simulation("serve", self.simulation, [settings.airframe], None)
+        settings, server, directory = self.settings, self.server, self.directory.path
+        prefixes = ["" if settings.vehicles == 1 else f"{number}-" for number in range(settings.vehicles)]
+        self._seeing = [
+            seeing_runners(
+                settings.airframe.seeing_sensors(),
+                server.simulation,
+                vehicle=number,
+                directory=directory,
+                title=prefix.__add__,
+                errors=server.errors,
+            )
+            for number, prefix in enumerate(prefixes)
+        ]
+        custom = [
+            CustomSensorHost(
+                sensor,
+                vehicle=number,
+                name=str(number),
+                seed=settings.seed,
+                table=directory / f"{prefix}{sensor.name}.csv",
+                errors=server.errors,
+            )
+            for number, prefix in enumerate(prefixes)
+            for sensor in settings.airframe.custom_sensors()
+        ]
+        server.hosts = (*custom, *(runner for runners in self._seeing for runner in runners))
+        facts = describe_simulation("serve", self.simulation, [settings.airframe] * settings.vehicles, None)
         self.directory.describe(speed=str(settings.speed), **facts)
         self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, server.errors))
         server.recorder = self.recorder

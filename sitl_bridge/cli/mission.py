@@ -1,0 +1,39 @@
+"""``sitl-bridge mission``: a plan or a script for a vehicle that already runs, simulated or real."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitl_bridge.files.mission_file import find_mission
+from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
+from sitl_bridge.run.mission_process import check_mission_file
+
+
+def mission(
+    file: Annotated[Path, typer.Argument(help="QGroundControl plan (.plan) or MAVSDK script (.py)")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="passed to the script")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="connection URL of the vehicle (default: that of the instance)")
+    ] = None,
+    instance: Annotated[
+        int, typer.Option(min=0, max=254, help="instance of the flight stack; its system id is one more")
+    ] = 0,
+) -> None:
+    """Fly a mission with a flight stack that already runs, beside `serve`, in a container or in a vehicle.
+
+    The exit code is 0 only if the mission succeeded.
+    """
+    found = find_mission(file)
+    check_mission_file(found, arguments or ())
+    connection = url or f"udpin://127.0.0.1:{offboard_port(instance)}"
+    program = ["-m", "sitl_bridge.offboard.plan_runner"] if found.suffix == ".plan" else []
+    environment = {**os.environ, URL_VARIABLE: connection, SYSTEM_VARIABLE: str(instance + 1)}
+    # The mission replaces this program: it takes the signals and gives the exit code.
+    command = [sys.executable, *program, str(found), *(arguments or ())]
+    os.execve(sys.executable, command, environment)  # noqa: S606

@@ -1,0 +1,103 @@
+"""PX4 on another host than the simulation: delay, loss and cuts slow a flight and do not end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from far_hosts import NEAR, Line, available
+
+from sitl_bridge.px4.find import find_px4
+from sitl_bridge.record.truth_log import read_truth
+
+pytestmark = [
+    pytest.mark.px4,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(not available(), reason="makes network namespaces, which needs root"),
+]
+PROGRAM = [sys.executable, "-m", "sitl_bridge.cli.main"]
+
+
+@contextmanager
+def running(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with its output in a file; interrupted at the end."""
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, **options
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(60.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def text(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("delay", "loss", "cut"),
+    [(0.0, 0.0, 0.0), (0.001, 0.0, 0.0), (0.02, 0.0, 0.0), (0.001, 0.01, 0.0), (0.001, 0.0, 5.0)],
+    ids=["no delay", "1 ms", "20 ms", "1 % loss", "a cut of 5 s"],
+)
+def test_lockstep_holds_over_a_line_between_two_hosts(
+    delay: float, loss: float, cut: float, tmp_path: Path, wait_for: Callable[..., None],
+    record_property: Callable[[str, object], None],
+) -> None:  # fmt: skip
+    build = find_px4()
+    startup, rootfs = tmp_path / "startup", tmp_path / "rootfs"
+    rootfs.mkdir()
+    serve = [*PROGRAM, "serve", "--host", "0.0.0.0", "--speed", "max", "--on-stall", "wait"]
+    serve += ["--px4-files", str(startup), "--runs-dir", str(tmp_path / "runs")]
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": f"{startup}:{build.executable.parent}:{os.environ['PATH']}",
+        "PX4_SIM_MODEL": "none_iris",
+        "PX4_SIMULATOR": "none",
+        "PX4_SIM_HOSTNAME": NEAR,
+    }
+    logs = {name: tmp_path / f"{name}.log" for name in ("bridge", "px4")}
+    with ExitStack() as stack:
+        line = stack.enter_context(Line(delay, loss))
+        stack.enter_context(running(line.near.command(*serve), logs["bridge"]))
+        wait_for(lambda: "waiting for" in text(logs["bridge"]), "the server", 300.0)
+        px4 = [str(build.executable), "-d", str(build.etc)]
+        stack.enter_context(running(line.far.command(*px4), logs["px4"], cwd=rootfs, env=environment))
+        wait_for(lambda: "Ready for takeoff" in text(logs["px4"]), "PX4 to be ready", 600.0)
+        mission = [*PROGRAM, "mission", "hover.py", "--", "--seconds", "10"]
+        flown = subprocess.Popen(
+            line.far.command(*mission), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            if cut:
+                wait_for(lambda: "Takeoff detected" in text(logs["px4"]), "the take-off", 300.0)
+                line.cut = True
+                time.sleep(cut)  # the length of the cut is what is tested
+                line.cut = False
+            said, _ = flown.communicate(timeout=600.0)
+        finally:
+            flown.kill()
+    assert flown.returncode == 0, said + text(logs["px4"]) + text(logs["bridge"])
+    (run,) = (path for path in (tmp_path / "runs").glob("*-serve-*") if not path.is_symlink())
+    times = read_truth(run / "truth.npy")["time"]
+    assert (times[1:] > times[:-1]).all()
+    assert "poll timeout" not in text(logs["px4"])
+    assert (line.dropped > 0) == bool(loss or cut)
+    record_property("line", json.dumps({"delay": delay, "loss": loss, "cut": cut, "dropped": line.dropped}))
+    record_property("bridge", re.sub(r"\s+", " ", text(logs["bridge"]))[-600:])
