@@ -12,14 +12,21 @@ from typing import Any
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from pydantic import BaseModel
 
 from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.files.campaign_file import Campaign
 from sitl_bridge.files.scenario import Scenario
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
-MODELS = {"Scenario": Scenario, "Airframe": Airframe, "World": WorldSpecification}
+MODELS: dict[str, type[BaseModel]] = {
+    "Scenario": Scenario,
+    "Airframe": Airframe,
+    "World": WorldSpecification,
+    "Campaign": Campaign,
+}
 """Heading and model of each kind of file."""
 
 
@@ -48,23 +55,34 @@ def command_line() -> Iterator[str]:
     for name in COMMANDS:
         group: Any = typer.main.get_command(build([name]))
         command = group.commands[name]
-        arguments = [p for p in command.params if p.param_type_name == "argument"]
-        options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-        names = [p.metavar or str(p.name).upper() for p in arguments]
-        yield f"## {name}\n"
-        yield f"    sitl-bridge {' '.join([name, '[OPTIONS]', *names])}\n"
-        yield f"{(command.help or '').strip()}\n"
-        if not arguments and not options:
-            continue
-        yield "| argument or option | meaning | default |"
-        yield "|---|---|---|"
-        for parameter, shown in zip(arguments, names, strict=True):
-            yield f"| `{cell(shown)}` | {cell(parameter.help or '')} | |"
-        for option in options:
-            words = ", ".join(f"`{cell(o)}`" for o in [*option.opts, *option.secondary_opts])
-            default = "" if option.default in (None, (), []) else f"`{cell(option.default)}`"
-            yield f"| {words} | {cell(option.help or '')} | {default} |"
-        yield ""
+        if hasattr(command, "commands"):
+            yield f"## {name}\n"
+            yield f"{(command.help or '').strip()}\n"
+            for inner, one in command.commands.items():
+                yield from usage(f"{name} {inner}", one, "###")
+        else:
+            yield from usage(name, command, "##")
+
+
+def usage(name: str, command: Any, level: str) -> Iterator[str]:
+    """One command, as ``--help`` describes it."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    names = [p.metavar or str(p.name).upper() for p in arguments]
+    yield f"{level} {name}\n"
+    yield f"    sitl-bridge {' '.join([name, '[OPTIONS]', *names])}\n"
+    yield f"{(command.help or '').strip()}\n"
+    if not arguments and not options:
+        return
+    yield "| argument or option | meaning | default |"
+    yield "|---|---|---|"
+    for parameter, shown in zip(arguments, names, strict=True):
+        yield f"| `{cell(shown)}` | {cell(parameter.help or '')} | |"
+    for option in options:
+        words = ", ".join(f"`{cell(o)}`" for o in [*option.opts, *option.secondary_opts])
+        default = "" if option.default in (None, (), []) else f"`{cell(option.default)}`"
+        yield f"| {words} | {cell(option.help or '')} | {default} |"
+    yield ""
 
 
 def user_files() -> Iterator[str]:

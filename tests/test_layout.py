@@ -52,6 +52,7 @@ ROOMS = (
     ("api",),
     ("testing",),
     ("pytest_plugin",),
+    ("campaign",),  # starts flights of every kind, and claims their instances as tests do
     ("cli",),
     ("__init__",),
 )

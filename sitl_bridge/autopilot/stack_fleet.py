@@ -278,6 +278,21 @@ class StackFleet:
             seed: of all random streams from now on; None keeps the present one.
             logs: directory for new logs and tables of samples; None writes none.
         """
+        self.restart(
+            [
+                replace(m, log=None if logs is None else logs / f"{m.name}.ulg", tables=logs)
+                for m in self._members
+            ],
+            seed,
+        )
+
+    def restart(self, members: Sequence[StackVehicle], seed: int | None = None) -> None:
+        """As :meth:`reset`, with other files of the vehicles' logs and tables.
+
+        Args:
+            members: those of the fleet, apart from their files.
+            seed: of all random streams from now on; None keeps the present one.
+        """
         self.close()
         self.simulation.reset(seed)
         self.record(None)
@@ -285,12 +300,11 @@ class StackFleet:
         fresh = [*self._fresh_stacks, *self._fresh_frames]
         for array, begun in zip(arrays, fresh, strict=True):
             array[:] = begun
-        self._begin(
-            [
-                replace(m, log=None if logs is None else logs / f"{m.name}.ulg", tables=logs)
-                for m in self._members
-            ]
-        )
+        self._facts = {
+            id(m.airframe): self._facts[id(before.airframe)]
+            for m, before in zip(members, self._members, strict=True)
+        }
+        self._begin(members)
 
     def __len__(self) -> int:
         return len(self.pilots)

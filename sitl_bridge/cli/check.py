@@ -191,6 +191,29 @@ def scenario_facts(path: Path) -> Facts:
     }
 
 
+def campaign_facts(path: Path) -> Facts:
+    """Contents of a campaign, checked with its scenario at all corners.
+
+    Raises:
+        ConfigurationError: with the errors of the file, and of the scenarios that it makes.
+    """
+    from sitl_bridge.campaign.campaign_space import CampaignSpace  # imports what only campaigns need
+
+    space = CampaignSpace.load(path)
+    space.check()
+    made = space.campaign.specification
+    return {
+        "name": space.campaign.name,
+        "scenario": str(space.campaign.base),
+        "varied": {one.name: str(one.distribution) for one in space.campaign.varied},
+        "runs": made.design if made.search is None else made.search.kind,
+        "flights": space.size,
+        "stages": list(made.stages),
+        "limits": {name: limit for name, limit in space.limits.items() if limit is not None} or "none",
+        "warnings": [],
+    }
+
+
 def facts_of(file: str) -> Facts:
     """Validate a file and return its derived figures; the kind of file follows from its content.
 
@@ -208,6 +231,8 @@ def facts_of(file: str) -> Facts:
         return plan_facts(load_plan(file))
     kind = file_kind(document.data)
     with placed(document):
+        if kind == "campaign":
+            return campaign_facts(path)
         if kind == "scenario":
             return scenario_facts(path)
         if kind == "world":
@@ -266,16 +291,17 @@ def code_of(airframe: Airframe) -> list[str]:
 
 def check(
     file: Annotated[
-        str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario or plan")
+        str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario, campaign or plan")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
     picture: Annotated[
         Path | None, typer.Option(help="PNG file for a picture of the world's scene from above")
     ] = None,
 ) -> None:
-    """Validate an airframe, world, scenario or QGroundControl plan, and print its derived figures.
+    """Validate an airframe, world, scenario, campaign or QGroundControl plan, and print its figures.
 
-    Airframes, worlds and scenarios may name Python files, which are executed: trust them like programs.
+    Airframes, worlds, scenarios and campaigns may name Python files, which are executed: trust them like
+    programs.
     """
     facts = facts_of(file)
     if picture is not None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.error_log import cause
@@ -24,14 +24,21 @@ COMMANDS = {
     "demo": ("sitl_bridge.cli.demo", "Fly a square in wind: the first flight on a new machine."),
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
+    "campaign": (
+        "sitl_bridge.cli.campaign",
+        "Fly a scenario many times with varied values.",
+    ),
     "serve": ("sitl_bridge.cli.serve", "Run only the simulation, for a PX4 that you start."),
     "mission": ("sitl_bridge.cli.mission", "Fly a plan or a script with a flight stack that already runs."),
     "autopilot": ("sitl_bridge.cli.autopilot", "Run only the built-in flight stack, for `serve`."),
     "schema": (
         "sitl_bridge.cli.print_schema",
-        "Print the JSON Schema of a scenario, airframe or world file.",
+        "Print the JSON Schema of a scenario, airframe, world or campaign file.",
     ),
-    "check": ("sitl_bridge.cli.check", "Validate an airframe, world, scenario or plan; print its figures."),
+    "check": (
+        "sitl_bridge.cli.check",
+        "Validate an airframe, world, scenario, campaign or plan; print its figures.",
+    ),
     "doctor": ("sitl_bridge.cli.doctor", "Print what is missing on this machine, and the remedies."),
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
@@ -41,7 +48,8 @@ COMMANDS = {
     "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
     "export": ("sitl_bridge.cli.export", "Convert the recording of a run to MCAP, CSV or Parquet."),
 }
-"""By name: the module, which has a function of that name, and the summary in ``--help``."""
+"""By name: the module, which has a function or a group of commands of that name, and the summary in
+``--help``."""
 
 COMPLETION = "_SITL_BRIDGE_COMPLETE"
 """Environment variable with which a shell asks for completions."""
@@ -49,13 +57,12 @@ TRACEBACK = "SITL_BRIDGE_TRACEBACK"
 """Environment variable that prints the traceback of a defect."""
 
 
-def _entry(name: str, requested: bool) -> Callable[..., None]:
-    """The function of a requested command, else a placeholder for the list of commands."""
+def _entry(name: str, requested: bool) -> Any:
+    """The function or group of a requested command, else a placeholder for the list of commands."""
     module, _ = COMMANDS[name]
     if not requested:
         return lambda: None
-    function: Callable[..., None] = getattr(importlib.import_module(module), name.replace("-", "_"))
-    return function
+    return getattr(importlib.import_module(module), name.replace("-", "_"))
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
@@ -67,9 +74,12 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(root)
     for name, (_, summary) in COMMANDS.items():
+        entry = _entry(name, bool(arguments) and arguments[0] == name)
+        if isinstance(entry, typer.Typer):
+            app.add_typer(entry, name=name, short_help=summary)
+            continue
         # The demonstration passes its options on to `fly`.
         settings = {"ignore_unknown_options": name == "demo"}
-        entry = _entry(name, bool(arguments) and arguments[0] == name)
         app.command(name, short_help=summary, context_settings=settings)(entry)
     return app
 

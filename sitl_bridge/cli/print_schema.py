@@ -10,7 +10,7 @@ from sitl_bridge.files.file_schema import FileKind, schema_text
 
 
 def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> None:
-    """Print the JSON Schema of a scenario, airframe or world file.
+    """Print the JSON Schema of a scenario, airframe, world or campaign file.
 
     Editors complete and check a file whose first line is
     `# yaml-language-server: $schema=PATH`, with the path of the printed schema.

@@ -12,27 +12,34 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
+from sitl_bridge.files.campaign_file import Campaign
 from sitl_bridge.files.old_scenario import OLD_FIELDS
 from sitl_bridge.files.scenario import Scenario
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
-FileKind = Literal["scenario", "airframe", "world"]
+FileKind = Literal["scenario", "airframe", "world", "campaign"]
 MODELS: dict[FileKind, type[BaseModel]] = {
     "scenario": Scenario,
     "airframe": Airframe,
     "world": WorldSpecification,
+    "campaign": Campaign,
 }
 DIRECTORY = Path(__file__).resolve().parent.parent.parent / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def file_kind(data: dict[str, Any]) -> FileKind:
-    """Kind of a file: the one that has most of its top-level fields; an airframe if none has any."""
+    """Kind of a file: the one that has most of its top-level fields; an airframe if none has any.
+
+    Only a campaign varies values.
+    """
     known = {kind: set(model.model_fields) for kind, model in MODELS.items()}
     known["scenario"] |= OLD_FIELDS
     # A name that several kinds have identifies none; wind belongs to a world rather than to an old scenario.
     known["scenario"] -= {"name", "wind"}
+    if "vary" in data:
+        return "campaign"
     return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
 
 

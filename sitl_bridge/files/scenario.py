@@ -7,7 +7,7 @@ reported at once; files that it names are relative to its directory.  Sessions a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -252,10 +252,37 @@ def load_scenario(
     old = old_faults(document)
     if old:
         raise ConfigurationError(document.source, [str(fault) for fault in old])
-    made = validate(Scenario, document)
+    return assemble(validate(Scenario, document), document, file, seed=seed, world=world)
+
+
+AirframeSource = Callable[[int, str], Airframe]
+"""Loads the airframe of a group of vehicles, by the group's number and the airframe's name or file."""
+
+
+def assemble(
+    made: Scenario,
+    document: Document,
+    file: Path,
+    *,
+    seed: int | None = None,
+    world: WorldSpecification | None = None,
+    airframes: AirframeSource = lambda _group, source: load_airframe(source),
+) -> LoadedScenario:
+    """Make a scenario of its content: the world, the vehicles with their airframes, the plans of a swarm.
+
+    Args:
+        made: the content.
+        document: for the lines in messages.
+        file: the scenario's; other files are relative to its directory.
+        seed, world: replace those of the content.
+        airframes: loads them.
+
+    Raises:
+        ConfigurationError: with every fault, its line, path and remedy.
+    """
     name = made.name or file.stem
     used_seed = made.seed if seed is None else seed
-    place = world or _world(made.world, file, document)
+    place = world or scenario_world(made.world, file, document)
     formation, avoidance = None, None
     starts: list[_Start] | None = None
     groups = _groups(made, document)
@@ -268,7 +295,7 @@ def load_scenario(
     if made.avoidance is not None:
         avoidance = _avoidance(made, name, place, document)
         starts = [(plan.name, (*plan.start()[:2], 0.0), plan.heading) for plan in avoidance.plans()]
-    vehicles = _vehicles(groups, starts, file, document)
+    vehicles = _vehicles(groups, starts, file, document, airframes)
     names = [vehicle.name for vehicle in vehicles]
     events = tuple(_event_beside(event, file.parent) for event in made.events)
     faults = event_faults(events, names, [vehicle.airframe for vehicle in vehicles])
@@ -282,7 +309,7 @@ def load_scenario(
     return LoadedScenario(document, made, name, place, used_seed, vehicles, others, formation, avoidance)
 
 
-def _world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:
+def scenario_world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:
     """The world of a scenario: a section, a file beside it or the name of a shipped world.
 
     Raises:
@@ -424,7 +451,11 @@ _Start = tuple[str | None, tuple[float, float, float], float]
 
 
 def _vehicles(
-    groups: tuple[VehicleSpecification, ...], starts: list[_Start] | None, file: Path, document: Document
+    groups: tuple[VehicleSpecification, ...],
+    starts: list[_Start] | None,
+    file: Path,
+    document: Document,
+    airframes: AirframeSource,
 ) -> tuple[ScenarioVehicle, ...]:
     """All vehicles with their airframes and positions; ``starts`` are name, position and yaw in a swarm."""
     found: list[ScenarioVehicle] = []
@@ -433,7 +464,7 @@ def _vehicles(
         near = file.parent / group.airframe
         source = str(near) if is_file(near) else group.airframe
         try:
-            airframe = load_airframe(source)
+            airframe = airframes(i, source)
         except UserError as error:
             faults += [fault_line(document, ("vehicles", i, "airframe"), fault) for fault in faults_of(error)]
             continue

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import math
 import sys
-from collections.abc import Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -20,18 +19,7 @@ from mavsdk.plugins.telemetry import FlightMode
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import (
-    DO_CHANGE_SPEED,
-    DO_JUMP,
-    FENCE_EXCLUSION_CIRCLE,
-    FENCE_EXCLUSION_POLYGON,
-    FENCE_INCLUSION_CIRCLE,
-    FENCE_INCLUSION_POLYGON,
-    GLOBAL,
-    LOITER_TIME,
     POSITION_FRAMES,
-    RALLY_POINT,
-    RELATIVE,
-    WAYPOINT,
     Item,
     Plan,
     command_name,
@@ -39,6 +27,14 @@ from sitl_bridge.files.plan import (
     fence_breach,
 )
 from sitl_bridge.files.plan_file import MAX_LEG, load_plan
+from sitl_bridge.files.plan_upload import (
+    END_GRACE,
+    UploadRow,
+    fence_rows,
+    mission_rows,
+    rally_rows,
+    time_limit,
+)
 from sitl_bridge.offboard.mavlink_request import request
 from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
 from sitl_bridge.offboard.mission_script import FAILED, command_line, run
@@ -49,21 +45,32 @@ MISSION, FENCE, RALLY = 0, 1, 2
 ACCEPTED = 0
 """MAV_MISSION_ACCEPTED."""
 
-SLOWEST = 1.0
-"""m/s from which the time limit of a mission is computed if the plan sets no speed: a fifth of PX4's default
-cruise speed of 5 m/s (MPC_XY_CRUISE)."""
+
+def mission_items(plan: Plan) -> list[MissionItem]:
+    """The mission as MAVSDK sends it."""
+    return [_item(sequence, MISSION, row) for sequence, row in enumerate(mission_rows(plan))]
 
 
-def _item(sequence: int, kind: int, command: int, frame: int, params: Iterable[float]) -> MissionItem:
-    p1, p2, p3, p4, p5, p6, p7 = params
-    scale = 1e7 if frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
+def fence_items(plan: Plan) -> list[MissionItem]:
+    """The geofence as MAVSDK sends it."""
+    return [_item(sequence, FENCE, row) for sequence, row in enumerate(fence_rows(plan))]
+
+
+def rally_items(plan: Plan) -> list[MissionItem]:
+    """The rally points as MAVSDK sends them."""
+    return [_item(sequence, RALLY, row) for sequence, row in enumerate(rally_rows(plan))]
+
+
+def _item(sequence: int, kind: int, row: UploadRow) -> MissionItem:
+    p1, p2, p3, p4, p5, p6, p7 = row.params
+    scale = 1e7 if row.frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
     x, y = (0 if math.isnan(value) else round(value * scale) for value in (p5, p6))
     return MissionItem(
         seq=sequence,
-        frame=frame,
-        command=command,
+        frame=row.frame,
+        command=row.command,
         current=int(sequence == 0),
-        autocontinue=1,
+        autocontinue=int(row.auto_continue),
         param1=p1,
         param2=p2,
         param3=p3,
@@ -73,65 +80,6 @@ def _item(sequence: int, kind: int, command: int, frame: int, params: Iterable[f
         z=0.0 if math.isnan(p7) else p7,
         mission_type=kind,
     )
-
-
-def mission_items(plan: Plan) -> list[MissionItem]:
-    """The mission in PX4's form; jumps refer to sequence numbers."""
-    items = []
-    for sequence, item in enumerate(plan.items):
-        params = item.params
-        if item.command == DO_JUMP:
-            params = (float(plan.sequence_of(int(params[0]))), *params[1:])
-        message = _item(sequence, MISSION, item.command, item.frame, params)
-        message.autocontinue = int(item.auto_continue)
-        items.append(message)
-    return items
-
-
-def fence_items(plan: Plan) -> list[MissionItem]:
-    """The geofence in PX4's form: the corners of the polygons, then the circles, as QGroundControl does.
-
-    PX4 takes every area after a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and then
-    drops the polygon because it does not contain home.
-    """
-    rows: list[tuple[int, float, tuple[float, float]]] = []
-    for polygon in plan.polygons:
-        command = FENCE_INCLUSION_POLYGON if polygon.inclusion else FENCE_EXCLUSION_POLYGON
-        rows += [(command, float(len(polygon.vertices)), vertex) for vertex in polygon.vertices]
-    for circle in plan.circles:
-        command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
-        rows.append((command, circle.radius, circle.centre))
-    return [
-        _item(sequence, FENCE, command, GLOBAL, (first, 0, 0, 0, *point, 0))
-        for sequence, (command, first, point) in enumerate(rows)
-    ]
-
-
-def rally_items(plan: Plan) -> list[MissionItem]:
-    """The rally points in PX4's form."""
-    return [
-        _item(sequence, RALLY, RALLY_POINT, RELATIVE, (0, 0, 0, 0, *point))
-        for sequence, point in enumerate(plan.rally_points)
-    ]
-
-
-def time_limit(plan: Plan) -> float:
-    """Generous time limit of a mission in s of the vehicle's time."""
-    speeds = [item.params[1] for item in plan.items if item.command == DO_CHANGE_SPEED and item.params[1] > 0]
-    slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
-    holds = sum(item.params[0] for item in plan.items if item.command in (WAYPOINT, LOITER_TIME, 93))
-    heights = [item.params[6] for item in plan.legs]
-    climbs = sum(
-        abs(b - a) for a, b in zip([0.0, *heights], [*heights, 0.0], strict=True) if abs(b - a) < MAX_LEG
-    )
-    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == DO_JUMP)
-    once = plan.length / slowest + holds + climbs / 0.5 + 10.0 * len(plan.items)
-    return 120.0 + repeats * once
-
-
-END_GRACE = 5.0
-"""s of the vehicle's time in Hold before its last item after which a mission counts as stopped.  Derived:
-several periods of the 1 Hz messages that carry mode and progress."""
 
 
 SETTLING = 1.0
@@ -154,17 +102,17 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
         ("mission", MISSION, raw.upload_mission, mission_items(plan)),
     ]
     async with vehicle.gate.request():
-        for name, kind, send, items in parts:
+        for name, kind, send, sent in parts:
             try:
-                if items:
-                    await send(items)
+                if sent:
+                    await send(sent)
                 else:
                     await _clear(vehicle, kind)
             except MavsdkError as refusal:
                 vehicle.fail(
-                    f"the autopilot refused the plan's {name} ({len(items)} items): {reason(refusal)}"
+                    f"the autopilot refused the plan's {name} ({len(sent)} items): {reason(refusal)}"
                 )
-            vehicle.say(f"{name}: {len(items)} items uploaded" if items else f"{name}: none, cleared")
+            vehicle.say(f"{name}: {len(sent)} items uploaded" if sent else f"{name}: none, cleared")
         await vehicle.sleep(SETTLING)
 
 

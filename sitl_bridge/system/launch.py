@@ -33,7 +33,7 @@ def command(mode: str, program: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid()), *program]
 
 
-def _signal_at_end_of(parent: int, number: signal.Signals) -> None:
+def signal_at_end_of(parent: int, number: signal.Signals) -> None:
     """Receive a signal when ``parent`` ends; exit at once if it has ended already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
@@ -78,13 +78,13 @@ def _keep(parent: int, program: list[str]) -> None:
     """Run a program, kill its descendants when it ends, and end with its exit status."""
     watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, KILL_ALL}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    _signal_at_end_of(parent, signal.SIGTERM)
+    signal_at_end_of(parent, signal.SIGTERM)
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     keeper = os.getpid()
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, watched)
-        _signal_at_end_of(keeper, signal.SIGKILL)
+        signal_at_end_of(keeper, signal.SIGKILL)
         _execute(program)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 65536 else 65536)
     status: int | None = None
@@ -117,7 +117,7 @@ def main(arguments: list[str]) -> None:
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
     if mode == "keep":
         _keep(parent, program)
-    _signal_at_end_of(parent, signal.SIGKILL)
+    signal_at_end_of(parent, signal.SIGKILL)
     _execute(program)
 
 

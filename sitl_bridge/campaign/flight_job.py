@@ -1,0 +1,254 @@
+"""One run of a campaign: what a worker needs for it, how it is flown, and the row that remains of it."""
+
+from __future__ import annotations
+
+import errno
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.campaign.campaign_space import CampaignSpace
+from sitl_bridge.campaign.plan_flight import PlanFlights, flies_here
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.campaign_file import Stage
+from sitl_bridge.files.distribution import Value
+from sitl_bridge.report.measures import KINDS
+from sitl_bridge.report.run_evaluation import Evaluation, evaluate
+from sitl_bridge.report.run_record import read_run
+from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.flight_choices import Choices
+from sitl_bridge.run.session import FleetSession
+from sitl_bridge.testing.instances import claim_instance
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a disk that is full, which may have room again."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to fly.
+
+    Attributes:
+        file: of the campaign.
+        id: name of the run.
+        number: in the campaign, from 0.
+        point: in the unit cube; empty for values that were not drawn there.
+        values: in the order of the file.
+        seed: of the flight.
+        stage: the flight stack.
+        work: directory for its files.
+        px4: to fly with.
+        weight: of importance sampling: probability density of the campaign over that of the draw.
+        attempt: 1, and 2 after a worker was lost.
+    """
+
+    file: Path
+    id: str
+    number: int
+    point: tuple[float, ...]
+    values: tuple[Value, ...]
+    seed: int
+    stage: Stage
+    work: Path
+    px4: Path | None = None
+    weight: float = 1.0
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """What remains of a run.
+
+    Attributes:
+        id, number, stage, seed, weight, point, attempt: of the job.
+        values: by name.
+        status: ``flown``, ``invalid`` for values that make no scenario, or ``lost`` if its workers ended.
+        succeeded: whether the flight succeeded within its limits.
+        reason: of a failure.
+        margin: least distance from a limit as a share of it; negative beyond it, nan without limits.
+        measures: by name; of several vehicles the worst.
+        simulated_seconds, wall_seconds: of the flight.
+        directory: of the run, in its work directory or kept; empty where it was removed.
+    """
+
+    id: str
+    number: int
+    stage: str
+    seed: int
+    values: Mapping[str, Value]
+    status: str
+    succeeded: bool
+    reason: str = ""
+    margin: float = math.nan
+    measures: Mapping[str, float] = field(default_factory=dict)
+    simulated_seconds: float = math.nan
+    wall_seconds: float = math.nan
+    weight: float = 1.0
+    point: tuple[float, ...] = ()
+    attempt: int = 1
+    directory: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON: figures that are not finite as texts."""
+        return {key: _finite(value) for key, value in asdict(self).items()}
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> RunRow:
+        """Undo ``as_data``."""
+        figures = ("margin", "simulated_seconds", "wall_seconds", "weight")
+        found = {**data, **{name: float(data[name]) for name in figures}}
+        found["measures"] = {name: float(value) for name, value in data["measures"].items()}
+        found["point"] = tuple(data["point"])
+        return cls(**found)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@cache
+def _space(file: Path, _changed: float) -> CampaignSpace:
+    return CampaignSpace.load(file)
+
+
+@cache
+def _plan_flights() -> PlanFlights:
+    return PlanFlights()
+
+
+def fly_job(job: Job) -> RunRow:
+    """Fly a run in this process, and evaluate it.
+
+    Raises:
+        OSError: on a full disk; the run may be repeated.
+    """
+    names: tuple[str, ...] = ()
+    begun = time.monotonic()
+    try:
+        space = _space(job.file, job.file.stat().st_mtime)
+        names = space.names
+        directory = _flown(space, job)
+        return _row(space, job, directory, time.monotonic() - begun)
+    except UserError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in FULL:
+            raise cause from error
+        values = dict(zip(names, job.values, strict=False))
+        return row_of(job, values, status="invalid", reason=str(error))
+
+
+def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, **more: Any) -> RunRow:
+    """A row of a job without a flight that succeeded."""
+    return RunRow(
+        job.id,
+        job.number,
+        job.stage,
+        job.seed,
+        values,
+        status,
+        more.pop("succeeded", False),
+        reason,
+        weight=job.weight,
+        point=job.point,
+        attempt=job.attempt,
+        **more,
+    )
+
+
+def _flown(space: CampaignSpace, job: Job) -> Path:
+    """Fly; returns the run directory."""
+    choices = Choices(
+        autopilot="builtin" if job.stage == "built_in" else "px4",
+        speed=math.inf,
+        px4=job.px4 if job.stage == "px4" else None,
+        runs=job.work,
+        limits=space.limits,
+    )
+    settings = space.settings(job.values, job.seed, choices)[1]
+    if job.stage == "built_in" and flies_here(settings):
+        plans = [plan for _, plan in settings.check() if plan is not None]
+        return _plan_flights().fly(settings, plans)
+    return _fly_processes(space, job, choices)
+
+
+def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> Path:
+    """Fly with the processes of ``sitl-bridge fly``, at ports that no other run uses."""
+    count = len(space.base.vehicles)
+    claims = [claim_instance()]
+    try:
+        # The instances of a fleet follow one another.
+        while len(claims) < count:
+            claims.append(claim_instance())
+            if claims[-1].number != claims[0].number + len(claims) - 1:
+                for one in claims[:-1]:
+                    one.release()
+                claims = claims[-1:]
+        choices = replace(choices, instance=claims[0].number)
+        settings: FleetSettings = space.settings(job.values, job.seed, choices)[1]
+        session = FleetSession(settings)
+        with session:
+            session.fly_fleet()
+        if count == 1:
+            vehicle = session.vehicles[0]
+            vehicle.conclude(session.outcome_of(vehicle), session.directory.path, session.logs, picture=False)
+        else:
+            session.conclude_fleet()
+        return session.directory.path
+    finally:
+        for one in claims:
+            one.release()
+
+
+def _row(space: CampaignSpace, job: Job, directory: Path, wall: float) -> RunRow:
+    run = read_run(directory)
+    found = evaluate(run, space.limits)
+    reasons = list(run.problems) if run.succeeded is not True else []
+    faults = [f"beyond its limit: {one.words()}" for one in found.exceeded if one.set_by_user]
+    faults += [f"no value for the limit of {name}" for name in found.unmeasured]
+    succeeded = run.succeeded is True and not faults
+    summary = run.of_vehicle(run.vehicles[0].name) if run.vehicles else run.summary
+    reasons = reasons[:1] or faults
+    return row_of(
+        job,
+        dict(zip(space.names, job.values, strict=True)),
+        status="flown",
+        reason="" if succeeded else "; ".join(reasons) or "the mission failed",
+        succeeded=succeeded,
+        margin=_margin(found),
+        measures=worst_measures(found),
+        simulated_seconds=float(summary.get("simulated_seconds") or math.nan),
+        wall_seconds=wall,
+        directory=str(directory),
+    )
+
+
+def worst_measures(found: Evaluation) -> dict[str, float]:
+    """Values by name; of several vehicles the worst, which is the smallest of those with a lower bound."""
+    values: dict[str, float] = {}
+    for one in found.measures:
+        name = one.kind.name
+        pick = min if one.kind.at_least else max
+        values[name] = pick(values[name], one.value) if name in values else one.value
+    values.pop("real_time_factor", None)  # of the machine, not of the flight
+    return values
+
+
+def margin(name: str, value: float, limit: float) -> float:
+    """Distance of a measure from its limit, as a share of the limit; negative beyond it."""
+    scale = abs(limit) or 1.0
+    return (value - limit) / scale if KINDS[name].at_least else (limit - value) / scale
+
+
+def _margin(found: Evaluation) -> float:
+    margins = [
+        margin(one.kind.name, one.value, one.limit)
+        for one in found.measures
+        if one.set_by_user and one.limit is not None
+    ]
+    return min(margins, default=math.nan)

@@ -1,0 +1,253 @@
+"""``sitl-bridge campaign``: many flights of one scenario with varied values, and what came of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sitl_bridge.campaign.campaign_run import CampaignProgress, CampaignRun
+from sitl_bridge.campaign.campaign_space import CampaignSpace
+from sitl_bridge.campaign.engine import Engine
+from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job
+from sitl_bridge.campaign.interval import clopper_pearson
+from sitl_bridge.campaign.ledger import Ledger, campaign_header, read_rows
+from sitl_bridge.campaign.result_table import write_tables
+from sitl_bridge.campaign.worker_pool import WorkerPool
+from sitl_bridge.errors import UserError
+from sitl_bridge.px4.find import find_px4
+from sitl_bridge.report.measures import KINDS
+from sitl_bridge.system import signals
+
+campaign = typer.Typer(
+    no_args_is_help=True,
+    help="Fly a scenario many times with varied values: designs, searches, two stages, one table of results.",
+)
+EVERY = 10.0
+"""s of wall time between lines of the progress where there is no terminal."""
+DirectoryArgument = Annotated[Path, typer.Argument(help="directory of the campaign")]
+
+
+@campaign.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="campaign file (.yaml)")],
+    out: Annotated[
+        Path | None, typer.Option(help="directory of the campaign (default: campaigns/NAME)")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="runs flown at once on this machine; 0: one for each processor")
+    ] = 0,
+    engine: Annotated[
+        str, typer.Option(help="processes: of this machine; dask://HOST:PORT: workers of a Dask scheduler")
+    ] = "processes",
+    px4: Annotated[Path | None, typer.Option(help="PX4's checkout, for the stage px4")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="remove the results that the directory has")] = False,
+) -> None:
+    """Fly a campaign, or go on with it where it was interrupted.
+
+    No finished run is repeated.  The exit code is 0 if the campaign came to its end, whatever its flights
+    came to.
+    """
+    space = CampaignSpace.load(file)
+    space.check()
+    if "px4" in space.campaign.specification.stages:
+        px4 = find_px4(px4).root
+    place = out or Path("campaigns") / space.campaign.name
+    console = Console()
+    raise typer.Exit(
+        signals.run(lambda: _run(space, place, lambda: _engine(engine, jobs, space), px4, anew, console))
+    )
+
+
+def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
+    """The engine of ``--engine``.
+
+    Raises:
+        UserError: for one that there is not.
+    """
+    if name == "processes":
+        return WorkerPool(jobs or os.cpu_count() or 1, space.campaign.specification.run_limit)
+    raise UserError(f"--engine {name!r}: give processes, or dask://HOST:PORT of a Dask scheduler")
+
+
+def _run(
+    space: CampaignSpace,
+    place: Path,
+    engine_of: Callable[[], Engine],
+    px4: Path | None,
+    anew: bool,
+    console: Console,
+) -> int:
+    with Ledger(place, space, anew=anew) as ledger:
+        console.print(Text(f"campaign directory {place}"), soft_wrap=True)
+        if len(ledger):
+            console.print(Text(f"{len(ledger)} runs have been flown before"))
+        engine = engine_of()
+        try:
+            with _Display(console) as display:
+                flown = CampaignRun(space, ledger, engine, px4=px4, on_progress=display.show)
+                progress = flown.fly()
+        finally:
+            engine.close()
+    for line in progress.lost:
+        console.print(Text(f"a worker was lost: {line}", "yellow"), soft_wrap=True)
+    if progress.ended:
+        console.print(Text(f"ended early: {progress.ended}"))
+    files = write_tables(place)
+    _print_status(place, console)
+    for path in files:
+        console.print(Text(f"table: {path}"), soft_wrap=True)
+    return 0
+
+
+class _Display:
+    """The progress: a live table on a terminal, else a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._printed = time.monotonic()
+
+    def __enter__(self) -> _Display:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, progress: CampaignProgress) -> None:
+        """Show how far the campaign is."""
+        if self._console.is_terminal:
+            self._live.update(_table(progress))
+        elif time.monotonic() - self._printed > EVERY:
+            self._printed = time.monotonic()
+            cells = ", ".join(f"{name} {value}" for name, value in _cells(progress))
+            self._console.print(Text(cells), soft_wrap=True)
+
+
+def _cells(progress: CampaignProgress) -> list[tuple[str, str]]:
+    good, bad = progress.of("succeeded"), progress.of("failed")
+    low, high = clopper_pearson(good, good + bad)
+    rate = progress.rate
+    left = (progress.total - progress.done) / rate if progress.flown else float("inf")
+    others = progress.of("invalid") + progress.of("lost")
+    return [
+        ("stage", progress.stage),
+        ("runs", f"{progress.done} of {progress.total}"),
+        ("succeeded", str(good)),
+        ("failed", str(bad)),
+        *([("not flown", str(others))] if others else []),
+        ("success rate", f"{low:.1%} to {high:.1%}" if good + bad else "unknown"),
+        ("runs/s", f"{rate:.2f}"),
+        ("time left", f"{left:.0f} s" if left < 1e7 else "unknown"),
+    ]
+
+
+def _table(progress: CampaignProgress) -> Table:
+    table = Table(show_edge=False)
+    cells = _cells(progress)
+    for name, _ in cells:
+        table.add_column(name)
+    table.add_row(*(value for _, value in cells))
+    return table
+
+
+# -------------------------------------------------------------------------- afterwards
+
+
+@campaign.command()
+def status(directory: DirectoryArgument) -> None:
+    """Print how far a campaign is, and what came of its flights."""
+    _print_status(directory, Console())
+
+
+def _print_status(directory: Path, console: Console) -> None:
+    header = campaign_header(directory)
+    counts: dict[tuple[str, str], int] = {}
+    reasons: dict[str, int] = {}
+    for row in read_rows(directory):
+        result = "succeeded" if row.succeeded else "failed" if row.status == "flown" else row.status
+        counts[row.stage, result] = counts.get((row.stage, result), 0) + 1
+        if not row.succeeded:
+            reasons[row.reason] = reasons.get(row.reason, 0) + 1
+    table = Table(title=header["name"])
+    for name in ("stage", "succeeded", "failed", "invalid", "lost", "success rate (95 %)"):
+        table.add_column(name)
+    for stage in header["asked"]["stages"]:
+        good, bad = counts.get((stage, "succeeded"), 0), counts.get((stage, "failed"), 0)
+        low, high = clopper_pearson(good, good + bad)
+        rate = f"{good / (good + bad):.2%}, {low:.2%} to {high:.2%}" if good + bad else "unknown"
+        others = [str(counts.get((stage, name), 0)) for name in ("invalid", "lost")]
+        table.add_row(stage, str(good), str(bad), *others, rate)
+    console.print(table)
+    for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]:
+        console.print(Text(f"{count} x {reason}"), soft_wrap=True)
+
+
+@campaign.command()
+def reproduce(
+    directory: DirectoryArgument,
+    run: Annotated[str, typer.Argument(help="name of the run, or its beginning")],
+    runs_dir: Annotated[Path, typer.Option(help="parent directory of run directories")] = Path("runs"),
+    px4: Annotated[Path | None, typer.Option(help="PX4's checkout, for a run of the stage px4")] = None,
+) -> None:
+    """Fly one run of a campaign again, with all its files, and compare it."""
+    header = campaign_header(directory)
+    rows = [row for row in read_rows(directory) if row.id.startswith(run)]
+    if len(rows) != 1:
+        count = f"{len(rows)} runs begin so; give more of the name" if rows else "there is no such run"
+        raise UserError(f"{run}: {count}; {directory}/results.csv lists them")
+    file = Path(header["file"])
+    if not file.is_file():
+        raise UserError(f"{file}: the campaign file is not there any more")
+    space = CampaignSpace.load(file)
+    if space.digest != header["digest"]:
+        raise UserError(f"{file}: the program, or the scenario and its files, changed since that run")
+    raise typer.Exit(signals.run(lambda: _reproduce(space, rows[0], runs_dir, px4)))
+
+
+def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | None) -> int:
+    console = Console()
+    values = tuple(before.values[name] for name in space.names)
+    for name, value in before.values.items():
+        console.print(Text(f"{name}: {value}"), soft_wrap=True)
+    if before.stage == "px4":
+        px4 = find_px4(px4).root
+    row = fly_job(
+        Job(
+            file=space.campaign.file.resolve(),
+            id=before.id,
+            number=before.number,
+            point=before.point,
+            values=values,
+            seed=before.seed,
+            stage="px4" if before.stage == "px4" else "built_in",
+            work=runs.resolve(),
+            px4=px4,
+        )
+    )
+    table = Table(title=f"run {before.id}")
+    for name in ("measure", "in the campaign", "now"):
+        table.add_column(name)
+    for name in [name for name in KINDS if name in before.measures or name in row.measures]:
+        table.add_row(
+            name, *(f"{one.measures[name]:.6g}" if name in one.measures else "" for one in (before, row))
+        )
+    console.print(table)
+    same = row.measures == before.measures and row.succeeded == before.succeeded
+    console.print(Text("the same in every figure" if same else "differs from the run of the campaign"))
+    console.print(
+        Text("succeeded" if row.succeeded else f"failed: {row.reason}", "green" if row.succeeded else "red")
+    )
+    console.print(Text(f"run directory {row.directory}"), soft_wrap=True)
+    return 0 if row.succeeded == before.succeeded else 1

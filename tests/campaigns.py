@@ -1,0 +1,73 @@
+"""Campaigns of tests: files in a directory, and an engine within the process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from sitl_bridge.campaign.campaign_space import CampaignSpace
+from sitl_bridge.campaign.flight_job import Job, RunRow, row_of
+
+MISSIONS = Path(__file__).resolve().parent.parent / "missions"
+PLAN = MISSIONS / "square.plan"
+
+
+def scenario(directory: Path, text: str = "") -> Path:
+    """A scenario that flies the square, with more text."""
+    path = directory / "base.yaml"
+    path.write_text(
+        "world: {wind: {steady: {speed: 3, direction: 270}}}\n"
+        f"vehicles: [{{airframe: iris, mission: {PLAN}}}]\n" + text,
+        encoding="utf-8",
+    )
+    return path
+
+
+def campaign(directory: Path, text: str) -> Path:
+    """A campaign of the scenario ``base.yaml`` beside it."""
+    path = directory / "campaign.yaml"
+    path.write_text("base: base.yaml\n" + text, encoding="utf-8")
+    return path
+
+
+class Inline:
+    """Answers each job by a function, one after the other, in the order in which they were submitted."""
+
+    def __init__(self, answer: Callable[[Job], RunRow | str]) -> None:
+        self.jobs: list[Job] = []
+        self.workers = 2
+        self._answer = answer
+        self._waiting: deque[Job] = deque()
+
+    def submit(self, job: Job) -> None:
+        self._waiting.append(job)
+
+    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+        del timeout
+        job = self._waiting.popleft()
+        self.jobs.append(job)
+        return [(job, self._answer(job))]
+
+    def close(self) -> None:
+        pass
+
+
+def analytic(space: CampaignSpace, measure: Callable[..., float], name: str = "mission_legs_max") -> Inline:
+    """An engine that computes a measure of the values in place of a flight."""
+
+    def answer(job: Job) -> RunRow:
+        value = measure(*job.values)
+        limit = space.limits.get(name)
+        good = limit is None or value <= limit
+        return row_of(
+            job,
+            dict(zip(space.names, job.values, strict=True)),
+            status="flown",
+            reason="" if good else "beyond its limit",
+            succeeded=good,
+            margin=float("nan") if limit is None else (limit - value) / abs(limit or 1.0),
+            measures={name: value},
+        )
+
+    return Inline(answer)
