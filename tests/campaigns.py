@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -71,3 +73,27 @@ def analytic(space: CampaignSpace, measure: Callable[..., float], name: str = "m
         )
 
     return Inline(answer)
+
+
+def accident(job: Job) -> RunRow:
+    """A run in a worker: the first try of run 1 kills the worker, that of run 4 hangs."""
+    first = job.work.parent / f"tried-{job.number}"
+    if job.number in (1, 4) and not first.exists():
+        first.parent.mkdir(parents=True, exist_ok=True)
+        first.touch()
+        if job.number == 4:
+            signal.pause()
+        os.kill(os.getpid(), signal.SIGKILL)
+    values = {"world.wind.steady.speed": job.values[0]}
+    return row_of(job, values, status="flown", reason="", succeeded=True, measures={"mission_legs_max": 1.0})
+
+
+def killed_once(job: Job) -> RunRow:
+    """A run in a worker: the first try of run 3 kills the worker."""
+    first = job.work.parent / "tried"
+    if job.number == 3 and not first.exists():
+        first.parent.mkdir(parents=True, exist_ok=True)
+        first.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    values = {"world.wind.steady.speed": job.values[0]}
+    return row_of(job, values, status="flown", reason="", succeeded=True)

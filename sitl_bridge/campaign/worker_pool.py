@@ -13,6 +13,7 @@ import signal
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -28,7 +29,7 @@ DEFECT = "a defect of this program: "
 """Beginning of what a worker sends for an error that is not the user's."""
 
 
-def _serve(pipe: Connection, parent: int) -> None:
+def _serve(pipe: Connection, parent: int, fly: Callable[[Job], RunRow]) -> None:
     """Fly jobs until the pipe closes."""
     signal_at_end_of(parent, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this one
@@ -38,7 +39,7 @@ def _serve(pipe: Connection, parent: int) -> None:
         except (EOFError, OSError):
             return
         try:
-            answer: RunRow | str = fly_job(job)
+            answer: RunRow | str = fly(job)
         except OSError as error:
             answer = f"{error.strerror or error}"
         except Exception:  # noqa: BLE001  (reported with the run; the next one may be flown)
@@ -58,10 +59,12 @@ class _Worker:
         warm: whether it has flown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fly: Callable[[Job], RunRow]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=False)
+        self.process: SpawnProcess = context.Process(
+            target=_serve, args=(theirs, os.getpid(), fly), daemon=False
+        )
         self.process.start()
         theirs.close()
         self.job: Job | None = None
@@ -91,10 +94,11 @@ class WorkerPool:
     Args:
         count: of workers.
         run_limit: s of wall time of a run; a worker that takes longer is killed.
+        fly: flies a run; a function of a module.
     """
 
-    def __init__(self, count: int, run_limit: float) -> None:
-        self._count, self._limit = count, run_limit
+    def __init__(self, count: int, run_limit: float, fly: Callable[[Job], RunRow] = fly_job) -> None:
+        self._count, self._limit, self._fly = count, run_limit, fly
         self._waiting: deque[Job] = deque()
         self._workers: list[_Worker] = []
         self._closed = False
@@ -116,7 +120,7 @@ class WorkerPool:
                 return
             if free is None:
                 with uninterrupted():
-                    free = _Worker()
+                    free = _Worker(self._fly)
                     self._workers.append(free)
             if free.take(self._waiting[0]):
                 self._waiting.popleft()

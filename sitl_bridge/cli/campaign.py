@@ -14,8 +14,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sitl_bridge.campaign.campaign_page import write_campaign_report
 from sitl_bridge.campaign.campaign_run import CampaignProgress, CampaignRun
 from sitl_bridge.campaign.campaign_space import CampaignSpace
+from sitl_bridge.campaign.dask_engine import SCHEME, DaskEngine
 from sitl_bridge.campaign.engine import Engine
 from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job
 from sitl_bridge.campaign.interval import clopper_pearson
@@ -75,6 +77,8 @@ def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
     """
     if name == "processes":
         return WorkerPool(jobs or os.cpu_count() or 1, space.campaign.specification.run_limit)
+    if name.startswith(SCHEME):
+        return DaskEngine(name)
     raise UserError(f"--engine {name!r}: give processes, or dask://HOST:PORT of a Dask scheduler")
 
 
@@ -105,6 +109,7 @@ def _run(
     _print_status(place, console)
     for path in files:
         console.print(Text(f"table: {path}"), soft_wrap=True)
+    console.print(Text(f"report: {write_campaign_report(place)}"), soft_wrap=True)
     return 0
 
 
@@ -192,6 +197,14 @@ def _print_status(directory: Path, console: Console) -> None:
     console.print(table)
     for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]:
         console.print(Text(f"{count} x {reason}"), soft_wrap=True)
+
+
+@campaign.command()
+def report(directory: DirectoryArgument) -> None:
+    """Write the table and the report of a campaign, also of one that is not over."""
+    console = Console()
+    for path in [*write_tables(directory), write_campaign_report(directory)]:
+        console.print(Text(str(path)), soft_wrap=True)
 
 
 @campaign.command()

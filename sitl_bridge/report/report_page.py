@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from sitl_bridge.report.flight_map import (
     track,
     tracks_of_arrays,
 )
+from sitl_bridge.report.html_page import asset, html_page
 from sitl_bridge.report.measures import KINDS
 from sitl_bridge.report.report_text import body
 from sitl_bridge.report.reported_run import Reported
@@ -72,25 +71,16 @@ def _page(reported: Sequence[Reported], scenes: Sequence[list[dict[str, Any]]], 
     mark = verdicts[reported[0].passed] if len(reported) == 1 else f"{len(reported)} runs"
     # "<" would end the script element in the middle of the data.
     encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">',
-            f"<title>{escape(mark)}: {escape(title)}</title>",
-            f"<style>{_asset('uPlot.min.css')}\n{_asset('report.css')}</style></head><body>",
-            body(reported),
+    return html_page(
+        f"{mark}: {title}",
+        body(reported),
+        ("uPlot.min.css", "report.css"),
+        (
             f'<script type="application/json" id="data">{encoded}</script>',
-            f"<script>/*\n{_asset('uPlot.LICENSE')}\n*/\n{_asset('uPlot.iife.min.js')}</script>",
-            f"<script>{_asset('views.js')}\n{_asset('report.js')}</script>",
-            "</body></html>\n",
-        ]
+            f"<script>/*\n{asset('uPlot.LICENSE')}\n*/\n{asset('uPlot.iife.min.js')}</script>",
+            f"<script>{asset('views.js')}\n{asset('report.js')}</script>",
+        ),
     )
-
-
-def _asset(name: str) -> str:
-    return (resources.files("sitl_bridge.report") / "page" / name).read_text(encoding="utf-8")
 
 
 # -------------------------------------------------------------------------- data of the page

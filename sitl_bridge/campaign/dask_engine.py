@@ -1,0 +1,89 @@
+"""Runs flown by the workers of a Dask scheduler, on this machine or on many (extra ``campaign``).
+
+The workers need this program and the same directories: the scenario's, and the campaign's.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from typing import Any
+
+from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job
+from sitl_bridge.errors import UserError
+from sitl_bridge.files.extras import missing
+
+SCHEME = "dask://"
+EXTRA = "campaign"
+CONNECT_LIMIT = 15.0
+"""s of wall time to reach the scheduler."""
+
+
+def fly_on_worker(job: Job, fly: Callable[[Job], RunRow]) -> RunRow | str:
+    """Fly a run in a worker's process; returns a text where it may be tried again."""
+    try:
+        return fly(job)
+    except OSError as error:
+        return f"{error.strerror or error}"
+
+
+class DaskEngine:
+    """Workers of a Dask scheduler.
+
+    Args:
+        address: ``dask://HOST:PORT``.
+        fly: flies a run.
+
+    Raises:
+        UserError: where distributed is missing, or no scheduler answers.
+    """
+
+    def __init__(self, address: str, fly: Callable[[Job], RunRow] = fly_job) -> None:
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise missing("distributed", "campaigns on Dask workers", EXTRA) from error
+        place, self._fly = address.removeprefix(SCHEME), fly
+        try:
+            self._client: Any = Client(f"tcp://{place}", timeout=CONNECT_LIMIT, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise UserError(f"--engine {address}: no Dask scheduler answers there: {error}") from error
+        self._ended: queue.SimpleQueue[tuple[Any, Job]] = queue.SimpleQueue()
+        self._flying: dict[str, Any] = {}
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers now."""
+        return max(1, int(sum(self._client.nthreads().values())))
+
+    def submit(self, job: Job) -> None:
+        """Take a job.  Dask hands the run of a worker that ends to another one."""
+        key = f"{job.id}-{job.stage}-{job.attempt}"
+        future = self._client.submit(fly_on_worker, job, self._fly, key=key, pure=False, retries=0)
+        self._flying[key] = future
+        future.add_done_callback(lambda done: self._ended.put((done, job)))
+
+    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+        """Jobs that have ended, each with its row, or how its worker was lost."""
+        found: list[tuple[Job, RunRow | str]] = []
+        try:
+            found.append(self._answer(*self._ended.get(timeout=timeout)))
+            while True:
+                found.append(self._answer(*self._ended.get_nowait()))
+        except queue.Empty:
+            pass
+        return found
+
+    def _answer(self, future: Any, job: Job) -> tuple[Job, RunRow | str]:
+        self._flying.pop(f"{job.id}-{job.stage}-{job.attempt}", None)
+        if future.status == "finished":
+            return job, future.result()
+        error = future.exception() if future.status == "error" else None
+        return job, f"its worker ended ({error or future.status})"
+
+    def close(self) -> None:
+        """Cancel what flies and leave the scheduler; safe to call twice."""
+        for future in self._flying.values():
+            future.cancel()
+        self._flying.clear()
+        self._client.close()

@@ -1,0 +1,79 @@
+"""Workers of this machine and of Dask: killed and hung ones cost one retry, and no run is repeated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from campaigns import accident, campaign, killed_once, scenario
+
+from sitl_bridge.campaign.campaign_run import CampaignRun
+from sitl_bridge.campaign.campaign_space import CampaignSpace
+from sitl_bridge.campaign.dask_engine import DaskEngine
+from sitl_bridge.campaign.ledger import Ledger, read_rows
+from sitl_bridge.campaign.worker_pool import WorkerPool
+from sitl_bridge.errors import UserError
+
+TEXT = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\nruns: 12\n"
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_a_killed_and_a_hung_worker_cost_one_retry_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.campaign.worker_pool.START_LIMIT", 60.0)
+    scenario(tmp_path)
+    space = CampaignSpace.load(campaign(tmp_path, TEXT))
+    pool = WorkerPool(2, 3.0, accident)
+    try:
+        with Ledger(tmp_path / "out", space) as ledger:
+            progress = CampaignRun(space, ledger, pool).fly()
+        processes = pool.processes
+    finally:
+        pool.close()
+    rows = {row.number: row for row in read_rows(tmp_path / "out")}
+    assert sorted(rows) == list(range(12))
+    assert all(row.succeeded for row in rows.values())
+    assert [rows[n].attempt for n in (0, 1, 4)] == [1, 2, 2]
+    assert any("worker ended" in line for line in progress.lost)
+    assert any("did not end within" in line for line in progress.lost)
+    assert processes
+    assert not any(alive(process) for process in processes)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_dask_workers_fly_a_campaign_and_one_of_them_is_killed(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="pip install distributed")
+    scenario(tmp_path)
+    space = CampaignSpace.load(campaign(tmp_path, TEXT))
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        engine = DaskEngine("dask://" + cluster.scheduler_address.removeprefix("tcp://"), killed_once)
+        try:
+            with Ledger(tmp_path / "out", space) as ledger:
+                CampaignRun(space, ledger, engine).fly()
+        finally:
+            engine.close()
+    rows = list(read_rows(tmp_path / "out"))
+    assert sorted(row.number for row in rows) == list(range(12))
+    assert all(row.succeeded for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_scheduler_that_is_not_there_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="pip install distributed")
+    monkeypatch.setattr("sitl_bridge.campaign.dask_engine.CONNECT_LIMIT", 1.0)
+    with pytest.raises(UserError, match="no Dask scheduler answers"):
+        DaskEngine("dask://127.0.0.1:9")
