@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
+from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.errors import ConfigurationError, UserError
@@ -305,3 +306,32 @@ def test_a_faulty_plan_is_refused_before_a_vehicle_is_looked_for(tmp_path: Path)
     assert done.returncode == 1
     assert "bad.plan" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("MPC_ALT_MODE", "it does not follow terrain"),
+        ("CP_DIST", "it has no collision prevention"),
+        ("PLD_BTOUT", "it does not land on markers"),
+    ],
+)
+def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks(name: str, reason: str) -> None:
+    with pytest.raises(UserError, match=f"has no parameter {name}: {reason}"):
+        Parameters().set(name, 1.0)
+
+
+def test_an_interrupt_while_the_simulation_is_built_leaves_no_flight_to_conclude(
+    iris: Airframe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_session: FlightSession) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FlightSession, "_build_simulation", interrupted)
+    settings = FlightSettings(
+        mission=MISSIONS / "hover.py", airframe=iris, autopilot="builtin", instance=93, runs=tmp_path
+    )
+    session = FlightSession(settings)
+    with pytest.raises(KeyboardInterrupt), session:
+        pytest.fail("it was not interrupted")
+    assert not session.started

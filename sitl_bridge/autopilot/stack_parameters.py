@@ -233,6 +233,17 @@ FLIGHT = _table(
 
 BUILT_IN = COMMANDER + NAVIGATOR + FLIGHT
 
+LACKS = {
+    "MPC_ALT_MODE": ": it does not follow terrain",
+    "CP_": ": it has no collision prevention",
+    "EKF2_RNG_": ": its estimator does not use the range finder",
+    "EKF2_OF_": ": its estimator does not use optical flow",
+    "EKF2_EV_": ": its estimator does not use visual odometry",
+    "PLD_": ": it does not land on markers",
+    "LTEST_": ": it does not land on markers",
+}
+"""Why PX4's parameters that begin like this are missing."""
+
 
 class Parameters:
     """The parameters of one vehicle.
@@ -306,5 +317,6 @@ class Parameters:
     def _info(self, name: str) -> ParameterInfo:
         info = self.infos.get(name)
         if info is None:
-            raise UserError(f"the built-in flight stack has no parameter {name}")
+            lack = next((what for start, what in LACKS.items() if name.startswith(start)), "")
+            raise UserError(f"the built-in flight stack has no parameter {name}{lack}")
         return info
