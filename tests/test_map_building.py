@@ -100,6 +100,23 @@ def test_pyoctomap_reads_every_cell_of_the_octree(tmp_path: Path) -> None:
         assert tree.search(np.array([east, north, -down])) is None
 
 
+def test_pyoctomap_reads_the_log_odds_of_every_cell(tmp_path: Path) -> None:
+    pyoctomap = pytest.importorskip("pyoctomap")
+    built = sb.OccupancyMap(0.25)
+    rng = np.random.default_rng(1)
+    built.log_odds = rng.choice(np.array([np.nan, -1.0, 0.5, 2.25], np.float32), (24, 17, 9))
+    built.log_odds[:8, :8, :8] = -1.0  # blocks of equal cells are one node
+    built._first = np.array([-5, 3, -20])
+    tree = pyoctomap.OcTree(0.25).read(str(built.save(tmp_path / "map.ot")))
+    known = ~built.unknown
+    for (north, east, down), value in zip(built.centers(known), built.log_odds[known], strict=True):
+        node = tree.search(np.array([east, north, -down]))
+        assert node is not None
+        assert node.getLogOdds() == pytest.approx(float(value))
+    for north, east, down in built.centers(built.unknown):
+        assert tree.search(np.array([east, north, -down])) is None
+
+
 def test_a_vehicle_without_a_map_and_two_sizes_of_cells_are_one_message() -> None:
     with sb.Fleet("iris") as fleet, pytest.raises(sb.UserError, match="vehicle 0 builds no map"):
         fleet.map()

@@ -109,10 +109,11 @@ def test_a_map_is_read_as_it_was_saved(seen: OccupancyMap, tmp_path: Path) -> No
     np.testing.assert_array_equal(read.log_odds, seen.log_odds)
 
 
-def test_an_octree_holds_the_same_occupied_cells(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["bt", "ot"])
+def test_an_octree_holds_the_same_occupied_cells(suffix: str, tmp_path: Path) -> None:
     made = OccupancyMap(0.5)
     made.insert([0.3, 0.2, -3.2], [[4.3, 1.2, -0.2], [-3.3, 2.2, -5.2], [0.2, -7.1, -1.1]])
-    grid = load_octree(made.save(tmp_path / "map.bt"), "z_up")
+    grid = load_octree(made.save(tmp_path / f"map.{suffix}"), "z_up")
     centers = (np.argwhere(grid.occupied) + 0.5) * grid.size + grid.corner
     expected = made.centers(made.occupied)
     assert sorted(map(tuple, centers.round(6).tolist())) == sorted(map(tuple, expected.round(6).tolist()))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.octree_export import write_octree
+from sitl_bridge.mapping.octree_export import write_full_octree, write_octree
 from sitl_bridge.mapping.ray_insertion import insert_scan
 from sitl_bridge.output_file import write_arrays, write_whole
 
@@ -212,7 +212,9 @@ class OccupancyMap:
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> Path:
-        """Write the map: ``.npz`` with everything, or ``.bt`` of OctoMap (x east, y north, z up).
+        """Write the map: ``.npz`` with everything, or ``.ot`` or ``.bt`` of OctoMap (x east, y north, z up).
+
+        ``.ot`` has the log-odds, ``.bt`` whether a cell is free or occupied.
 
         Raises:
             UserError: for another suffix, an empty map, one too large for an octree, or a full disk.
@@ -225,7 +227,11 @@ class OccupancyMap:
         if file.suffix == ".bt":
             free, occupied = (np.argwhere(cells) + self._first for cells in (self.free, self.occupied))
             return write_octree(file, self.cell, free, occupied)
-        raise UserError(f"{file}: a map is saved as .npz or .bt")
+        if file.suffix == ".ot":
+            known = np.argwhere(~self.unknown)
+            values = self.log_odds[tuple(known.T)]
+            return write_full_octree(file, self.cell, known + self._first, values)
+        raise UserError(f"{file}: a map is saved as .npz, .bt or .ot")
 
     def publish(self, path: Path) -> None:
         """Write the map fast, for a program that reads it in flight by ``load``; log-odds to 0.2 percent.
