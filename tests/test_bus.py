@@ -28,7 +28,7 @@ from sitl_bridge.bus.broker import start_broker
 from sitl_bridge.bus.bus import Bus
 from sitl_bridge.bus.command_queue import BURST
 from sitl_bridge.bus.messages import PUBLISHED
-from sitl_bridge.bus.simulation_commands import OnFormation
+from sitl_bridge.bus.simulation_commands import OnCommand
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.simulation import Simulation
 
@@ -85,7 +85,7 @@ def start_bus(
     opened: list[Bus | Client] = []
 
     def start(
-        text: str = "embedded?run=run", on_formation: OnFormation | None = None, **options: str
+        text: str = "embedded?run=run", on_formation: OnCommand | None = None, **options: str
     ) -> tuple[Bus, Client]:
         bus = Bus(
             lockstep,

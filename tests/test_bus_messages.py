@@ -19,11 +19,11 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.bus import sampling
 from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
-from sitl_bridge.bus.execution import EXECUTION_TIMEOUT, FORMATION_TIMEOUT, Execution
+from sitl_bridge.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
 from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
 from sitl_bridge.bus.run_source import FleetRun, RunSource
 from sitl_bridge.bus.schema import DIRECTORY, schemas
-from sitl_bridge.bus.simulation_commands import OnFormation
+from sitl_bridge.bus.simulation_commands import OnCommand
 from sitl_bridge.bus.snapshot import take_snapshot
 from sitl_bridge.bus.topics import Topics
 from sitl_bridge.cli.options import parse_bus
@@ -128,7 +128,7 @@ class Office:
         source: RunSource,
         topics: Topics,
         now: Callable[[], float],
-        on_formation: OnFormation | None = None,
+        on_formation: OnCommand | None = None,
     ) -> None:
         self.execution = Execution(source, on_formation, now)
         self.queue = CommandQueue(topics, self.execution.take, lambda: source.status().time, now)
@@ -211,10 +211,10 @@ def test_a_formation_that_does_not_answer_holds_up_nobody_and_is_not_asked_twice
     desked.waiting.pop()()
     (reply,) = desked.office.poll()
     assert reply.command == "pause"
-    desked.time += FORMATION_TIMEOUT + 1.0
+    desked.time += DELEGATED_TIMEOUT + 1.0
     (reply,) = desked.office.poll()
     assert (reply.command, reply.accepted) == ("formation", False)
-    assert "has not answered" in reply.reason
+    assert "no answer within" in reply.reason
     again = desked.queue.receive("sitl/run/command/formation", cube)
     assert again == reply.model_copy(update={"duplicate": True})
 

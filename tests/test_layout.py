@@ -47,6 +47,7 @@ ROOMS = (
     ("replay",),
     ("identification",),  # fits replayed flights to airframes; a report only describes them
     ("export",),
+    ("view",),  # shows recordings, also those that are being written, and passes on commands as the bus does
     ("offboard",),
     ("run",),
     ("api",),

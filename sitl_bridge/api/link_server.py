@@ -62,8 +62,8 @@ def serve(
             on_stall,
             battery,
             None if bus is None else BusAddress.parse(bus),
-            Path(runs),
-            vehicles,
+            runs=Path(runs),
+            vehicles=vehicles,
         ),
         notify,
     )

@@ -57,6 +57,37 @@ class SnapshotRequest:
 
 
 @dataclass(frozen=True)
+class RowsRequest:
+    """Request to write the steps so far into the recording, which the process reads."""
+
+
+@dataclass(frozen=True)
+class PictureRequest:
+    """Request for the last picture of a vehicle's sensor."""
+
+    vehicle: str
+    sensor: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The answer to PictureRequest.
+
+    Attributes:
+        time: s of simulated time since the start at which it was taken; negative if there is none yet.
+        height, width: in pixels.
+        pixels: red, green and blue of each, base 64.
+    """
+
+    vehicle: str
+    sensor: str
+    time: float
+    height: int
+    width: int
+    pixels: str
+
+
+@dataclass(frozen=True)
 class SimulationSnapshot:
     """A snapshot of a simulation, in plain values: the answer to Ask.
 
@@ -168,6 +199,9 @@ class Stop:
 Sent: TypeAlias = (
     Settings
     | SnapshotRequest
+    | RowsRequest
+    | PictureRequest
+    | Picture
     | SimulationSnapshot
     | Orders
     | Results
@@ -182,6 +216,9 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
     for kind in (
         Settings,
         SnapshotRequest,
+        RowsRequest,
+        PictureRequest,
+        Picture,
         SimulationSnapshot,
         Orders,
         Results,

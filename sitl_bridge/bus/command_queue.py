@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, FormationCommand, Reply
+from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, DelegatedCommand, Reply
 from sitl_bridge.bus.topics import Address, Topics
 from sitl_bridge.errors import UserError
 
@@ -229,8 +229,8 @@ class CommandQueue:
 
 
 def _for_simulation(order: Order) -> bool:
-    """Return whether the order occupies the simulation; formation commands take their own time."""
-    return not isinstance(order.command, FormationCommand)
+    """Return whether the order occupies the simulation; delegated commands take their own time."""
+    return not isinstance(order.command, DelegatedCommand)
 
 
 def _id_hash(request: str) -> int:

@@ -1,4 +1,4 @@
-"""Execution of orders: by the simulation between two steps, or by a formation."""
+"""Execution of orders: by the simulation between two steps, a formation or a flight stack."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sitl_bridge.bus.command_queue import Order, Result
-from sitl_bridge.bus.messages import FormationCommand
+from sitl_bridge.bus.messages import DelegatedCommand, FlightCommand
 from sitl_bridge.bus.run_source import RunSource
-from sitl_bridge.bus.simulation_commands import OnFormation, execute_for_run, execute_for_vehicle
+from sitl_bridge.bus.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
 from sitl_bridge.errors import UserError
 
 CommandWitness: TypeAlias = Callable[[int, str, int | None, Mapping[str, Any], str | None], None]
@@ -22,8 +22,9 @@ vehicle's number (None: the whole run), its message, and the reason of a refusal
 EXECUTION_TIMEOUT = 5.0
 """Time in which the simulation must start a batch, s of wall time; then its commands are withdrawn and
 refused."""
-FORMATION_TIMEOUT = 6.0
-"""Time in which a formation must answer, s of wall time; one second more than its own limit."""
+DELEGATED_TIMEOUT = 6.0
+"""Time in which a formation or a flight stack must answer, s of wall time; one second more than their own
+limits."""
 
 
 @dataclass
@@ -87,17 +88,20 @@ class Execution:
         source: the running simulation.
         on_formation: executes formation commands; None refuses them.
         now: wall time, s.
+        on_flight: executes commands for flight stacks; None refuses them.
         witness: takes each command that was carried out or refused.
     """
 
     def __init__(
         self,
         source: RunSource,
-        on_formation: OnFormation | None = None,
+        on_formation: OnCommand | None = None,
         now: Callable[[], float] = time.monotonic,
+        on_flight: OnCommand | None = None,
         witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
     ) -> None:
         self._source, self._on_formation, self._now = source, on_formation, now
+        self._on_flight = on_flight
         self._witness = witness
         self._batches: list[Batch] = []
         self._asked: list[tuple[Order, Future[None], float]] = []
@@ -110,10 +114,10 @@ class Execution:
     def take(self, orders: list[Order]) -> None:
         """Start the execution of orders; ``poll`` returns the results."""
         for order in orders:
-            if isinstance(order.command, FormationCommand):
+            if isinstance(order.command, DelegatedCommand):
                 answer = self._ask(order, order.command)
-                self._asked.append((order, answer, self._now() + FORMATION_TIMEOUT))
-        rest = [order for order in orders if not isinstance(order.command, FormationCommand)]
+                self._asked.append((order, answer, self._now() + DELEGATED_TIMEOUT))
+        rest = [order for order in orders if not isinstance(order.command, DelegatedCommand)]
         if rest:
             batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT, self._witness)
             self._batches.append(batch)
@@ -143,24 +147,27 @@ class Execution:
         seconds = self._source.status().time
         return [Result(order, seconds, reason, withdrawn=True) for order in batch.orders]
 
-    def _ask(self, order: Order, command: FormationCommand) -> Future[None]:
-        """Pass a command to the formation, which runs outside the simulation's thread."""
+    def _ask(self, order: Order, command: DelegatedCommand) -> Future[None]:
+        """Pass a command to the formation or the flight stacks, outside the simulation's thread."""
         answer: Future[None] = Future()
+        flight = isinstance(command, FlightCommand)
+        execute = self._on_flight if flight else self._on_formation
         try:
-            if self._on_formation is None:
-                raise UserError("this run has no formation")
+            if execute is None:
+                missing = "no link to its flight stacks for commands" if flight else "no formation"
+                raise UserError(f"this run has {missing}")
             name = order.address.vehicle
             vehicle = None if name is None else self._source.simulation.names.index(name)
             data = command.model_dump(mode="json", exclude_unset=True)
-            answer = self._on_formation(order.address.kind, data, vehicle)
+            answer = execute(order.address.kind, data, vehicle)
         except Exception as error:  # noqa: BLE001  (the user's code; the bus goes on)
             answer.set_exception(error)
         return answer
 
 
 def _refusal_reason(answer: Future[None]) -> str | None:
-    """Return the reason why a formation refused; None if it accepted."""
+    """Return the reason of a refusal; None if the command was accepted."""
     if not answer.done():
-        return f"the formation has not answered within {FORMATION_TIMEOUT:g} s"
+        return f"no answer within {DELEGATED_TIMEOUT:g} s"
     error = answer.exception()
     return None if error is None else str(error) if isinstance(error, UserError) else f"failed: {error!r}"

@@ -216,8 +216,28 @@ class Step(BusCommand):
     count: int = Field(1, ge=1, le=1_000_000)
 
 
-class FormationCommand(BusCommand):
-    """A command for the formation, not for the simulation."""
+class DelegatedCommand(BusCommand):
+    """A command that is executed outside the simulation and takes time."""
+
+
+class FlightCommand(DelegatedCommand):
+    """A command for the vehicle's flight stack, sent to it over MAVLink."""
+
+
+class Arm(FlightCommand):
+    """Arm the vehicle, or disarm it."""
+
+    armed: bool = Field(True, description="false disarms")
+
+
+class TakeOff(FlightCommand):
+    """Arm the vehicle if it is not armed, and take off."""
+
+    height: float = Field(2.5, ge=1.0, le=1000.0, description="m above the ground")
+
+
+class FormationCommand(DelegatedCommand):
+    """A command for the formation."""
 
 
 class FormationTarget(FormationCommand):
@@ -307,6 +327,8 @@ VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
     "rotor": SetRotor,
     "teleport": Teleport,
     "abort": Abort,
+    "arm": Arm,
+    "takeoff": TakeOff,
 }
 """By the last level of ``sitl/<run>/vehicle/<name>/command/...``."""
 

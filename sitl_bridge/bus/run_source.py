@@ -43,6 +43,10 @@ class RunSource(Protocol):
         """Run ``action`` between two steps, as soon as possible."""
         ...
 
+    def flush_log(self) -> None:
+        """Pass the steps so far to the recorder; only in an action of ``call``."""
+        ...
+
     def set_speed(self, speed: float) -> None:
         """Set simulated over wall time."""
         ...
@@ -131,6 +135,9 @@ class FleetRun:
         with self._condition:
             self._calls.append(action)
             self._condition.notify()
+
+    def flush_log(self) -> None:
+        """Do nothing: the fleet records every update at once."""
 
     def set_speed(self, speed: float) -> None:
         """Set simulated over wall time.

@@ -29,8 +29,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.sensors import sensor_faults
 from sitl_bridge.simulation import Simulation
 
-OnFormation: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[None]"]
-"""Executes a formation command, given its kind, its data, and the vehicle's number (None: all); the future
+OnCommand: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[None]"]
+"""Executes a delegated command, given its kind, its data, and the vehicle's number (None: all); the future
 completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 
 

@@ -9,6 +9,11 @@ from sitl_bridge.bus.messages import IDENTIFIER
 from sitl_bridge.errors import UserError
 
 
+def topic_name(run: str) -> str:
+    """The name of a run as a topic level; invalid characters become '_'."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", run)[:64]
+
+
 @dataclass(frozen=True)
 class Address:
     """Target of a command: the run, or one of its vehicles."""

@@ -16,11 +16,16 @@ from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.limit_options import LimitOption, ReportOption, judge, parse_limits
 from sitl_bridge.cli.options import (
     BusOption,
+    ExposeOption,
+    Px4Option,
     RunsOption,
     SpeedOption,
+    ViewerOption,
+    ViewOption,
     WindOption,
     WorldOption,
     load_settings_world,
+    outlet_choices,
     parse_bus,
     parse_speed,
 )
@@ -78,9 +83,7 @@ def fly(
     autopilot: Annotated[
         Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
     ] = "auto",
-    px4: Annotated[
-        Path | None, typer.Option(help="PX4's checkout (default: PX4_DIR, ~/PX4-Autopilot)")
-    ] = None,
+    px4: Px4Option = None,
     controller: Annotated[
         str | None,
         typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
@@ -90,9 +93,9 @@ def fly(
         float | None, typer.Option(help="limit of simulated time in s; a longer flight fails")
     ] = None,
     bus: BusOption = None,
-    expose: Annotated[
-        bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
-    ] = False,
+    view: ViewOption = None,
+    viewer: ViewerOption = None,
+    expose: ExposeOption = False,
     headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False,
     limit: LimitOption = None,
     report: ReportOption = False,
@@ -114,6 +117,7 @@ def fly(
         runs=runs_dir,
         arguments=tuple(arguments or ()),
         bus=parse_bus(bus),
+        outlets=outlet_choices(view, viewer),
         expose=expose,
         python=None if python is None else find_interpreter(python),
         limits=parse_limits(limit),

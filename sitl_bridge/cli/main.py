@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sitl_bridge.cli.exit_codes import ExitCode
+from sitl_bridge.cli.optional_values import with_values
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.system import signals
@@ -46,6 +47,7 @@ COMMANDS = {
     "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),
     "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
+    "view": ("sitl_bridge.cli.play_run", "Play a recording in the browser, in three dimensions."),
     "export": ("sitl_bridge.cli.export", "Convert the recording of a run to MCAP, CSV or Parquet."),
 }
 """By name: the module, which has a function or a group of commands of that name, and the summary in
@@ -95,7 +97,7 @@ def main() -> None:
     """Run a command; every error is one message without a traceback."""
     signals.exit_on_signals()
     try:
-        build(_words())(prog_name="sitl-bridge")
+        build(_words())(with_values(sys.argv[1:]), prog_name="sitl-bridge")
     except UserError as error:
         _end(ExitCode.USER_ERROR, str(error))
     except OSError as error:

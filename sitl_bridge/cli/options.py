@@ -16,6 +16,7 @@ from sitl_bridge.bus.address import PASSWORD, BusAddress
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
+from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.world.wind import parse_wind
 from sitl_bridge.world.world import WorldSpecification
 
@@ -38,7 +39,61 @@ BusOption = Annotated[
         help="publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT",
     ),
 ]
+Px4Option = Annotated[Path | None, typer.Option(help="PX4's checkout (default: PX4_DIR, ~/PX4-Autopilot)")]
+ExposeOption = Annotated[
+    bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
+]
+ViewOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="[PORT]", help="show the run in the browser, live, and take commands there (port 8080)"
+    ),
+]
+VIEWER_PORT = 19410
+"""UDP port on which PX4's viewers expect instance 0."""
+ViewerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST[:PORT]",
+        help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
+    ),
+]
 AirframeOption = Annotated[str, typer.Option(help="name or file of the airframe")]
+
+
+def check_port(port: int, option: str) -> int:
+    """A TCP or UDP port that programs of users may open.
+
+    Raises:
+        UserError: for any other number.
+    """
+    if not 1024 <= port <= 65535:
+        raise UserError(f"{option} {port}: give a port from 1024 to 65535")
+    return port
+
+
+def outlet_choices(view: int | None, viewer: str | None = None) -> OutletChoices:
+    """The pages and streams of the command line.
+
+    Raises:
+        UserError: for an invalid port or address.
+    """
+    return OutletChoices(
+        None if view is None else check_port(view, "--view"),
+        None if viewer is None else parse_viewer(viewer),
+    )
+
+
+def parse_viewer(text: str) -> tuple[str, int]:
+    """``HOST`` or ``HOST:PORT``.
+
+    Raises:
+        UserError: for any other text.
+    """
+    host, colon, port = text.partition(":")
+    if not host or (colon and not port.isdecimal()):
+        raise UserError(f"--viewer {text!r}: write HOST or HOST:PORT, such as 127.0.0.1")
+    return host, check_port(int(port), "--viewer: port") if colon else VIEWER_PORT
 
 
 def parse_bus(text: str | None) -> BusAddress | None:

@@ -15,9 +15,12 @@ from sitl_bridge.cli.options import (
     BusOption,
     RunsOption,
     SpeedOption,
+    ViewerOption,
+    ViewOption,
     WindOption,
     WorldOption,
     load_settings_world,
+    outlet_choices,
     parse_bus,
     parse_speed,
 )
@@ -76,6 +79,8 @@ def serve(
         Path | None, typer.Option(help="write PX4's start-up files into this directory, as `px4-files` does")
     ] = None,
     bus: BusOption = None,
+    view: ViewOption = None,
+    viewer: ViewerOption = None,
     runs_dir: RunsOption = Path("runs"),
 ) -> None:
     """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
@@ -93,6 +98,7 @@ def serve(
         _policy(on_stall),
         battery,
         parse_bus(bus),
+        outlet_choices(view, viewer),
         runs_dir,
         vehicles,
         px4_files,

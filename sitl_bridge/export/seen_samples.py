@@ -22,9 +22,16 @@ FLOAT32, UINT16 = 7, 4
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A sample in a file: ns of simulated time, and what turns it into a message."""
+    """A sample in a file.
+
+    Attributes:
+        time: ns of simulated time.
+        file: that holds it.
+        read: turns it into a message.
+    """
 
     time: int
+    file: Path
     read: Callable[[], RosMessages]
 
 
@@ -49,16 +56,20 @@ class SeenMessages:
 def seen_messages(run: RecordedRun) -> SeenMessages:
     """The recorded samples of a run's sensors that see: cameras, pairs, depth cameras and lidars."""
     found: list[SeenFile] = []
-    vehicles = run.description["vehicles"]
-    for vehicle in vehicles:
+    for vehicle in run.description["vehicles"]:
         for sensor in vehicle["airframe"]["sensors"]:
-            name = sensor.get("name")
-            if not name:
-                continue
-            for folder in (run.path / name, run.path / f"{vehicle['name']}-{name}"):
-                topic, frame = f"/{ros_name(vehicle['name'])}/{ros_name(name)}", base_link(vehicle["name"])
-                found += _files_of(folder, topic, f"{frame}/{ros_name(name)}")
+            if sensor.get("name"):
+                found += sample_files(run, vehicle["name"], sensor["name"])
     return SeenMessages(sorted(found, key=lambda file: file.time))
+
+
+def sample_files(run: RecordedRun, vehicle: str, sensor: str) -> list[SeenFile]:
+    """The recorded samples of a sensor, in the order of their times."""
+    topic = f"/{ros_name(vehicle)}/{ros_name(sensor)}"
+    frame = f"{base_link(vehicle)}/{ros_name(sensor)}"
+    folders = (run.path / sensor, run.path / f"{vehicle}-{sensor}")
+    found = [file for folder in folders for file in _files_of(folder, topic, frame)]
+    return sorted(found, key=lambda file: file.time)
 
 
 def _files_of(folder: Path, topic: str, frame: str) -> Iterator[SeenFile]:
@@ -76,11 +87,11 @@ def _files_of(folder: Path, topic: str, frame: str) -> Iterator[SeenFile]:
 
 
 def _picture(file: Path, time: int, topic: str, frame: str) -> SeenFile:
-    return SeenFile(time, lambda: image_message(read_image(file), time, topic, frame))
+    return SeenFile(time, file, lambda: image_message(read_image(file), time, topic, frame))
 
 
 def _cloud(file: Path, time: int, topic: str, frame: str) -> SeenFile:
-    return SeenFile(time, lambda: cloud_message(read_cloud(file), time, topic, frame))
+    return SeenFile(time, file, lambda: cloud_message(read_cloud(file), time, topic, frame))
 
 
 def read_image(file: Path) -> NDArray[np.generic]:

@@ -8,6 +8,8 @@ PERCEPTION = "perception"
 """Extra of this package that reads scenes."""
 EXPORT = "export"
 """Extra of this package that writes MCAP and Parquet files."""
+VIEW = "view"
+"""Extra of this package that shows runs in three dimensions."""
 
 
 def missing(package: str, purpose: str, extra: str = PERCEPTION) -> UserError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from sitl_bridge import scheduled_events
-from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, FormationCommand, SetWind
+from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, DelegatedCommand, SetWind
 from sitl_bridge.bus.simulation_commands import execute_for_vehicle
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
@@ -134,7 +134,7 @@ def _apply(entry: dict[str, Any], rebuilt: RebuiltRun) -> None:
     command = known[entry["command"]].model_validate(entry["data"])
     if isinstance(command, SetWind):
         simulation.world.set_wind(command.wind, simulation.time)
-    elif entry["vehicle"] is not None and not isinstance(command, FormationCommand):
+    elif entry["vehicle"] is not None and not isinstance(command, DelegatedCommand):
         execute_for_vehicle(command, simulation, entry["vehicle"])
 
 

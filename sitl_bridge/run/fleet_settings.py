@@ -13,6 +13,7 @@ from sitl_bridge.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
+from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.run.vehicle_run import SessionVehicle
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
@@ -47,6 +48,7 @@ class FleetSettings:
         proximity: collisions and downwash between vehicles.
         events: scheduled faults and changes.
         bus: broker to publish the flight on; None for none.
+        outlets: pages and streams that show the flight.
         separation: least true distance in m of any two vehicles in the air; below it the flight fails.
         expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
         limits: of measures by name, with which the flight succeeds; None for no limit.
@@ -67,6 +69,7 @@ class FleetSettings:
     proximity: Proximity | None = None
     events: tuple[EventSpecification, ...] = ()
     bus: BusAddress | None = None
+    outlets: OutletChoices = field(default_factory=OutletChoices)
     separation: float = 0.0
     expose: bool = False
     limits: Mapping[str, float | None] = field(default_factory=dict)
@@ -80,7 +83,7 @@ class FleetSettings:
         Raises:
             ConfigurationError: with all faults.
         """
-        faults = []
+        faults = self.outlets.faults()
         if not self.speed > 0:
             faults.append(f"--speed: {self.speed:g} is not above 0")
         if self.seed < 0:

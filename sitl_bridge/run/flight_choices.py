@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.vehicle.vehicle_specification import Choice
 from sitl_bridge.world.world import WorldSpecification
 
@@ -26,6 +27,7 @@ class Choices:
         runs: parent of the run directories.
         arguments: of the script, after those in the scenario file.
         bus: broker to publish the flight on; None for none.
+        outlets: pages and streams that show the flight.
         expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
         python: interpreter of all scripts.
         limits: of measures of the flight, by name, on top of those in a scenario's file; None removes one.
@@ -41,6 +43,7 @@ class Choices:
     runs: Path = Path("runs")
     arguments: tuple[str, ...] = ()
     bus: BusAddress | None = None
+    outlets: OutletChoices = field(default_factory=OutletChoices)
     expose: bool = False
     python: Path | None = None
     limits: Mapping[str, float | None] = field(default_factory=dict)

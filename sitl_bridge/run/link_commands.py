@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.run.flight_commands import AUTOPILOT, RESULTS
 from sitl_bridge.run.ready_session import ReadySession
 
 CHUNK = 12
@@ -21,19 +22,10 @@ CHUNK = 12
 ANSWER_LIMIT = 5.0
 """s of simulated time for the answer to a command."""
 ATTEMPTS = 3
-AUTOPILOT = 1
 POSITION_ONLY, VELOCITY_ONLY = 0b0000_1001_1111_1000, 0b0000_1001_1100_0111
 """POSITION_TARGET_TYPEMASK with the yaw in force, without its rate."""
 IGNORE_YAW = 0b0000_0100_0000_0000
 OFFBOARD_MODE, CUSTOM = 6.0, 1.0
-RESULTS = {
-    1: "temporarily rejected",
-    2: "denied",
-    3: "unsupported",
-    4: "failed",
-    6: "cancelled",
-}
-"""MAV_RESULT."""
 SETPOINTS_BEFORE = 10
 """Setpoints before the switch to Offboard; PX4 demands that they come at 2 Hz already."""
 

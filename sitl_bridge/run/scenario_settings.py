@@ -65,6 +65,7 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
         proximity=scenario.proximity,
         events=scenario.events,
         bus=choices.bus,
+        outlets=choices.outlets,
         expose=choices.expose,
         separation=separation,
         limits=limits_of(scenario) | dict(choices.limits),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from sitl_bridge.bus.address import BusAddress, is_this_machine
+from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
@@ -17,11 +18,15 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.perception.payload_runner import PayloadRunner
+from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.run.battery_feed import battery_sample
+from sitl_bridge.run.flight_commands import FlightCommands, StackLink
 from sitl_bridge.run.monitor import Monitor
+from sitl_bridge.run.outlet_choices import OutletChoices
+from sitl_bridge.run.outlets import ShownRun, start_outlets
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.simulation import Simulation, VehicleSetup
@@ -48,6 +53,7 @@ class ServeSettings:
         on_stall: reaction of the link to a flight stack that stops answering.
         battery: whether PX4 on this host gets the simulated battery.
         bus: broker to publish on; None for none.
+        outlets: pages and streams that show the simulation.
         runs: parent of the run directories.
         vehicles: number of vehicles, in a line to the east; each has the port of its own instance.
         startup: directory for PX4's start-up files; None for none.
@@ -62,6 +68,7 @@ class ServeSettings:
     on_stall: OnStall = "continue"
     battery: bool = False
     bus: BusAddress | None = None
+    outlets: OutletChoices = field(default_factory=OutletChoices)
     runs: Path = Path("runs")
     vehicles: int = 1
     startup: Path | None = None
@@ -99,6 +106,8 @@ class ServeSession:
         self._notify = notify
         self._warn = warn or notify
         self._stack = contextlib.ExitStack()
+        self._stacks: list[StackLink] = []
+        """Links to the flight stacks on this host, with ``battery`` alone."""
 
     def __enter__(self) -> Self:
         try:
@@ -117,6 +126,9 @@ class ServeSession:
 
     def _start(self) -> None:
         settings, stack = self.settings, self._stack
+        faults = settings.outlets.faults()
+        if faults:
+            raise ConfigurationError("cannot serve", faults)
         frame, host = settings.airframe, settings.host
         if settings.startup is not None:
             self._write_startup_files(settings.startup)
@@ -154,8 +166,7 @@ class ServeSession:
             self._warn("warning: obstacle distances reach PX4, on this host, with --battery only")
         elif any(isinstance(runner, PayloadRunner) for runners in self._seeing for runner in runners):
             self._warn("warning: PX4 on this host reaches the camera with --battery only")
-        if settings.bus is not None:
-            self._start_bus(settings.bus)
+        self._start_outlets()
         self.server.start()
 
     def _write_startup_files(self, directory: Path) -> None:
@@ -177,9 +188,13 @@ class ServeSession:
     def _start_monitor(self, number: int) -> None:
         """Start the MAVLink link to the PX4 of a vehicle: for its battery and its camera's components."""
         cells = self.settings.airframe.battery.cells
+        messages: list[VehicleMessage] = []
         monitor = Monitor(
-            self.settings.instances[number], battery=lambda: battery_sample(self.server, cells, number)
+            self.settings.instances[number],
+            battery=lambda: battery_sample(self.server, cells, number),
+            on_message=messages.append,
         )
+        self._stacks.append(StackLink(monitor, messages))
         self._stack.callback(monitor.stop)
         monitor.start()
         for runner in self._seeing[number]:
@@ -221,19 +236,26 @@ class ServeSession:
         # In every case the server writes its last rows before the log is closed.
         self._stack.callback(server.close)
 
-    def _start_bus(self, address: BusAddress) -> None:
-        from sitl_bridge.bus.bus import Bus  # importing MQTT takes time, which other runs save
-
-        bus = Bus(
+    def _start_outlets(self) -> None:
+        on_flight = None
+        if self._stacks:
+            commands = FlightCommands(self._stacks)
+            self._stack.callback(commands.close)
+            on_flight = commands.ask
+        shown = ShownRun(
             self.server,
-            address,
-            run=self.directory.path.name,
-            directory=self.directory.path / "bus",
-            notify=self._notify,
-            witness=self.recorder.command,
-            errors=self.server.errors,
+            self.directory.path,
+            self.recorder.command,
+            self.server.errors,
+            self._notify,
+            tuple(self.settings.instances),
+            self.server.hosts,
+            on_flight=on_flight,
         )
-        self._stack.enter_context(bus)
+        settings = self.settings
+        start_outlets(
+            shown, settings.bus, settings.outlets, lambda outlet: self._stack.callback(outlet.close)
+        )
 
     @property
     def status(self) -> ServerStatus:

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sitl_bridge import scheduled_events
-from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
@@ -32,7 +31,9 @@ from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
+from sitl_bridge.run.flight_commands import FlightCommands
 from sitl_bridge.run.monitor_thread import MonitorThread
+from sitl_bridge.run.outlets import ShownRun, start_outlets
 from sitl_bridge.run.stack_signals import fail_stack
 from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun, require_free_udp, sensor_hosts
 from sitl_bridge.simulation import Simulation, VehicleSetup
@@ -133,8 +134,7 @@ class FleetSession:
         self._start_limit = self.server.limit_time()
         self._start_limit.at_most(1.0)
         self.server.start()
-        if fleet.bus is not None:
-            self._start_bus(fleet.bus)
+        self._start_outlets()
         for vehicle in self.vehicles:
             if vehicle.autopilot.px4 is not None:
                 self._stack.callback(vehicle.stop)
@@ -143,28 +143,28 @@ class FleetSession:
         self._begun = time.monotonic()
         self._wait_for_builtin()
 
-    def _start_bus(self, address: BusAddress) -> None:
-        from sitl_bridge.bus.bus import Bus  # importing MQTT takes time, which other runs save
-
-        place = self.directory.path
-        if self.fleet.mission is not None and ORDERS in self.fleet.mission:
+    def _start_outlets(self) -> None:
+        fleet = self.fleet
+        if fleet.bus is not None and fleet.mission is not None and ORDERS in fleet.mission:
             from sitl_bridge.mission_link.orders_pipe import OrdersPipe
 
             assert self.missions is not None
             self._orders = self.missions.orders = OrdersPipe()
             self._stack.callback(self._orders.close)
-        bus = Bus(
+        commands = FlightCommands(self.vehicles)
+        self._stack.callback(commands.close)
+        shown = ShownRun(
             self.server,
-            address,
-            run=place.name,
-            directory=place / "bus",
-            on_formation=None if self._orders is None else self._orders.ask,
-            notify=self.say,
-            witness=self.recorder.command,
-            errors=self.errors,
+            self.directory.path,
+            self.recorder.command,
+            self.errors,
+            self.say,
+            tuple(vehicle.instance for vehicle in fleet.vehicles),
+            self.server.hosts,
+            None if self._orders is None else self._orders.ask,
+            commands.ask,
         )
-        self._stack.callback(bus.close)
-        bus.start()
+        start_outlets(shown, fleet.bus, fleet.outlets, lambda outlet: self._stack.callback(outlet.close))
 
     def _vehicle_run(self, number: int, vehicle: SessionVehicle, autopilot: AutopilotChoice) -> VehicleRun:
         alone = len(self.fleet.vehicles) == 1

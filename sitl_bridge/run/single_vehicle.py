@@ -66,6 +66,7 @@ class FlightSettings(Choices):
             time_limit=math.inf if self.time_limit is None else self.time_limit,
             on_stall=self.on_stall,
             bus=self.bus,
+            outlets=self.outlets,
             expose=self.expose,
             limits=self.limits,
         )

@@ -1,0 +1,39 @@
+"""Options of the pages and streams that show a run."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+from sitl_bridge.errors import UserError
+
+
+@dataclass(frozen=True)
+class OutletChoices:
+    """Pages and streams of a run; None for none.
+
+    Attributes:
+        view: TCP port of the live page.
+        viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
+    """
+
+    view: int | None = None
+    viewer: tuple[str, int] | None = None
+
+    def faults(self) -> list[str]:
+        """What keeps them from starting: missing packages and ports in use."""
+        from sitl_bridge.view.page_server import require_free_port, require_viser
+
+        found = []
+        if self.view is not None:
+            try:
+                require_viser()
+                require_free_port(self.view)
+            except UserError as error:
+                found.append(f"--view: {error}")
+        if self.viewer is not None:
+            try:
+                socket.getaddrinfo(*self.viewer, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+            except OSError as error:
+                found.append(f"--viewer: host {self.viewer[0]!r} is unknown: {error.strerror}")
+        return found

@@ -1,0 +1,107 @@
+"""The live view in the simulation's program: it starts the page's process and serves it from a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from sitl_bridge.bus.client_link import Picture, PictureRequest, Sent
+from sitl_bridge.bus.execution import CommandWitness, Execution
+from sitl_bridge.bus.outlet import Outlet
+from sitl_bridge.bus.run_source import RunSource
+from sitl_bridge.bus.simulation_commands import OnCommand
+from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.sensors.sensor_host import SensorHost
+from sitl_bridge.simulation import Simulation
+from sitl_bridge.view.page_server import page_url, require_free_port, require_viser
+from sitl_bridge.view.pictures import packed, sample_picture
+
+LastSample: TypeAlias = Callable[[str, str], tuple[float, Mapping[str, NDArray[Any]]] | None]
+"""The last sample of a vehicle's sensor: s of simulated time since the start, and its arrays; None before
+the first."""
+
+
+def last_samples(hosts: Sequence[SensorHost], simulation: Simulation) -> LastSample:
+    """The last samples of the sensors that run beside a simulation."""
+    runners = {
+        (simulation.names[host.vehicle], host.name): host for host in hosts if isinstance(host, SensorRunner)
+    }
+
+    def last(vehicle: str, sensor: str) -> tuple[float, Mapping[str, NDArray[Any]]] | None:
+        runner = runners.get((vehicle, sensor))
+        sample = None if runner is None else runner.latest
+        return None if sample is None else ((sample.time - simulation.start) * 1e-6, sample.arrays)
+
+    return last
+
+
+class LiveView(Outlet):
+    """Shows a running simulation on a page and executes commands from it, until it is closed.
+
+    Args:
+        source: the running simulation.
+        port: TCP port of the page on this machine.
+        run: the run directory, whose run.json is written and whose recording has begun.
+        on_formation, on_flight: execute delegated commands; None refuses them.
+        last_sample: of the cameras.
+        notify: prints messages for the user.
+        witness: takes each command that was carried out or refused.
+        errors: collects errors that do not end the simulation.
+
+    Raises:
+        UserError: if viser is missing or the port is in use.
+    """
+
+    def __init__(
+        self,
+        source: RunSource,
+        port: int,
+        *,
+        run: Path,
+        on_formation: OnCommand | None = None,
+        on_flight: OnCommand | None = None,
+        last_sample: LastSample = lambda _vehicle, _sensor: None,
+        notify: Callable[[str], None] = lambda _line: None,
+        witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
+        errors: ErrorLog | None = None,
+    ) -> None:
+        require_viser()
+        require_free_port(port)
+        execution = Execution(source, on_formation, on_flight=on_flight, witness=witness)
+        super().__init__(
+            "the live view",
+            "sitl_bridge.view.live_page",
+            source,
+            execution,
+            directory=run / "view",
+            notify=notify,
+            errors=errors,
+        )
+        self._port, self._run, self._last_sample = port, run.resolve(), last_sample
+
+    @property
+    def url(self) -> str:
+        """Address of the page."""
+        return page_url(self._port)
+
+    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
+        """Start the page; return before it is served."""
+        super().start([str(self._port), str(self._run), *arguments], first)
+
+    def _process(self, message: Sent) -> None:
+        match message:
+            case PictureRequest(vehicle, sensor):
+                self._send(self._picture(vehicle, sensor))
+            case _:
+                super()._process(message)
+
+    def _picture(self, vehicle: str, sensor: str) -> Picture:
+        sample = self._last_sample(vehicle, sensor)
+        image = None if sample is None else sample_picture(sample[1])
+        if sample is None or image is None:
+            return Picture(vehicle, sensor, -1.0, 0, 0, "")
+        return packed(vehicle, sensor, sample[0], image)

@@ -1,0 +1,78 @@
+"""The streams in the simulation's program: processes that follow the recording and send no commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sitl_bridge.bus.client_link import Sent
+from sitl_bridge.bus.execution import Execution
+from sitl_bridge.bus.outlet import Outlet
+from sitl_bridge.bus.run_source import RunSource
+from sitl_bridge.error_log import ErrorLog
+
+
+class Stream(Outlet):
+    """Starts the process of a stream and serves it, until it is closed.
+
+    Args:
+        name: of the process, for messages.
+        module: that it runs.
+        arguments: of the process, before the run directory.
+        source: the running simulation.
+        run: the run directory, whose run.json is written and whose recording has begun.
+        directory: for the log, in the run directory.
+        notify: prints messages for the user.
+        errors: collects errors that do not end the simulation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        source: RunSource,
+        *,
+        run: Path,
+        directory: str,
+        notify: Callable[[str], None] = lambda _line: None,
+        errors: ErrorLog | None = None,
+    ) -> None:
+        super().__init__(
+            name, module, source, Execution(source), directory=run / directory, notify=notify, errors=errors
+        )
+        self._arguments = [*arguments, str(run.resolve())]
+
+    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
+        """Start the process."""
+        super().start([*self._arguments, *arguments], first)
+
+
+def viewer_stream(
+    source: RunSource,
+    target: tuple[str, int],
+    instances: Sequence[int],
+    *,
+    run: Path,
+    notify: Callable[[str], None] = lambda _line: None,
+    errors: ErrorLog | None = None,
+) -> Stream:
+    """The state stream for PX4's viewers.
+
+    Args:
+        source, run, notify, errors: as of ``Stream``.
+        target: host, and the UDP port of instance 0.
+        instances: of the vehicles' flight stacks.
+    """
+    host, port = target
+    arguments = [host, str(port), ",".join(str(number) for number in instances)]
+    return Stream(
+        "the state stream for viewers",
+        "sitl_bridge.view.viewer_stream",
+        arguments,
+        source,
+        run=run,
+        directory="viewer",
+        notify=notify,
+        errors=errors,
+    )
