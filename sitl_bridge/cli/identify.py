@@ -70,8 +70,10 @@ def _identify_airframe(
     from sitl_bridge.files.airframe_file import load_airframe
     from sitl_bridge.identification.airframe_identification import identify_airframe
     from sitl_bridge.identification.flight_source import read_identification_flight
-    from sitl_bridge.identification.identified_file import write_identified
+    from sitl_bridge.identification.identified_file import check_output, write_identified
 
+    if output is not None:
+        check_output(output)
     airframe = load_airframe(name)
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
@@ -118,9 +120,7 @@ def _show(found: Identification, console: Console) -> None:
     if found.turning:
         moment = ", ".join(f"{value * 1e3:.2f}" for value in found.moment)
         console.print(f"constant moment {moment} mN m (roll, pitch, yaw)", highlight=False)
-    errors = Table(
-        "prediction of what was not fitted", "unit", "20 ms: before", "after", "2 s: before", "after"
-    )
+    errors = Table("held-out part", "unit", "20 ms: before", "after", "2 s: before", "after")
     for before, after in zip(found.before, found.after, strict=True):
         figures = (before.short, after.short, before.long, after.long)
         errors.add_row(before.name, before.unit, *("-" if math.isnan(f) else f"{f:.3g}" for f in figures))

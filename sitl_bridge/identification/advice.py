@@ -27,9 +27,10 @@ def advice_on(
     *,
     settled: bool,
     turning: bool,
+    voltage: bool,
 ) -> tuple[str, ...]:
     """Sentences, the gravest first."""
-    return tuple(_advice(estimates, correlations, wind, fixed, settled, turning))
+    return tuple(_advice(estimates, correlations, wind, fixed, settled, turning, voltage))
 
 
 def _advice(
@@ -39,6 +40,7 @@ def _advice(
     fixed: Mapping[str, float],
     settled: bool,
     turning: bool,
+    voltage: bool,
 ) -> Iterator[str]:
     if not settled:
         yield "the fit has not converged: start from an airframe that is nearer to the vehicle"
@@ -46,6 +48,11 @@ def _advice(
         yield (
             "motor commands or angular rates were logged too seldom to show moments of inertia and time"
             " constants, which are held: set bit 4 (high rate) of SDLOG_PROFILE"
+        )
+    if not voltage:
+        yield (
+            "the log has no battery voltage: the thrust holds for the voltage of this flight, not for the"
+            " airframe's nominal one"
         )
     paths = {estimate.parameter.path for estimate in estimates}
     for estimate in estimates:

@@ -91,14 +91,8 @@ def identify_airframe(
     prior = with_fixed(airframe.unloaded(), fix)
     whole = FlightWindows.of(log, window)
     windows = whole.part(~held_out(whole.begins, BLOCK, EVERY, whole.begins[0]))
-    parameters = _chosen(prior, fit, fix, turning=windows.turning)
+    parameters = _chosen(prior, fit, fix, windows)
     knots = _knots(windows) if WIND in fit else np.zeros(0)
-    least = len(parameters) + 8
-    if len(windows) < least:
-        raise UserError(
-            f"the flight has {len(windows)} windows of {windows.length:g} s in the air; {len(parameters)}"
-            f" parameters need {least}: fly longer, or shorten --window"
-        )
     synthesis = Synthesis(prior, parameters, windows, knots, np.zeros(2))
     found = synthesis.fit()
     fitted = synthesis.fitted(found.unknowns)
@@ -119,7 +113,15 @@ def identify_airframe(
         correlations=correlations,
         before=errors[0],
         after=errors[1],
-        advice=advice_on(estimates, correlations, wind, fix, settled=found.settled, turning=windows.turning),
+        advice=advice_on(
+            estimates,
+            correlations,
+            wind,
+            fix,
+            settled=found.settled,
+            turning=windows.turning,
+            voltage=bool(np.isfinite(windows.voltage).any()),
+        ),
     )
 
 
@@ -149,18 +151,29 @@ def _knots(windows: FlightWindows) -> Array:
 
 
 def _chosen(
-    airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], *, turning: bool
+    airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], windows: FlightWindows
 ) -> list[Parameter]:
+    """The parameters to be fitted.
+
+    Raises:
+        UserError: if nothing is left, or the flight is too short for them.
+    """
     chosen = [
         parameter
         for parameter in PARAMETERS
         if parameter.group in fit
         and parameter.path not in fix
         and parameter.value(airframe) is not None
-        and (turning or not parameter.turning)
+        and (windows.turning or not parameter.turning)
     ]
     if not chosen and WIND not in fit:
         raise UserError("nothing is left to be fitted; check --fit and --fix")
+    least = len(chosen) + 8
+    if len(windows) < least:
+        raise UserError(
+            f"the flight has {len(windows)} windows of {windows.length:g} s in the air; {len(chosen)}"
+            f" parameters need {least}: fly longer, or shorten --window"
+        )
     return chosen
 
 

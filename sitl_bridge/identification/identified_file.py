@@ -30,8 +30,6 @@ def write_identified(path: Path, base: str, found: Identification, flight: str) 
         UserError: if the file cannot be written.
         ConfigurationError: if the values make no valid airframe.
     """
-    if path.suffix not in (".yaml", ".yml"):
-        raise UserError(f"{path}: an airframe file ends in .yaml")
     prior, notes = load_airframe(base).unloaded(), []
     changed = _difference(_plain(prior), _plain(found.airframe))
     if "inertia" in changed and not found.airframe.inertia.of_a_body():
@@ -50,6 +48,18 @@ def write_identified(path: Path, base: str, found: Identification, flight: str) 
     write_whole(path, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None))
     load_airframe(path)
     return notes
+
+
+def check_output(path: Path) -> None:
+    """Refuse a file that cannot become an airframe.
+
+    Raises:
+        UserError: if its name or its directory is wrong.
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{path}: an airframe file ends in .yaml")
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"{path}: its directory does not exist")
 
 
 def _reference(base: str, path: Path) -> str:

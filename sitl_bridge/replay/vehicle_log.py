@@ -227,7 +227,7 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
     """
     found: list[tuple[float, str, Series]] = []
     table = tables.get(("actuator_motors", 0))
-    if table is not None and f"control[{motors - 1}]" in table:
+    if table is not None and np.isfinite(table.get(f"control[{motors - 1}]", np.full(1, math.nan))).any():
         series = _series_of_motors(table, [f"control[{i}]" for i in range(motors)])
         factor = float(log.initial_parameters.get("THR_MDL_FAC", 0.0))
         signals = Series(series.time, _signal(np.clip(series.values, 0.0, 1.0), factor))
