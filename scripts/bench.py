@@ -27,6 +27,7 @@ from typing import Any
 import bench_perception
 import numpy as np
 import psutil
+from bench_peers import sih_factor
 
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
@@ -692,6 +693,26 @@ def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return bench_perception.perception(3 * options.repeats, say)
 
 
+def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Real-time factors of other simulators, interleaved with the bridge and the null simulator."""
+    build = find_px4()
+    found: dict[str, list[float]] = {"null simulator": [], "sitl-bridge, iris": [], "SIH, quadx": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        program, frames = compile_null(place), record_frames("iris", place / "iris.frames")
+        for k in range(options.repeats):
+            at = place / str(k)
+            null = null_factors(build, program, frames, "iris", at / "null", 1, options.seconds)
+            found["null simulator"] += null
+            found["sitl-bridge, iris"].append(bridge_factor(build, "iris", at / "bridge", 1, options.seconds))
+            found["SIH, quadx"].append(sih_factor(build, at / "sih", options.seconds, SETTLE))
+            say(f"  round {k + 1}: " + ", ".join(f"{name} {f[-1]:.1f} x" for name, f in found.items()))
+    medians = {name: statistics.median(factors) for name, factors in found.items()}
+    for name, factor in medians.items():
+        say(f"  {name}: {factor:.1f} x real time")
+    return {"px4": build.version, **medians}
+
+
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
@@ -702,6 +723,7 @@ MEASUREMENTS = {
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
     "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
+    "peers": (peers, "other simulators of PX4 beside the bridge, disarmed"),
     "link": (link_overhead, "the link with scripted flight stacks, processor time of the bridge"),
     "fleet": (fleet_lockstep, "lockstep with several real PX4s in one world, disarmed"),
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -58,7 +56,6 @@ def text(log: Path) -> str:
 )
 def test_lockstep_holds_over_a_line_between_two_hosts(
     delay: float, loss: float, cut: float, tmp_path: Path, wait_for: Callable[..., None],
-    record_property: Callable[[str, object], None],
 ) -> None:  # fmt: skip
     build = find_px4()
     startup, rootfs = tmp_path / "startup", tmp_path / "rootfs"
@@ -80,6 +77,7 @@ def test_lockstep_holds_over_a_line_between_two_hosts(
         px4 = [str(build.executable), "-d", str(build.etc)]
         stack.enter_context(running(line.far.command(*px4), logs["px4"], cwd=rootfs, env=environment))
         wait_for(lambda: "Ready for takeoff" in text(logs["px4"]), "PX4 to be ready", 600.0)
+        begun = time.monotonic()
         mission = [*PROGRAM, "mission", "hover.py", "--", "--seconds", "10"]
         flown = subprocess.Popen(
             line.far.command(*mission), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -91,13 +89,19 @@ def test_lockstep_holds_over_a_line_between_two_hosts(
                 time.sleep(cut)  # the length of the cut is what is tested
                 line.cut = False
             said, _ = flown.communicate(timeout=600.0)
+            took = time.monotonic() - begun
         finally:
             flown.kill()
     assert flown.returncode == 0, said + text(logs["px4"]) + text(logs["bridge"])
     (run,) = (path for path in (tmp_path / "runs").glob("*-serve-*") if not path.is_symlink())
     times = read_truth(run / "truth.npy")["time"]
     assert (times[1:] > times[:-1]).all()
-    assert "poll timeout" not in text(logs["px4"])
+    # PX4 reports a second without sensor data, and goes on waiting.
+    assert ("poll timeout" in text(logs["px4"])) == bool(cut)
     assert (line.dropped > 0) == bool(loss or cut)
-    record_property("line", json.dumps({"delay": delay, "loss": loss, "cut": cut, "dropped": line.dropped}))
-    record_property("bridge", re.sub(r"\s+", " ", text(logs["bridge"]))[-600:])
+    simulated = (times[-1] - times[0]) * 1e-6
+    print(
+        f"\ndelay {delay * 1000:g} ms, loss {loss:.0%}, cut {cut:g} s: {simulated:.0f} s simulated,"
+        f" {line.carried} packets carried, {line.dropped} lost; mission of {took:.0f} s of wall time"
+    )
+    print(text(logs["bridge"])[-400:])
