@@ -26,8 +26,9 @@ def test_the_file_has_the_figures_that_follow_from_the_measurements(
 ) -> None:
     found = runpy.run_path(str(example / "fit.py"))
     written = load_airframe(example / "mine.yaml")
-    assert written.rotor_model.thrust_c2 == pytest.approx(found["c2"], rel=5e-3)
-    assert written.rotor_model.torque_thrust_ratio == pytest.approx(found["ratio"], rel=5e-3)
+    rotor = written.rotor_model.model_dump()
+    assert rotor["thrust_c2"] == pytest.approx(found["c2"], rel=5e-3)
+    assert rotor["torque_thrust_ratio"] == pytest.approx(found["ratio"], rel=5e-3)
     for axis in ("xx", "yy", "zz"):
         assert getattr(written.inertia, axis) == pytest.approx(found[axis], rel=5e-3)
     page = PAGE.read_text("utf-8")
