@@ -85,7 +85,7 @@ class FleetSession:
         self.missions: FleetMissions | None = None
         self._orders: OrdersPipe | None = None
         self._begun = time.monotonic()
-        self._stopped = self._simulated = False
+        self._stopped = False
         self._final: FleetProgress | None = None
         self._reason = "the flight was interrupted"
         self._wall = math.nan
@@ -127,7 +127,6 @@ class FleetSession:
             self._build_simulation()
         self._describe()
         self._open_monitors()
-        self._simulated = True
         missions = self.missions = self._fleet_missions()
         missions.prepare()
         # PX4's start script runs in wall time; simulated time must not run far ahead of the script.
@@ -469,7 +468,7 @@ class FleetSession:
     @property
     def started(self) -> bool:
         """Whether a flight stack has been started in a simulation, so that there is a flight to conclude."""
-        return self._simulated and any(vehicle.flight_stack is not None for vehicle in self.vehicles)
+        return self.missions is not None and any(v.flight_stack is not None for v in self.vehicles)
 
     @property
     def logs(self) -> dict[str, Path]:
