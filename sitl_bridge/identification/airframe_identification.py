@@ -95,11 +95,19 @@ def identify_airframe(
     knots = _knots(windows) if WIND in fit else np.zeros(0)
     synthesis = Synthesis(prior, parameters, windows, knots, np.zeros(2))
     found = synthesis.fit()
+    return _result(log, airframe, synthesis, found, fix)
+
+
+def _result(
+    log: VehicleLog, airframe: Airframe, synthesis: Synthesis, found: Fit, fix: Mapping[str, float]
+) -> Identification:
+    """What a fit has found, and how well it predicts what was held out."""
+    windows = synthesis.windows
     fitted = synthesis.fitted(found.unknowns)
     estimates = _estimates(synthesis, found)
-    correlations = _correlations(found, len(parameters))
-    wind = _wind(synthesis, found) if len(knots) else None
-    errors = [_predicted(log, synthesis, found, flown) for flown in (airframe.unloaded(), fitted)]
+    correlations = _correlations(found, len(estimates))
+    wind = _wind(synthesis, found) if len(synthesis.knots) else None
+    before, after = (_predicted(log, synthesis, found, flown) for flown in (airframe.unloaded(), fitted))
     return Identification(
         airframe=fitted,
         estimates=estimates,
@@ -111,8 +119,8 @@ def identify_airframe(
         length=windows.length,
         settled=found.settled,
         correlations=correlations,
-        before=errors[0],
-        after=errors[1],
+        before=before,
+        after=after,
         advice=advice_on(
             estimates,
             correlations,
