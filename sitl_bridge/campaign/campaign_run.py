@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ class CampaignProgress:
         done: runs of this part of the campaign that have ended, those of earlier parts too.
         total: runs of the stage, at most.
         flown: runs that have ended since the program was started.
-        began: monotonic s at its start.
+        began: monotonic s at which the first of them ended: before, a worker may have to compile.
         counts: by (stage, result).
         lost: how workers were lost, the last ones.
         ended: why it ended before its last run.
@@ -48,7 +49,7 @@ class CampaignProgress:
     stage: str = ""
     done: int = 0
     flown: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float = math.inf
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     ended: str = ""
@@ -56,7 +57,7 @@ class CampaignProgress:
     @property
     def rate(self) -> float:
         """Runs per second of wall time."""
-        return self.flown / max(time.monotonic() - self.began, 1e-9)
+        return max(self.flown - 1, 0) / max(time.monotonic() - self.began, 1e-9)
 
     def of(self, result: str) -> int:
         """Runs of the present stage with a result."""
@@ -212,6 +213,7 @@ class CampaignRun:
                     continue
                 flying.discard(job.id)
                 self.progress.flown += 1
+                self.progress.began = min(self.progress.began, time.monotonic())
                 self._note_done()
             self._tell(self.progress)
 

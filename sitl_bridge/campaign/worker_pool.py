@@ -101,7 +101,7 @@ class WorkerPool:
         self._count, self._limit, self._fly = count, run_limit, fly
         self._waiting: deque[Job] = deque()
         self._workers: list[_Worker] = []
-        self._closed = False
+        self._compiled = False
 
     @property
     def workers(self) -> int:
@@ -116,7 +116,9 @@ class WorkerPool:
     def _hand_out(self) -> None:
         while self._waiting:
             free = next((worker for worker in self._workers if worker.job is None), None)
-            if free is None and len(self._workers) >= self._count:
+            # The first worker compiles what is not compiled yet; the others would do the same beside it.
+            compiling = bool(self._workers) and not self._compiled
+            if free is None and (compiling or len(self._workers) >= self._count):
                 return
             if free is None:
                 with uninterrupted():
@@ -141,6 +143,7 @@ class WorkerPool:
                 try:
                     answer = worker.pipe.recv()
                     worker.warm, worker.job = True, None
+                    self._compiled = True
                 except (EOFError, OSError):
                     answer = f"its worker ended ({self._end(worker)})"
             elif time.monotonic() - worker.since > self._limit + (0.0 if worker.warm else START_LIMIT):

@@ -144,7 +144,7 @@ def _cells(progress: CampaignProgress) -> list[tuple[str, str]]:
     good, bad = progress.of("succeeded"), progress.of("failed")
     low, high = clopper_pearson(good, good + bad)
     rate = progress.rate
-    left = (progress.total - progress.done) / rate if progress.flown else float("inf")
+    left = (progress.total - progress.done) / rate if rate > 0.0 else float("inf")
     others = progress.of("invalid") + progress.of("lost")
     return [
         ("stage", progress.stage),
