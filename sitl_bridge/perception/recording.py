@@ -6,8 +6,6 @@ sensor; what was written stays readable, and the flight goes on.
 
 from __future__ import annotations
 
-import queue
-import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Protocol
 
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
+from sitl_bridge.perception.background_writer import BackgroundWriter
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder
 from sitl_bridge.perception.sample_files import ArrayFolder
@@ -87,51 +86,40 @@ class SampleRecording:
     def __init__(self, sensor: SeeingSpecification, path: Path, report: Callable[[str], None] = warn) -> None:
         self._sensor = sensor
         self._path = path
-        self._report = report
-        self._fault: str | None = None
-        self._reported = False
-        self._queue: queue.Queue[tuple[int, Arrays, Poses] | None] = queue.Queue(WAITING)
-        self._thread: threading.Thread | None = threading.Thread(
-            target=self._work, name=f"recording of {sensor.name}", daemon=True
+        self._folder: Folder | None = None
+        self._count = 0
+        self._writer: BackgroundWriter[tuple[int, Arrays, Poses]] = BackgroundWriter(
+            f"recording of {sensor.name}",
+            WAITING,
+            work=self._write,
+            end=self._end,
+            fault_of=self._fault_of,
+            report=report,
         )
-        self._thread.start()
 
     def put(self, time: int, arrays: Arrays, poses: Poses) -> None:
         """Add a sample; waits while many others wait.  The arrays must not change afterwards."""
-        if self._fault is None:
-            self._queue.put((time, arrays, poses))
-        self._report_fault()
+        self._writer.put((time, arrays, poses))
 
     def close(self) -> None:
         """Write what waits, and end; safe to call twice."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-        self._report_fault()
+        self._writer.close()
 
-    def _report_fault(self) -> None:
-        if self._fault is not None and not self._reported:
-            self._reported = True
-            self._report(self._fault)
+    def _write(self, sample: tuple[int, Arrays, Poses]) -> None:
+        if self._folder is None:
+            self._folder = folder_for(self._sensor, self._path)
+        self._folder.write(*sample)
+        self._count += 1
 
-    def _work(self) -> None:
-        """Write until ``close``; after a fault, only empty the queue."""
-        folder: Folder | None = None
-        count = 0
-        while (item := self._queue.get()) is not None:
-            if self._fault is not None:
-                continue
-            try:
-                if folder is None:
-                    folder = folder_for(self._sensor, self._path)
-                folder.write(*item)
-                count += 1
-            except (OSError, UserError) as error:
-                why = error.strerror if isinstance(error, OSError) else str(error)
-                self._fault = f"{self._path}: {why}; the recording ends after {count} samples"
-        if folder is not None:
-            folder.close()
+    def _end(self, _failed: bool) -> None:
+        if self._folder is not None:
+            self._folder.close()
+
+    def _fault_of(self, error: Exception) -> str | None:
+        if not isinstance(error, OSError | UserError):
+            return None
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        return f"{self._path}: {why}; the recording ends after {self._count} samples"
 
 
 def recording_of(

@@ -7,8 +7,6 @@ the video, and a player may join at any time.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import write_whole
+from sitl_bridge.perception.background_writer import BackgroundWriter
 from sitl_bridge.sensors.perception.payload_camera import VideoSpecification
 
 CLOCK = 90_000
@@ -75,8 +74,6 @@ class VideoStream:
             import av
         except ImportError as error:
             raise UserError(EXTRA) from error
-        self._report = report
-        self._fault = ""
         self._sent = -1
         """RTP time of the last picture."""
         self._from_ndarray: Any = av.VideoFrame.from_ndarray
@@ -102,53 +99,35 @@ class VideoStream:
         if description is not None:
             description.parent.mkdir(parents=True, exist_ok=True)
             write_whole(description, session_description(video, name))
-        self._queue: queue.Queue[tuple[int, NDArray[np.generic]] | None] = queue.Queue(WAITING)
-        self._thread: threading.Thread | None = threading.Thread(
-            target=self._work, name=f"video of {name}", daemon=True
+        self._writer: BackgroundWriter[tuple[int, NDArray[np.generic]]] = BackgroundWriter(
+            f"video of {name}", WAITING, work=self._send, end=self._end, fault_of=_fault_of, report=report
         )
-        self._thread.start()
 
     def put(self, time: int, image: NDArray[np.generic]) -> None:
         """Send a picture, (h, w) or (h, w, 3) of 8 bit, of a time in us; it must not change afterwards."""
-        if not self._fault:
-            self._queue.put((time, image))
-        self._report_fault()
+        self._writer.put((time, image))
 
     def close(self) -> None:
         """Send what waits, and end; safe to call twice."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-            self._report_fault()
+        self._writer.close()
 
-    def _report_fault(self) -> None:
-        if self._fault and self._report is not None:
-            self._report(self._fault)
-            self._report = lambda _line: None
+    def _end(self, failed: bool) -> None:
+        if not failed:
+            self._output.mux(self._stream.encode(None))
+        self._output.close()
 
-    def _work(self) -> None:
-        """Encode until ``close``; after a fault, only empty the queue."""
-        import av
-
-        while (item := self._queue.get()) is not None:
-            if self._fault:
-                continue
-            try:
-                self._send(*item)
-            except (av.error.FFmpegError, OSError, ValueError) as error:
-                self._fault = f"the video ends: {error}"
-        try:
-            if not self._fault:
-                self._output.mux(self._stream.encode(None))
-            self._output.close()
-        except (av.error.FFmpegError, OSError) as error:
-            self._fault = self._fault or f"the video did not end well: {error}"
-
-    def _send(self, time: int, image: NDArray[np.generic]) -> None:
+    def _send(self, picture: tuple[int, NDArray[np.generic]]) -> None:
+        time, image = picture
         frame = self._from_ndarray(image, format="rgb24" if image.ndim == 3 else "gray")
         stamp = max(time * CLOCK // 1_000_000, self._sent + 1)
         self._sent = frame.pts = stamp
         frame.time_base = Fraction(1, CLOCK)
         for packet in self._stream.encode(frame):
             self._output.mux(packet)
+
+
+def _fault_of(error: Exception) -> str | None:
+    import av
+
+    expected = isinstance(error, av.error.FFmpegError | OSError | ValueError)
+    return f"the video ends: {error}" if expected else None
