@@ -713,6 +713,11 @@ def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"px4": build.version, **medians}
 
 
+def steps_of_environments(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Steps of vector environments."""
+    return bench_environment.environments(options.repeats, 0.2 * options.seconds, say)
+
+
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris, by number of vehicles, one core"),
@@ -721,6 +726,7 @@ MEASUREMENTS = {
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
+    "environment": (steps_of_environments, "vector environments, beside crazyflow's where it is installed"),
     "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
     "peers": (peers, "other simulators of PX4 beside the bridge, disarmed"),

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from sitl_bridge.api.airframe_choice import Airframe
     from sitl_bridge.api.fleet import Fleet
     from sitl_bridge.api.fleet_commands import Message
-    from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
+    from sitl_bridge.api.motions import FlightResult, fly
     from sitl_bridge.api.path_planning import PlannedPath, plan_path
     from sitl_bridge.api.physics import Simulation
     from sitl_bridge.api.replanning import Replanner
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
     from sitl_bridge.dynamics.custom_rotor import RotorLaw
     from sitl_bridge.dynamics.proximity import Proximity
+    from sitl_bridge.environments.fleet_environment import FleetEnvironment
+    from sitl_bridge.environments.randomisation import Randomisation
+    from sitl_bridge.environments.single_environment import Environment
+    from sitl_bridge.environments.stack_environment import StackEnvironment
+    from sitl_bridge.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
+    from sitl_bridge.environments.vector_environment import VectorEnvironment
     from sitl_bridge.errors import ConfigurationError, UserError
     from sitl_bridge.mapping.occupancy_map import OccupancyMap
     from sitl_bridge.perception.sample_ring import SampleReader, SharedSample
@@ -45,9 +51,12 @@ __all__ = [
     "Controller",
     "CustomSensor",
     "Cylinder",
+    "Environment",
     "Fleet",
+    "FleetEnvironment",
     "FlightResult",
     "HeightMap",
+    "HoldPosition",
     "Marker",
     "Mesh",
     "Message",
@@ -55,6 +64,8 @@ __all__ = [
     "Path3D",
     "PlannedPath",
     "Proximity",
+    "Randomisation",
+    "ReachWaypoint",
     "Recording",
     "Replanner",
     "RotorLaw",
@@ -63,10 +74,14 @@ __all__ = [
     "SharedSample",
     "Simulation",
     "Sphere",
+    "StackEnvironment",
+    "Task",
     "Texture",
+    "TrackFigure",
     "Truth",
     "TruthTable",
     "UserError",
+    "VectorEnvironment",
     "Vehicle",
     "Voxels",
     "WindField",
@@ -86,9 +101,12 @@ _HOMES = {
     "Controller": "autopilot.control.user_controller",
     "CustomSensor": "sensors.custom",
     "Cylinder": "api.scene_objects",
+    "Environment": "environments.single_environment",
     "Fleet": "api.fleet",
-    "FlightResult": "api.flights",
+    "FleetEnvironment": "environments.fleet_environment",
+    "FlightResult": "api.motions",
     "HeightMap": "api.scene_objects",
+    "HoldPosition": "environments.tasks",
     "Marker": "api.scene_objects",
     "Mesh": "api.scene_objects",
     "Message": "api.fleet_commands",
@@ -96,6 +114,8 @@ _HOMES = {
     "Path3D": "api.scene_objects",
     "PlannedPath": "api.path_planning",
     "Proximity": "dynamics.proximity",
+    "Randomisation": "environments.randomisation",
+    "ReachWaypoint": "environments.tasks",
     "Recording": "api.truth_table",
     "Replanner": "api.replanning",
     "RotorLaw": "dynamics.custom_rotor",
@@ -104,16 +124,20 @@ _HOMES = {
     "SharedSample": "perception.sample_ring",
     "Simulation": "api.physics",
     "Sphere": "api.scene_objects",
+    "StackEnvironment": "environments.stack_environment",
+    "Task": "environments.tasks",
     "Texture": "api.scene_objects",
+    "TrackFigure": "environments.tasks",
     "Truth": "sensors.custom",
     "TruthTable": "api.truth_table",
     "UserError": "errors",
+    "VectorEnvironment": "environments.vector_environment",
     "Vehicle": "autopilot.control.user_controller",
     "Voxels": "api.scene_objects",
     "WindField": "world.custom_wind",
     "World": "api.world_choice",
     "Wrench": "autopilot.control.user_controller",
-    "fly": "api.flights",
+    "fly": "api.motions",
     "plan_path": "api.path_planning",
     "serve": "api.link_server",
 }
@@ -130,7 +154,16 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.report")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("gymnasium", "pettingzoo"):
+            raise
+        from sitl_bridge.errors import UserError
+
+        raise UserError(
+            f"{name} needs {error.name}; install it with: pip install 'sitl-bridge[environments]'"
+        ) from error
     globals()[name] = found
     return found
 

@@ -7,202 +7,41 @@ The lockstep loop (hil/) and the built-in flight stacks (autopilot/) take the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.contact_log import CONTACT, note_contacts
+from sitl_bridge.dynamics.contact_log import CONTACT
 from sitl_bridge.dynamics.custom_rotor import check_law_address
 from sitl_bridge.dynamics.proximity import (
     COLLISION,
-    HULL,
-    PROXIMITY,
     REPORTS,
     Proximity,
     ProximityArrays,
     hull,
-    interact,
 )
-from sitl_bridge.dynamics.records import POSE, STATE, VEHICLE
+from sitl_bridge.dynamics.records import POSE, STATE
 from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.array_at import array_1d, array_2d, array_at, handles_of
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.fleet_step import FleetArrays, advance_block, advance_steps
 from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
-from sitl_bridge.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
+from sitl_bridge.sensors.sample import refuse_rates_beyond, start_sensor
 from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.records import ENVIRONMENT, START, WIND, WIND_STATE
-from sitl_bridge.world.scene import place_moving_shapes
-from sitl_bridge.world.wind import wind_velocity
+from sitl_bridge.world.records import START, WIND_STATE
 
 if TYPE_CHECKING:
     from sitl_bridge.world.world import World
 
+LEAST_BLOCK = 32
+"""Vehicles of a block; starting a thread costs about as much as a step of so many."""
 CONTROLS = 16
 """Actuator channels of a vehicle, as in HIL_ACTUATOR_CONTROLS."""
-
-
-class FleetArrays(NamedTuple):
-    """The memory of n vehicles and their world, as compiled functions take it.
-
-    Python passes its ``Simulation.handles`` and the compiled function that it calls restores the names with
-    ``fleet_of``.
-
-    Attributes:
-        vehicles: (n,) VEHICLE.
-        states: (n,) STATE.
-        controls: (n, 16) actuator commands, held over a step.
-        armed: (n,) 0 or 1.
-        environment: (1,) ENVIRONMENT.
-        wind: (1,) WIND.
-        wind_states: (n,) WIND_STATE.
-        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
-        sensors: (n, MAX_SENSORS) SENSOR.
-        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
-        neighbours: how vehicles act on one another.
-    """
-
-    vehicles: NDArray[np.void]
-    states: NDArray[np.void]
-    controls: NDArray[np.float64]
-    armed: NDArray[np.int64]
-    environment: NDArray[np.void]
-    wind: NDArray[np.void]
-    wind_states: NDArray[np.void]
-    wind_series: NDArray[np.float64]
-    sensors: NDArray[np.void]
-    sensor_states: NDArray[np.void]
-    neighbours: ProximityArrays
-
-    def handles(self) -> NDArray[np.int64]:
-        """Handles of the arrays, for ``fleet_of``."""
-        return handles_of((*self[:-1], *self.neighbours))
-
-
-@compiled
-def fleet_of(handles: Any) -> Any:
-    """The ``FleetArrays`` that the handles stand for."""
-    return FleetArrays(
-        array_1d(handles, 0, VEHICLE),
-        array_1d(handles, 1, STATE),
-        array_2d(handles, 2, np.float64),
-        array_1d(handles, 3, np.int64),
-        array_1d(handles, 4, ENVIRONMENT),
-        array_1d(handles, 5, WIND),
-        array_1d(handles, 6, WIND_STATE),
-        array_2d(handles, 7, np.float64),
-        array_2d(handles, 8, SENSOR),
-        array_2d(handles, 9, SENSOR_STATE),
-        ProximityArrays(
-            array_1d(handles, 10, PROXIMITY),
-            array_1d(handles, 11, HULL),
-            array_2d(handles, 12, np.uint8),
-            array_1d(handles, 13, COLLISION),
-            array_1d(handles, 14, CONTACT),
-        ),
-    )
-
-
-@compiled
-def _remember_pose(state: Any, time: int) -> None:
-    """Write a vehicle's pose into its ring of poses, if it has one."""
-    if state.history == 0:
-        return
-    pose = array_at(state.history, state.history_length, POSE)[state.history_count % state.history_length]
-    pose.time = time
-    for i in range(3):
-        pose.position[i] = state.position[i]
-        pose.inertial[i] = state.specific_force[i]
-        pose.inertial[3 + i] = state.angular_velocity[i]
-        pose.inertial[6 + i] = state.angular_acceleration[i]
-    for i in range(4):
-        pose.attitude[i] = state.attitude[i]
-    state.history_count += 1
-
-
-@compiled
-def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
-    """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
-    state = fleet.states[i]
-    north, east, down = wind_velocity(
-        fleet.wind[0], fleet.wind_states[i], fleet.wind_series, state, time, seconds
-    )
-    state.wind[0] = north + state.neighbour_air[0]
-    state.wind[1] = east + state.neighbour_air[1]
-    state.wind[2] = down + state.neighbour_air[2]
-
-
-@compiled
-def move_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
-    """Advance every vehicle from ``time`` to ``time + step`` (us), without its sensors.
-
-    A vehicle depends on the others only through collisions and downwash.  With both off, its bytes are the
-    same alone and among others.
-
-    Args:
-        fleet: ``FleetArrays``.
-        time: us at the start of the step.
-        step: us.
-        substeps: integration steps within the step.
-
-    Returns:
-        -1, or the first vehicle whose motion diverged; those after it are not advanced.
-    """
-    vehicles, states, environment = fleet.vehicles, fleet.states, fleet.environment[0]
-    proximity = fleet.neighbours.proximity[0]
-    seconds = step * 1e-6
-    place_moving_shapes(environment.scene, (time - START) * 1e-6)
-    if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
-        interact(fleet.neighbours, vehicles, states, environment, time, seconds)
-    for i in range(vehicles.shape[0]):
-        state = states[i]
-        _apply_wind(fleet, i, time, seconds)
-        advance_vehicle(vehicles[i], state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
-        if has_diverged(state):
-            return i
-        note_contacts(fleet.neighbours, i, vehicles[i], state, environment.scene, time + step)
-        _remember_pose(state, time + step)
-    return -1
-
-
-@compiled
-def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
-    """Sample the sensors of vehicle ``i`` at ``time`` (us), the end of a step.
-
-    That depends on no other vehicle's sensors, so a vehicle's frame may be sent before the next is sampled.
-    """
-    state, sensors, memories = fleet.states[i], fleet.sensors[i], fleet.sensor_states[i]
-    sample_sensors(fleet.vehicles[i], state, fleet.environment[0], sensors, memories, time, step)
-
-
-@compiled
-def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
-    """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
-
-    Arguments and result as of ``move_fleet``; where a vehicle diverged, no sensor is sampled.
-    """
-    diverged = move_fleet(fleet, time, step, substeps)
-    if diverged < 0:
-        for i in range(fleet.states.shape[0]):
-            sample_vehicle(fleet, i, time + step, step)
-    return diverged
-
-
-@compiled
-def _advance_steps(handles: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
-    """Take ``count`` steps; returns how many were taken, and -1 or the vehicle that then diverged."""
-    fleet = fleet_of(handles)
-    for k in range(count):
-        diverged = advance_fleet(fleet, time + k * step, step, substeps)
-        if diverged >= 0:
-            return k, diverged
-    return count, -1
 
 
 @dataclass(frozen=True)
@@ -237,6 +76,8 @@ class Simulation:
         substeps: integration steps within a step.
         start: us of simulated time at the start.
         proximity: how vehicles act on one another; None for not at all.
+        threads: that share vehicles which do not; None for ``SITL_BRIDGE_THREADS``, else all cores.  Their
+            number changes no byte.
 
     Raises:
         ValueError: for no vehicle, too many sensors, or a step that is not a multiple of the substeps.
@@ -254,6 +95,7 @@ class Simulation:
         substeps: int = 1,
         start: int = START,
         proximity: Proximity | None = None,
+        threads: int | None = None,
     ) -> None:
         if not vehicles:
             raise ValueError("a simulation needs at least one vehicle")
@@ -264,6 +106,7 @@ class Simulation:
         self.seed = seed
         self.step = step
         self.substeps = substeps
+        self.threads = thread_count(threads)
         self.start = start
         self.time = start
         self.names = tuple(setup.name for setup in vehicles)
@@ -493,7 +336,35 @@ class Simulation:
         Raises:
             UserError: if a vehicle's motion diverges; ``time`` is then the start of that step.
         """
-        taken, diverged = _advance_steps(self.handles, self.time, self.step, self.substeps, steps)
+        if self.independent and len(self) > 1:
+            handles, step, substeps = self.handles, self.step, self.substeps
+            taken, diverged = self.in_blocks(
+                lambda first, last: advance_block(handles, first, last, self.time, step, substeps, steps)
+            )
+        else:
+            taken, diverged = advance_steps(self.handles, self.time, self.step, self.substeps, steps)
         self.time += taken * self.step
         if diverged >= 0:
             raise self.divergence(diverged, self.time)
+
+    @property
+    def independent(self) -> bool:
+        """Whether no vehicle acts on another, or on anything that they share, so that each may fly alone."""
+        proximity, world = self.proximity[0], self.world
+        alone = len(self) == 1 or not (proximity["collisions"] or proximity["downwash"])
+        return bool(alone and not len(world.scene.shapes) and not world.wind[0]["custom"])
+
+    def in_blocks(self, advance: Callable[[int, int], tuple[int, int]]) -> tuple[int, int]:
+        """Advance independent vehicles in blocks, several at once where there are threads for it.
+
+        Args:
+            advance: takes a block's first and last + 1 vehicle; returns how many steps were taken, and -1 or
+                the vehicle that diverged in the next.
+
+        Returns:
+            the same of all vehicles.
+        """
+        blocks = cut(len(self), self.threads, LEAST_BLOCK)
+        found = run_blocks(lambda _, first, last: advance(first, last), blocks, self.threads)
+        taken = min(taken for taken, _ in found)
+        return taken, next((who for steps, who in found if who >= 0 and steps == taken), -1)

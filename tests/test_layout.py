@@ -30,6 +30,7 @@ ROOMS = (
     ("odometry",),  # arrays in, poses out: a lidar runs it in flight, a report over recordings
     ("sensors",),
     ("vehicle",),
+    ("fleet_step",),  # the compiled step of what simulation.py holds
     ("simulation",),
     ("scheduled_events",),
     ("record",),
@@ -51,6 +52,7 @@ ROOMS = (
     ("offboard",),
     ("run",),
     ("api",),
+    ("environments",),  # episodes of the core, of fleets and of PX4; nothing of the product runs on them
     ("testing",),
     ("pytest_plugin",),
     ("campaign",),  # starts flights of every kind, and claims their instances as tests do
@@ -75,13 +77,14 @@ AUTOPILOT = (
     ("mavlink", "flight_log"),
     ("stack",),
     ("pilot",),
+    ("stack_fleet_step",),
     ("stack_fleet", "lockstep_client"),
     ("stack_main",),
     ("__init__", "__main__"),
 )
 """Likewise within autopilot/: estimation and control, modes, safety, commander, MAVLink, the process."""
 
-CORE = ("world", "dynamics", "sensors", "vehicle", "simulation", "scheduled_events")
+CORE = ("world", "dynamics", "sensors", "vehicle", "fleet_step", "simulation", "scheduled_events")
 NOT_IN_CORE = {
     "socket", "select", "selectors", "ssl", "asyncio", "threading", "multiprocessing", "subprocess", "queue",
     "concurrent", "yaml", "pymavlink", "mavsdk", "aiomqtt", "amqtt",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,147 +17,23 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
-from sitl_bridge.autopilot.stack import TICK, StackArrays, read_frames, stacks_of
+from sitl_bridge.autopilot.stack import TICK, StackArrays
+from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.error_log import ErrorLog, print_error
-from sitl_bridge.hil.frame_writer import sensor_slots, write_step
-from sitl_bridge.hil.link_state import LINK
-from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, PAYLOADS, SYSTEM_ID
-from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d, handles_of
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
+from sitl_bridge.kernels.array_at import handles_of
 from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import StepRecorder
-from sitl_bridge.record.truth_row import write_rows
 from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
 from sitl_bridge.sensors.records import BATTERY
 from sitl_bridge.sensors.sensor_host import SensorHost
-from sitl_bridge.simulation import Simulation, VehicleSetup, advance_fleet, fleet_of
+from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
-
-
-class FrameArrays(NamedTuple):
-    """The memory in which the frames of n vehicles are written.
-
-    Attributes:
-        links: (n,) LINK.
-        slots: (n, 3, 4) of ``sensor_slots``.
-        payloads: (n, 1) PAYLOADS.
-        payload_bytes: the same memory as (n, bytes) uint8.
-        out: (MAX_STEP_BYTES,) uint8.
-        kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
-    """
-
-    links: NDArray[np.void]
-    slots: NDArray[np.int64]
-    payloads: NDArray[np.void]
-    payload_bytes: NDArray[np.uint8]
-    out: NDArray[np.uint8]
-    kept: NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:
-        """Memory for a simulation's vehicles, with ground truth every ``truth_interval`` us (0: none)."""
-        n = len(simulation)
-        links = np.zeros(n, LINK)
-        links["truth_interval"] = truth_interval
-        payloads = np.zeros((n, 1), PAYLOADS)
-        return cls(
-            links=links,
-            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
-            payloads=payloads,
-            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
-            out=np.zeros(MAX_STEP_BYTES, np.uint8),
-            kept=np.zeros(0, np.uint8),
-        )
-
-
-@compiled
-def frames_of(handles: Any) -> Any:
-    """The ``FrameArrays`` that the handles stand for."""
-    return FrameArrays(
-        array_1d(handles, 0, LINK),
-        array_3d(handles, 1, np.int64),
-        array_2d(handles, 2, PAYLOADS),
-        array_2d(handles, 3, np.uint8),
-        array_1d(handles, 4, np.uint8),
-        array_1d(handles, 5, np.uint8),
-    )
-
-
-@compiled
-def _write_frames(fleet: Any, frames: Any, i: int, time: int) -> int:
-    """Write the frames of vehicle ``i`` at ``time`` into ``frames.out``; returns their length."""
-    return write_step(
-        frames.out,
-        frames.payloads[i],
-        frames.payload_bytes[i],
-        fleet.states[i],
-        fleet.environment[0],
-        fleet.sensors[i],
-        fleet.sensor_states[i],
-        frames.links[i],
-        frames.slots[i],
-        time,
-    )
-
-
-@compiled
-def advance(
-    fleet_handles: Any,
-    stack_handles: Any,
-    frame_handles: Any,
-    log: Any,
-    time: int,
-    step: int,
-    substeps: int,
-    count: int,
-) -> tuple[int, int, int]:
-    """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
-
-    Args:
-        fleet_handles: of ``FleetArrays``.
-        stack_handles: of ``StackArrays``.
-        frame_handles: of ``FrameArrays``.
-        log: (rows,) ROW for the truth of every step, count * n rows; or none.
-        time: us at the start.
-        step: us.
-        substeps: integration steps within a step.
-        count: steps to take.
-
-    Returns:
-        steps taken, -1 or the vehicle whose motion diverged in the next one, and bytes of frames kept.
-    """
-    kept: Any = np.int64(0)
-    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
-    for k in range(count):
-        now = time + (k + 1) * step
-        diverged = advance_fleet(fleet, now - step, step, substeps)
-        if diverged >= 0:
-            return k, diverged, kept
-        n = fleet.vehicles.shape[0]
-        if log.shape[0] > 0:
-            write_rows(log[k * n : (k + 1) * n], now, fleet.armed, fleet.states, fleet.controls)
-        for i in range(n):
-            end = _write_frames(fleet, frames, i, now)
-            if log.shape[0] > 0:
-                log[k * n + i].frame_bytes = end
-                for b in range(end):
-                    frames.kept[kept + b] = frames.out[b]
-                kept += end
-            at: Any = np.int64(0)
-            while at < end:
-                at, _ = read_frames(frames.out, at, end, stacks, i, fleet.controls[i])
-    return count, -1, kept
-
-
-@compiled
-def hand_over(frame: Any, stack_handles: Any, i: int, controls: Any) -> None:
-    """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
-    read_frames(frame, 0, frame.shape[0], stacks_of(stack_handles), i, controls)
 
 
 @dataclass(frozen=True)
@@ -414,16 +290,33 @@ class StackFleet:
 
     def _advance_kernel(self, count: int) -> None:
         s = self.simulation
-        taken, diverged, kept = advance(
-            s.handles,
-            self._stack_handles,
-            self._frame_handles,
-            self._log,
-            s.time,
-            s.step,
-            s.substeps,
-            count,
-        )
+        kept = 0
+        if self._recorder is None and s.independent:
+            handles = s.handles
+            taken, diverged = s.in_blocks(
+                lambda first, last: advance_block(
+                    handles,
+                    self._stack_handles,
+                    self._frame_handles,
+                    first,
+                    last,
+                    s.time,
+                    s.step,
+                    s.substeps,
+                    count,
+                )
+            )
+        else:
+            taken, diverged, kept = advance(
+                s.handles,
+                self._stack_handles,
+                self._frame_handles,
+                self._log,
+                s.time,
+                s.step,
+                s.substeps,
+                count,
+            )
         s.time += taken * s.step
         if self._recorder is not None and taken:
             rows = self._log[: taken * len(self)]

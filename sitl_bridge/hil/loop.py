@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.fleet_step import fleet_of, move_fleet, sample_vehicle
 from sitl_bridge.hil.frame_parser import ParserScratch, parse
 from sitl_bridge.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.hil.link_state import (
@@ -40,7 +41,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_row import write_row
 from sitl_bridge.sensors.sample import draw_ahead
-from sitl_bridge.simulation import Simulation, fleet_of, move_fleet, sample_vehicle
+from sitl_bridge.simulation import Simulation
 
 ARMED = 128
 """Bit of ``mode`` (MAV_MODE_FLAG_SAFETY_ARMED)."""

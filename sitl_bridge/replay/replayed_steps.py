@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.fleet_step import advance_fleet, fleet_of
 from sitl_bridge.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.hil.link_state import LINK
 from sitl_bridge.hil.message_layout import (
@@ -19,7 +20,7 @@ from sitl_bridge.hil.message_layout import (
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_row
-from sitl_bridge.simulation import Simulation, advance_fleet, fleet_of
+from sitl_bridge.simulation import Simulation
 
 SAME, TRUTH_DIFFERS, FRAMES_DIFFER, DIVERGED = 0, 1, 2, 3
 """Why the repetition ended."""

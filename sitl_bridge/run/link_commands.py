@@ -25,6 +25,8 @@ ATTEMPTS = 3
 POSITION_ONLY, VELOCITY_ONLY = 0b0000_1001_1111_1000, 0b0000_1001_1100_0111
 """POSITION_TARGET_TYPEMASK with the yaw in force, without its rate."""
 IGNORE_YAW = 0b0000_0100_0000_0000
+ATTITUDE_ONLY, RATES_ONLY = 0b0000_0111, 0b1000_0000
+"""ATTITUDE_TARGET_TYPEMASK, both with thrust."""
 OFFBOARD_MODE, CUSTOM = 6.0, 1.0
 SETPOINTS_BEFORE = 10
 """Setpoints before the switch to Offboard; PX4 demands that they come at 2 Hz already."""
@@ -43,6 +45,9 @@ class LinkCommands:
         self._targets = np.full((n, 3), np.nan)
         self._velocities = np.full((n, 3), np.nan)
         self._yaw = np.full(n, np.nan)
+        self._attitudes = np.full((n, 4), np.nan)
+        self._rates = np.full((n, 3), np.nan)
+        self._thrust = np.zeros(n)
 
     # ------------------------------------------------------------------ time
 
@@ -134,6 +139,33 @@ class LinkCommands:
         if velocity is not None:
             self._velocities[vehicle] = velocity
         self._yaw[vehicle] = yaw
+        self._follow(vehicle)
+
+    def attitude_target(
+        self,
+        vehicle: int,
+        thrust: float,
+        attitude: Sequence[float] | None = None,
+        rates: Sequence[float] | None = None,
+    ) -> None:
+        """Send setpoints of attitude or rates from now on, and switch to Offboard.
+
+        Args:
+            vehicle: number.
+            thrust: 0..1 of full thrust.
+            attitude: quaternion w, x, y, z, body FRD to NED.
+            rates: rad/s FRD; beside no attitude.
+        """
+        self.release(vehicle)
+        self._thrust[vehicle] = thrust
+        if attitude is not None:
+            self._attitudes[vehicle] = attitude
+        if rates is not None:
+            self._rates[vehicle] = rates
+        self._follow(vehicle)
+
+    def _follow(self, vehicle: int) -> None:
+        """Switch to Offboard, where a vehicle is not in it."""
         if self.session.vehicles[vehicle].monitor.status().mode != "Offboard":
             self.advance(SETPOINTS_BEFORE * CHUNK)
             self.command(
@@ -143,6 +175,7 @@ class LinkCommands:
     def release(self, vehicle: int) -> None:
         """Send no more setpoints."""
         self._targets[vehicle] = self._velocities[vehicle] = np.nan
+        self._attitudes[vehicle] = self._rates[vehicle] = np.nan
 
     def target_of(self, vehicle: int) -> NDArray[np.float64]:
         """(3,) m NED from the vehicle's own start, of the setpoint in force; nan without one."""
@@ -154,6 +187,7 @@ class LinkCommands:
             position, velocity, yaw = self._targets[i], self._velocities[i], float(self._yaw[i])
             by_place = bool(np.isfinite(position).all())
             if not by_place and not np.isfinite(velocity).all():
+                self._send_attitude(i)
                 continue
             mask = POSITION_ONLY if by_place else VELOCITY_ONLY
             if not math.isfinite(yaw):
@@ -175,6 +209,26 @@ class LinkCommands:
                     )
                 ]
             )
+
+    def _send_attitude(self, vehicle: int) -> None:
+        attitude, rates = self._attitudes[vehicle], self._rates[vehicle]
+        upright = bool(np.isfinite(attitude).all())
+        if not upright and not np.isfinite(rates).all():
+            return
+        monitor = self.session.vehicles[vehicle].monitor
+        monitor.deliver(
+            [
+                mavlink.MAVLink_set_attitude_target_message(
+                    round(1e3 * self.session.server.status().time),
+                    monitor.system_id,
+                    AUTOPILOT,
+                    ATTITUDE_ONLY if upright else RATES_ONLY,
+                    attitude.tolist() if upright else [1.0, 0.0, 0.0, 0.0],
+                    *(float(x) for x in np.nan_to_num(rates)),
+                    float(self._thrust[vehicle]),
+                )
+            ]
+        )
 
     def _name(self, vehicle: int) -> str:
         aircraft = self.session.vehicles[vehicle]

@@ -46,10 +46,28 @@ from sitl_bridge.sensors.records import (
 
 
 @compiled
-def _start(sensors: Any, states: Any) -> None:
-    start_errors(sensors[0], states[0])
-    if sensors[0].kind == GPS:
-        start_gps(sensors[0], states[0])
+def begin_sensor(sensor: Any, memory: Any, start: int) -> None:
+    """Put a sensor's state, whose random stream is set, to that before the first sample.
+
+    Args:
+        sensor: SENSOR record.
+        memory: SENSOR_STATE record, changed in place.
+        start: us of simulated time; the first sample is due one period later.
+    """
+    memory.next_sample = start + sensor.phase + sensor.period
+    memory.fault = memory.delay_head = memory.delay_count = memory.drawn = memory.fresh = memory.time = 0
+    for k in range(MAX_VALUES):
+        memory.values[k] = 0.0
+    for k in range(memory.memory.shape[0]):
+        memory.memory[k] = 0.0
+    start_errors(sensor, memory)
+    if sensor.kind == GPS:
+        start_gps(sensor, memory)
+
+
+@compiled
+def _start(sensors: Any, states: Any, start: int) -> None:
+    begin_sensor(sensors[0], states[0], start)
 
 
 def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: int) -> NDArray[np.void]:
@@ -65,8 +83,7 @@ def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: in
     """
     states = np.zeros(1, SENSOR_STATE)
     states[0]["random"] = random
-    states[0]["next_sample"] = start + int(sensor["phase"]) + int(sensor["period"])
-    _start(np.asarray(sensor).reshape(1), states)
+    _start(np.asarray(sensor).reshape(1), states, start)
     return states[0]
 
 

@@ -1,0 +1,175 @@
+"""The compiled steps of vehicles together with their flight stacks: simulate, write frames, read and answer."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.autopilot.stack import read_frames, stacks_of
+from sitl_bridge.fleet_step import advance_fleet, fleet_of, move_vehicle, sample_vehicle
+from sitl_bridge.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.hil.link_state import LINK
+from sitl_bridge.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
+from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d
+from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.record.truth_row import write_rows
+from sitl_bridge.simulation import Simulation
+
+
+class FrameArrays(NamedTuple):
+    """The memory in which the frames of n vehicles are written.
+
+    Attributes:
+        links: (n,) LINK.
+        slots: (n, 3, 4) of ``sensor_slots``.
+        payloads: (n, 1) PAYLOADS.
+        payload_bytes: the same memory as (n, bytes) uint8.
+        out: (MAX_STEP_BYTES,) uint8.
+        kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
+    """
+
+    links: NDArray[np.void]
+    slots: NDArray[np.int64]
+    payloads: NDArray[np.void]
+    payload_bytes: NDArray[np.uint8]
+    out: NDArray[np.uint8]
+    kept: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:
+        """Memory for a simulation's vehicles, with ground truth every ``truth_interval`` us (0: none)."""
+        n = len(simulation)
+        links = np.zeros(n, LINK)
+        links["truth_interval"] = truth_interval
+        payloads = np.zeros((n, 1), PAYLOADS)
+        return cls(
+            links=links,
+            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
+            payloads=payloads,
+            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            out=np.zeros(MAX_STEP_BYTES, np.uint8),
+            kept=np.zeros(0, np.uint8),
+        )
+
+
+@compiled
+def frames_of(handles: Any) -> Any:
+    """The ``FrameArrays`` that the handles stand for."""
+    return FrameArrays(
+        array_1d(handles, 0, LINK),
+        array_3d(handles, 1, np.int64),
+        array_2d(handles, 2, PAYLOADS),
+        array_2d(handles, 3, np.uint8),
+        array_1d(handles, 4, np.uint8),
+        array_1d(handles, 5, np.uint8),
+    )
+
+
+@compiled
+def _write_frames(fleet: Any, frames: Any, out: Any, i: int, time: int) -> int:
+    """Write the frames of vehicle ``i`` at ``time`` into ``out``; returns their length."""
+    return write_step(
+        out,
+        frames.payloads[i],
+        frames.payload_bytes[i],
+        fleet.states[i],
+        fleet.environment[0],
+        fleet.sensors[i],
+        fleet.sensor_states[i],
+        frames.links[i],
+        frames.slots[i],
+        time,
+    )
+
+
+@compiled
+def advance(
+    fleet_handles: Any,
+    stack_handles: Any,
+    frame_handles: Any,
+    log: Any,
+    time: int,
+    step: int,
+    substeps: int,
+    count: int,
+) -> tuple[int, int, int]:
+    """Take ``count`` steps: simulate, write the frames of each vehicle, let its stack read and answer.
+
+    Args:
+        fleet_handles: of ``FleetArrays``.
+        stack_handles: of ``StackArrays``.
+        frame_handles: of ``FrameArrays``.
+        log: (rows,) ROW for the truth of every step, count * n rows; or none.
+        time: us at the start.
+        step: us.
+        substeps: integration steps within a step.
+        count: steps to take.
+
+    Returns:
+        steps taken, -1 or the vehicle whose motion diverged in the next one, and bytes of frames kept.
+    """
+    kept: Any = np.int64(0)
+    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
+    for k in range(count):
+        now = time + (k + 1) * step
+        diverged = advance_fleet(fleet, now - step, step, substeps)
+        if diverged >= 0:
+            return k, diverged, kept
+        n = fleet.vehicles.shape[0]
+        if log.shape[0] > 0:
+            write_rows(log[k * n : (k + 1) * n], now, fleet.armed, fleet.states, fleet.controls)
+        for i in range(n):
+            end = _write_frames(fleet, frames, frames.out, i, now)
+            if log.shape[0] > 0:
+                log[k * n + i].frame_bytes = end
+                for b in range(end):
+                    frames.kept[kept + b] = frames.out[b]
+                kept += end
+            at: Any = np.int64(0)
+            while at < end:
+                at, _ = read_frames(frames.out, at, end, stacks, i, fleet.controls[i])
+    return count, -1, kept
+
+
+@compiled
+def advance_block(
+    fleet_handles: Any,
+    stack_handles: Any,
+    frame_handles: Any,
+    first: int,
+    last: int,
+    time: int,
+    step: int,
+    substeps: int,
+    count: int,
+) -> tuple[int, int]:
+    """Take ``count`` steps of independent vehicles ``first`` to ``last - 1``, one after the other.
+
+    A vehicle's records stay in the processor's cache over all its steps.
+
+    Returns:
+        steps taken, and -1 or the vehicle whose motion diverged in the next one.
+    """
+    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
+    out = np.empty(MAX_STEP_BYTES, np.uint8)
+    taken, diverged = count, -1
+    for i in range(first, last):
+        for k in range(taken):
+            now = time + (k + 1) * step
+            if not move_vehicle(fleet, i, now - step, step, substeps):
+                taken, diverged = k, i
+                break
+            sample_vehicle(fleet, i, now, step)
+            end = _write_frames(fleet, frames, out, i, now)
+            at: Any = np.int64(0)
+            while at < end:
+                at, _ = read_frames(out, at, end, stacks, i, fleet.controls[i])
+    return taken, diverged
+
+
+@compiled
+def hand_over(frame: Any, stack_handles: Any, i: int, controls: Any) -> None:
+    """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
+    read_frames(frame, 0, frame.shape[0], stacks_of(stack_handles), i, controls)

@@ -1,0 +1,56 @@
+"""The environment around a flight stack over the simulator link: here the built-in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sitl_bridge as sb
+
+INSTANCE = 57
+
+
+def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp_path: Path) -> None:
+    task = sb.ReachWaypoint(box=((2, 1, -1), (2, 1, -1)), height=3.0)
+    env = sb.StackEnvironment(autopilot="builtin", task=task, instance=INSTANCE, runs=tmp_path)
+    twin = sb.Environment(actions="velocity", task=sb.ReachWaypoint(height=3.0))
+    assert env.observation_space == twin.observation_space
+    assert env.action_space == twin.action_space
+    try:
+        observation, _ = env.reset(seed=1)
+        directory = env.directory
+        total, ends, steps = 0.0, False, 0
+        while not ends:
+            velocity = np.clip(1.5 * observation[-3:], -2.0, 2.0)
+            observation, reward, ends, truncated, _ = env.step([*velocity, 0.0])
+            assert not truncated
+            total, steps = total + reward, steps + 1
+        assert total == pytest.approx(np.sqrt(6.0) + 10.0 - 0.3, abs=0.5)
+        assert env.motion.time[0] == pytest.approx(0.02 * steps)
+        observation, _ = env.reset()
+        assert env.directory == directory
+        assert np.linalg.norm(observation[:3] - env.task.homes[0]) < 0.3
+    finally:
+        env.close()
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"actions": "motors"}, "a flight stack takes rates, attitude, velocity"),
+        ({"period": 0.5}, "period: 0.5 s is no multiple"),
+        ({"task": sb.HoldPosition(height=0.0)}, "the task's height must be above 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_starts(
+    choices: dict[str, object], message: str
+) -> None:
+    with pytest.raises(sb.UserError, match=message):
+        sb.StackEnvironment(**choices)  # type: ignore[arg-type]
+
+
+def test_a_step_before_the_first_reset_is_refused() -> None:
+    with pytest.raises(sb.UserError, match="reset the environment first"):
+        sb.StackEnvironment(autopilot="builtin").step([0.0] * 4)
