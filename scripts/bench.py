@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import bench_environment
 import bench_perception
 import numpy as np
 import psutil

@@ -1,6 +1,7 @@
 """Measures vector environments beside those of crazyflow: what ``scripts/bench environment`` prints.
 
-crazyflow (JAX) runs in an interpreter of its own, which ``CRAZYFLOW_PYTHON`` names; it is no dependency.  Both are measured in turns in the same run, and the best of each is reported.
+crazyflow (JAX) runs in an interpreter of its own, which ``CRAZYFLOW_PYTHON`` names; it is no dependency.
+Both are measured in turns in the same run, and the best of each is reported.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from sitl_bridge.api.airframe_choice import Airframe
     from sitl_bridge.api.fleet import Fleet
     from sitl_bridge.api.fleet_commands import Message
+    from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
-    from sitl_bridge.api.motions import FlightResult, fly
     from sitl_bridge.api.path_planning import PlannedPath, plan_path
     from sitl_bridge.api.physics import Simulation
     from sitl_bridge.api.replanning import Replanner
@@ -104,7 +104,7 @@ _HOMES = {
     "Environment": "environments.single_environment",
     "Fleet": "api.fleet",
     "FleetEnvironment": "environments.fleet_environment",
-    "FlightResult": "api.motions",
+    "FlightResult": "api.flights",
     "HeightMap": "api.scene_objects",
     "HoldPosition": "environments.tasks",
     "Marker": "api.scene_objects",
@@ -137,7 +137,7 @@ _HOMES = {
     "WindField": "world.custom_wind",
     "World": "api.world_choice",
     "Wrench": "autopilot.control.user_controller",
-    "fly": "api.motions",
+    "fly": "api.flights",
     "plan_path": "api.path_planning",
     "serve": "api.link_server",
 }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.fleet_step import advance_fleet, fleet_of
 from sitl_bridge.hil.frame_writer import sensor_slots, write_step
@@ -93,3 +94,40 @@ def test_a_vehicle_among_others_gets_the_frames_it_gets_alone(reference: tuple[s
 
 def test_another_seed_gives_other_frames(reference: tuple[str, np.void]) -> None:
     assert frames("iris", seed=1)[0] != reference[0]
+
+
+def test_threads_change_no_byte_of_independent_vehicles() -> None:
+    def states(threads: int) -> Any:
+        airframe = load_airframe("iris")
+        setups = [
+            VehicleSetup(airframe.vehicle(), airframe.sensor_records(), (0.0, 5.0 * i, -9.0), name=str(i))
+            for i in range(130)
+        ]
+        simulation = Simulation(World(), setups, seed=3, threads=threads)
+        simulation.armed[:] = 1
+        simulation.controls[:, :4] = np.linspace(0.3, 0.8, 130)[:, None]
+        for _ in range(3):
+            simulation.advance(20)
+        return simulation.states[["position", "attitude", "rotor_speed"]], simulation.sensor_states["values"]
+
+    (alone, seen), (shared, seen_by_three) = states(1), states(3)
+    assert alone.tobytes() == shared.tobytes()
+    assert seen.tobytes() == seen_by_three.tobytes()
+
+
+def test_a_vehicle_flies_alone_as_it_does_where_all_take_a_step_together() -> None:
+    """Independent vehicles take all their steps one after another; with contact on, each step is for all."""
+
+    def states(proximity: Proximity | None) -> Any:
+        airframe = load_airframe("iris")
+        setups = [
+            VehicleSetup(airframe.vehicle(), airframe.sensor_records(), (0.0, 50.0 * i, -9.0), name=str(i))
+            for i in range(3)
+        ]
+        simulation = Simulation(World(), setups, seed=3, proximity=proximity)
+        simulation.armed[:] = 1
+        simulation.controls[:, :4] = 0.6
+        simulation.advance(50)
+        return simulation.states[["position", "attitude", "rotor_speed"]].tobytes()
+
+    assert states(None) == states(Proximity(downwash=False))

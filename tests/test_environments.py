@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import sitl_bridge as sb
-from sitl_bridge.environments.tasks import Motion
+from sitl_bridge.environments.tasks import VehicleMotion
 from sitl_bridge.kernels.thread_blocks import cut, run_blocks, thread_count
 
 LEVELS = ("motors", "rates", "attitude", "velocity")
@@ -299,7 +299,7 @@ def test_a_figure_is_tracked_by_its_own_velocity() -> None:
 
 def test_an_own_task_is_a_small_class() -> None:
     class Climb(sb.Task):
-        def reward(self, motion: Motion) -> np.ndarray[Any, Any]:
+        def reward(self, motion: VehicleMotion) -> np.ndarray[Any, Any]:
             return -motion.velocity[:, 2]
 
     env = sb.Environment(actions="velocity", task=Climb())

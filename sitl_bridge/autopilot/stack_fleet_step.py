@@ -1,4 +1,4 @@
-"""The compiled steps of vehicles together with their flight stacks: simulate, write frames, read and answer."""
+"""Compiled steps of vehicles together with their flight stacks: simulate, write frames, read, answer."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_space,
 )
 from sitl_bridge.environments.randomisation import Randomisation
-from sitl_bridge.environments.tasks import Motion, ReachWaypoint, Task
+from sitl_bridge.environments.tasks import ReachWaypoint, Task, VehicleMotion
 from sitl_bridge.errors import UserError
 
 Figures: TypeAlias = NDArray[np.float64]
@@ -178,10 +178,10 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         )
 
     @property
-    def motion(self) -> Motion:
+    def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
         batch = self._batch
-        return Motion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
+        return VehicleMotion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
 
     def _rows(self) -> Observation:
         """(n, k) observations of all vehicles."""

@@ -25,7 +25,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_space,
 )
 from sitl_bridge.environments.records import ATTITUDE, RATES, TRUTH_SIZE
-from sitl_bridge.environments.tasks import HoldPosition, Motion, Task
+from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.run.fleet_settings import FleetSettings
@@ -196,7 +196,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         return bool(self._flying().server.status().links[0].armed)
 
     @property
-    def motion(self) -> Motion:
+    def motion(self) -> VehicleMotion:
         """The true state of the vehicle."""
         session = self._flying()
         state, truth = session.simulation.states[0], self._truth[0]
@@ -204,7 +204,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         truth[6:10] = state["attitude"] * (-1.0 if state["attitude"][0] < 0.0 else 1.0)
         truth[10:13] = state["angular_velocity"]
         hit = int(session.simulation.proximity[0]["contact_count"]) > self._contacts
-        return Motion(
+        return VehicleMotion(
             self._truth,
             np.array([(session.now - self._began) * 1e-6]),
             self._action,
@@ -252,7 +252,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         else:
             self._commands.target(0, velocity=figures[:3], yaw=figures[3])
 
-    def _observation(self, motion: Motion) -> Observation:
+    def _observation(self, motion: VehicleMotion) -> Observation:
         parts = [motion.truth, self.task.observe(motion)]
         seen: Observation = np.concatenate(parts, axis=1, dtype=np.float32)[0]
         return np.clip(seen, -LIMIT, LIMIT, out=seen)

@@ -16,7 +16,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Motion:
+class VehicleMotion:
     """The vehicles at the end of a step; true, not estimated.
 
     Attributes:
@@ -91,7 +91,7 @@ class Task:
         self.homes = np.array(homes, dtype=np.float64)
         self.goals = self.homes.copy()
 
-    def begin(self, chosen: Mask, draws: Array, motion: Motion) -> None:
+    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
         """Set the goals of new episodes.
 
         Args:
@@ -100,21 +100,21 @@ class Task:
             motion: at the start.
         """
 
-    def observe(self, motion: Motion) -> Array:
+    def observe(self, motion: VehicleMotion) -> Array:
         """(n, k) what a policy sees of the task: the goal from the vehicle, in m NED."""
         seen: Array = self.goals - motion.position
         return seen
 
-    def reward(self, motion: Motion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Array:
         """(n,) reward of the last step."""
         raise NotImplementedError
 
-    def terminated(self, motion: Motion) -> Mask:
+    def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended."""
         far: Mask = self.distance(motion) > self.reach
         return far | motion.collided | motion.on_ground
 
-    def distance(self, motion: Motion) -> Array:
+    def distance(self, motion: VehicleMotion) -> Array:
         """(n,) m to the goal."""
         away = self.goals - motion.position
         distance: Array = np.sqrt(np.einsum("ij,ij->i", away, away))
@@ -124,7 +124,7 @@ class Task:
 class HoldPosition(Task):
     """Hold the place of the start: ``exp(-distance) - 0.01 |angular velocity|``, -10 for a crash."""
 
-    def reward(self, motion: Motion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Array:
         """(n,)."""
         rates = motion.angular_velocity
         turning = np.sqrt(np.einsum("ij,ij->i", rates, rates))
@@ -163,13 +163,13 @@ class ReachWaypoint(Task):
         super().prepare(homes)
         self._last = np.zeros(len(homes))
 
-    def begin(self, chosen: Mask, draws: Array, motion: Motion) -> None:
+    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
         """Draw new goals."""
         drawn = self.homes + self.low + (self.high - self.low) * draws
         self.goals[chosen] = drawn[chosen]
         self._last[chosen] = self.distance(motion)[chosen]
 
-    def reward(self, motion: Motion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Array:
         """(n,)."""
         distance = self.distance(motion)
         reward: Array = self._last - distance
@@ -179,7 +179,7 @@ class ReachWaypoint(Task):
         self._last = distance
         return reward
 
-    def terminated(self, motion: Motion) -> Mask:
+    def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) also on arrival."""
         done: Mask = super().terminated(motion) | (self.distance(motion) < self.radius)
         return done
@@ -215,7 +215,7 @@ class TrackFigure(Task):
         super().prepare(homes)
         self._velocities = np.zeros((len(homes), 3))
 
-    def _move(self, motion: Motion) -> None:
+    def _move(self, motion: VehicleMotion) -> None:
         """Put the goals in their places of now: the lemniscate (sin s, sin s cos s)."""
         rate = 2.0 * math.pi / self.lap
         s, c = np.sin(rate * motion.time), np.cos(rate * motion.time)
@@ -224,16 +224,16 @@ class TrackFigure(Task):
         self._velocities[:, 0] = self.size * rate * c
         self._velocities[:, 1] = self.size * rate * (c * c - s * s)
 
-    def begin(self, chosen: Mask, draws: Array, motion: Motion) -> None:
+    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
         """Put the goals at the start of the figure."""
         del chosen, draws
         self._move(motion)
 
-    def observe(self, motion: Motion) -> Array:
+    def observe(self, motion: VehicleMotion) -> Array:
         """(n, 6)."""
         return np.concatenate([self.goals - motion.position, self._velocities], axis=1)
 
-    def reward(self, motion: Motion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Array:
         """(n,)."""
         self._move(motion)
         reward: Array = np.exp(-self.distance(motion))

@@ -23,7 +23,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_space,
 )
 from sitl_bridge.environments.randomisation import Randomisation
-from sitl_bridge.environments.tasks import HoldPosition, Motion, Task
+from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.errors import UserError
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -216,11 +216,11 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         info = {"final_obs": last, "_final_obs": done, "final_info": {}, "_final_info": done}
         return self._observation(self._motion()), info
 
-    def _motion(self) -> Motion:
+    def _motion(self) -> VehicleMotion:
         batch = self._batch
-        return Motion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
+        return VehicleMotion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
 
-    def _observation(self, motion: Motion) -> Observation:
+    def _observation(self, motion: VehicleMotion) -> Observation:
         """A new array."""
         seen = np.concatenate([self._seen, self.task.observe(motion)], axis=1, dtype=np.float32)
         return np.clip(seen, -LIMIT, LIMIT, out=seen)
@@ -228,7 +228,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
     # ------------------------------------------------------------------ inside
 
     @property
-    def motion(self) -> Motion:
+    def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
         return self._motion()
 
