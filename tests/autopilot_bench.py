@@ -61,6 +61,14 @@ def fly_perfectly(
             estimates[i].angular_velocity[j] = states[i].angular_velocity[j]
         for j in range(4):
             estimates[i].attitude[j] = states[i].attitude[j]
+        w, x, y, z = estimates[i].attitude
+        u, v, d = states[i].specific_force
+        n = 2.0 * ((0.5 - y * y - z * z) * u + (x * y - w * z) * v + (x * z + w * y) * d)
+        e = 2.0 * ((x * y + w * z) * u + (0.5 - x * x - z * z) * v + (y * z - w * x) * d)
+        down = 2.0 * ((x * z - w * y) * u + (y * z + w * x) * v + (0.5 - x * x - y * y) * d)
+        estimates[i].acceleration[0] = n
+        estimates[i].acceleration[1] = e
+        estimates[i].acceleration[2] = down + controllers[i].gravity
         control(controllers[i], estimates[i], setpoints[i], 0.004, wrenches[i])
         allocate(allocations[i], wrenches[i], setpoints[i].level, controls[i])
 

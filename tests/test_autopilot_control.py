@@ -149,8 +149,8 @@ def test_axes_follow_position_velocity_or_acceleration_each_for_itself(law: str)
     bench.run(2.0)
     np.testing.assert_allclose(bench.states["velocity"][:, 0], 3.0, atol=0.05)
     np.testing.assert_allclose(bench.states["position"][:, 2], height - 1.0, atol=0.05)
-    # Full batteries push 15 % harder than nominal ones, and sideways there is no loop to tell.
-    np.testing.assert_allclose((bench.states["velocity"][:, 1] - speed) / 2.0, 0.5, atol=0.2)
+    # Full batteries and forward flight give 20 % more thrust than allocation computes; the tilt is right.
+    np.testing.assert_allclose((bench.states["velocity"][:, 1] - speed) / 2.0, 0.5, atol=0.1)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -10,9 +10,10 @@ import pytest
 from dynamics_vehicles import SEA_LEVEL_DENSITY, add_rotors, body, environment, fly, hector, iris, start
 
 from sitl_bridge.dynamics.aerodynamics import ground_effect_factor, induced_velocity
-from sitl_bridge.dynamics.records import TABLE_LAW
+from sitl_bridge.dynamics.records import TABLE_LAW, VEHICLE
 from sitl_bridge.dynamics.rotor import table_coefficients
-from sitl_bridge.dynamics.rotor_laws import thrust_and_torque
+from sitl_bridge.dynamics.rotor_laws import pack_rotors, thrust_and_torque
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
 
 # UIUC propeller data base, APC Slow Flyer 10x4.7, static: rpm, C_T, C_P.
 APC_10X4_7 = np.array(
@@ -100,7 +101,7 @@ def apc_vehicle() -> Any:
     n = len(APC_10X4_7)
     vehicle["rotor_law"] = TABLE_LAW
     vehicle["table_speed_count"] = n
-    vehicle["table_advance_count"] = 1
+    vehicle["table_advance_count"][:n] = 1
     vehicle["table_diameter"] = DIAMETER
     vehicle["table_speed"][:n] = APC_10X4_7[:, 0] * 2.0 * math.pi / 60.0
     vehicle["table_ct"][:n, 0] = APC_10X4_7[:, 1]
@@ -131,8 +132,8 @@ def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_las
     vehicle = apc_vehicle()
     speeds, advances = np.array([300.0, 500.0, 800.0]), np.array([0.0, 0.2, 0.6])
     vehicle["rotor_law"] = TABLE_LAW
-    vehicle["table_speed_count"], vehicle["table_advance_count"] = 3, 3
-    vehicle["table_speed"][:3], vehicle["table_advance"][:3] = speeds, advances
+    vehicle["table_speed_count"], vehicle["table_advance_count"][:3] = 3, 3
+    vehicle["table_speed"][:3], vehicle["table_advance"][:3, :3] = speeds, advances
 
     def c_t(w: float, j: float) -> float:
         return 0.1 + 2e-5 * w - 0.15 * j + 3e-5 * w * j
@@ -143,6 +144,46 @@ def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_las
         assert table_coefficients(vehicle, w, j)[0] == pytest.approx(c_t(w, j), rel=1e-12)
     assert table_coefficients(vehicle, 555.0, 50.0)[0] == pytest.approx(c_t(555.0, 1.2))
     assert table_coefficients(vehicle, 555.0, 0.9)[1] == 0.0
+
+
+RAGGED = {
+    "diameter": DIAMETER,
+    "rpm": (4000.0, 6512.0),
+    "advance_ratios": ((0.0, 0.2, 0.4), (0.1, 0.5)),
+    "thrust": ((0.115, 0.10, 0.06), (0.12, 0.04)),
+    "power": ((0.05, 0.05, 0.04), (0.052, 0.034)),
+}
+"""As the tables of the UIUC data base: each speed has its own advance ratios."""
+
+
+def test_each_speed_of_a_table_has_its_own_advance_ratios() -> None:
+    model = CoefficientRotor.model_validate({"radius": 0.5 * DIAMETER, "inertia": 1e-5, "table": RAGGED})
+    vehicle: Any = np.zeros(1, VEHICLE)[0]
+    pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
+    low, high = (rpm * 2.0 * math.pi / 60.0 for rpm in (4000.0, 6512.0))
+    assert table_coefficients(vehicle, low, 0.3) == pytest.approx((0.08, 0.045))
+    assert table_coefficients(vehicle, high, 0.3) == pytest.approx((0.08, 0.043))
+    assert table_coefficients(vehicle, 0.5 * (low + high), 0.0)[0] == pytest.approx(0.5 * (0.115 + 0.14))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"thrust_c2": 8e-6}, "the table gives thrust and torque: leave thrust_c2 or the table out"),
+        ({"torque_thrust_ratio": 0.016}, "leave torque_thrust_ratio or the table out"),
+        ({"radius": 0.2}, "diameter of 0.254 m, the rotor of 0.4 m"),
+        ({"table": RAGGED | {"speeds": (400.0, 680.0)}}, "either speeds"),
+        (
+            {"table": RAGGED | {"thrust": ((0.115, 0.1), (0.12, 0.04))}},
+            "row 1: 2 values for 3 advance ratios",
+        ),
+    ],
+)
+def test_a_table_that_contradicts_itself_or_other_fields_is_refused(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        CoefficientRotor.model_validate({"radius": 0.5 * DIAMETER, "inertia": 1e-5, "table": RAGGED} | fields)
 
 
 def test_in_plane_drag_and_rolling_moment_are_those_of_rotors() -> None:

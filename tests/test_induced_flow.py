@@ -202,3 +202,24 @@ def test_two_descriptions_of_the_inflow_are_refused() -> None:
 def test_blades_too_narrow_for_the_thrust_are_refused() -> None:
     with pytest.raises(ValueError, match=r"a mean lift coefficient of 1.70, more than 1.2: .*chord"):
         iris(chord=0.004)
+
+
+def test_seconds_in_the_vortex_ring_state_are_counted() -> None:
+    airframe = iris()
+    trim = performance(airframe.record, DENSITY, 9.80665).hover
+    counted = []
+    for descent in (2.0, 8.0):
+        setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], position=(0.0, 0.0, -90.0))
+        simulation = Simulation(World(), [setup])
+        state = simulation.states[0]
+        state["rotor_speed"][:4] = trim.rotor_speed
+        simulation.controls[0, :4] = trim.command
+        simulation.armed[0] = 1
+        for _ in range(250):
+            state["velocity"] = (0.0, 0.0, descent)
+            state["angular_velocity"] = 0.0
+            state["attitude"] = (1.0, 0.0, 0.0, 0.0)
+            simulation.advance()
+        counted.append(float(state["vortex_ring_time"]))
+    assert counted[0] == 0.0
+    assert 0.8 < counted[1] <= 1.001

@@ -60,6 +60,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
     check_stability(airframe.record, density, STEP)
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
+    having, lacking = airframe.rotor_model.effects()
     return {
         "name": airframe.name,
         "description": airframe.description,
@@ -74,7 +75,9 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "hover_power_w": hover.motor_power,
         "hover_battery_current_a": hover.battery_current,
         "endurance_min": result.endurance / 60.0,
-        "top_speed_m_s": result.top_speed,
+        "top_speed_m_s": result.top_speed if airframe.rotor_model.limits_speed else None,
+        "rotors_in_moving_air": having,
+        "not_modelled": lacking,
         "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
         **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
@@ -92,7 +95,12 @@ def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
         found.append(
             f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"
         )
-    if result.top_speed < SLOW:
+    if not airframe.rotor_model.limits_speed:
+        found.append(
+            "rotor_model: thrust does not change with the flow through the rotors, so no top speed follows; "
+            "`inflow: momentum` computes it"
+        )
+    elif result.top_speed < SLOW:
         found.append(f"drag: the top speed is only {result.top_speed:.1f} m/s; is the drag in another unit?")
     if result.endurance < SHORT_FLIGHT:
         found.append(f"the battery lasts for only {result.endurance / 60.0:.1f} min of hover")
@@ -353,6 +361,8 @@ def _finite(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> str:
+    if value is None:
+        return "unknown"
     if isinstance(value, float):
         return f"{value:.5g}" if math.isfinite(value) else "unbounded"
     if isinstance(value, dict):

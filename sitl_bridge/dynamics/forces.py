@@ -259,7 +259,7 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
     elif vehicle.rotor_law == INDUCED_LAW:
-        induced_rotors(state, n, density)
+        induced_rotors(state, n)
     else:
         _rotors_by_law(vehicle, state, density)
     if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:

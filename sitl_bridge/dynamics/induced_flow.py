@@ -27,8 +27,11 @@ from sitl_bridge.dynamics.rotor_rows import (
     BLADE_SLOPE,
     C1,
     C2,
+    CONSTANT_DRAG,
+    CONSTANT_ROLL,
     DENSITY_RATE,
     DIRECTION,
+    DISC,
     DRAG,
     DRAG_RATE,
     DRAG_SHARE,
@@ -37,14 +40,21 @@ from sitl_bridge.dynamics.rotor_rows import (
     INDUCED,
     INFLOW,
     K_M,
+    LIFT,
+    LIMIT,
+    PER_SPEED,
+    PER_TIP2,
+    PROFILE,
     Q0,
     RADIUS,
     ROLL,
     ROLL_RATE,
     ROLL_SHARE,
+    SLOPE,
     SPEED,
     THRUST,
     TORQUE,
+    TURNING,
 )
 from sitl_bridge.kernels.compiled import compiled
 
@@ -82,15 +92,18 @@ def momentum_thrust(disc: float, induced: float, along: float, across: float) ->
         across: m/s, the hub's velocity across it.
     """
     square = across * across
-    room = -_RING_OFFSET * along - induced
-    if along < 0.0 and room > 0.0:
-        hover2 = -along * (_RING_DESCENT * along * along + _RING_ACROSS * square) / room
-        middle = 2.0 * along + 3.0 * math.sqrt(hover2)
-        if square + middle * middle < hover2:
-            return disc * hover2, disc * hover2 / room
     through = along + induced
     flow = max(math.sqrt(square + through * through), 1e-9)
-    return disc * induced * flow, max(disc * (flow + induced * through / flow), 0.0)
+    thrust = induced * flow
+    slope = max(flow + induced * through / flow, 0.0)
+    # Without branches, for vector instructions.
+    room = max(-_RING_OFFSET * along - induced, 1e-12)
+    hover2 = max(-along, 0.0) * (_RING_DESCENT * along * along + _RING_ACROSS * square) / room
+    middle = 2.0 * along + 3.0 * math.sqrt(hover2)
+    ring = (square + middle * middle < hover2) & (room > 1e-12)
+    thrust = hover2 if ring else thrust
+    slope = hover2 / room if ring else slope
+    return disc * thrust, disc * slope
 
 
 @compiled
@@ -220,35 +233,54 @@ def induced_loads(
 
 
 @compiled
-def induced_rotors(state: Any, n: int, density: float) -> None:
-    """Loads of every rotor at the induced velocities of the state, from coefficients in rows."""
+def prepare_speeds(state: Any, n: int, density: float) -> None:
+    """Write what depends on the rotors' speeds alone: the rows from LIFT to TURNING, speeds in magnitude."""
     rows = state.rotor_work
     for k in range(n):
-        sign = -1.0 if rows[SPEED, k] < 0.0 else 1.0
         ratio = density * rows[DENSITY_RATE, k]
         radius = rows[RADIUS, k]
         speed = max(abs(rows[SPEED, k]), _SLOWEST)
         thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
-        across = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
         area = density * radius * radius
-        force, moment, drag, roll = blade_loads(
-            thrust,
-            torque,
-            0.25 * rows[BLADE_SLOPE, k] * speed * area,
-            2.0 * math.pi * area,
-            radius,
-            speed,
-            sign * rows[INFLOW, k] + rows[INDUCED, k],
-            across,
-        )
+        slope = 0.25 * rows[BLADE_SLOPE, k] * speed * area
+        disc = 2.0 * math.pi * area
+        hover = math.sqrt(thrust / disc)
+        per_speed = 1.0 / speed
+        tip = speed * radius
+        rows[LIFT, k] = thrust + slope * hover
+        rows[SLOPE, k] = slope
+        rows[LIMIT, k] = 2.0 / 3.0 * STALL_ANGLE * slope * tip
+        rows[PROFILE, k] = max(torque - thrust * hover * per_speed, 0.0)
+        rows[PER_SPEED, k] = per_speed
+        rows[PER_TIP2, k] = 1.0 / (tip * tip)
+        rows[DISC, k] = disc
+        rows[CONSTANT_DRAG, k] = rows[DRAG, k] * speed * ratio
+        rows[CONSTANT_ROLL, k] = rows[ROLL, k] * speed * ratio
+        rows[TURNING, k] = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
+
+
+@compiled
+def induced_rotors(state: Any, n: int) -> None:
+    """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
+    rows = state.rotor_work
+    for k in range(n):
+        sign = rows[TURNING, k]
+        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        lift, slope, limit, per_tip2 = rows[LIFT, k], rows[SLOPE, k], rows[LIMIT, k], rows[PER_TIP2, k]
+        profile = rows[PROFILE, k]
+        advance2 = min(square * per_tip2, 1.0)
+        loaded = max(min(lift - slope * through, limit), -limit)
+        torque = through * loaded * rows[PER_SPEED, k] + profile * (1.0 + advance2)
+        drag = (2.0 * profile / rows[PER_SPEED, k] + 1.5 * lift * max(through, 0.0)) * per_tip2
+        flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
+        roll = (lift - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
         health = rows[HEALTH, k]
-        turning = 1.0 if rows[SPEED, k] != 0.0 else 0.0
-        rows[THRUST, k] = sign * force * health * turning
-        rows[TORQUE, k] = sign * (moment + rows[Q0, k]) * health * turning
-        rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[DRAG, k] * speed * ratio) * turning
-        rows[ROLL_RATE, k] = (
-            sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll + rows[ROLL, k] * speed * ratio
-        ) * turning
+        rows[THRUST, k] = sign * (loaded + 1.5 * advance2 * lift) * health
+        rows[TORQUE, k] = sign * (max(torque, 0.0) + rows[Q0, k]) * health
+        rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[CONSTANT_DRAG, k]) * abs(sign)
+        rows[ROLL_RATE, k] = sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
+        rows[ROLL_RATE, k] += rows[CONSTANT_ROLL, k] * abs(sign)
 
 
 @compiled
@@ -256,26 +288,25 @@ def advance_flow(state: Any, n: int, density: float, seconds: float) -> None:
     """Advance the induced velocities of a state over a step, at the hub velocities in ``rotor_work``.
 
     m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
-    Blades and flow settle within milliseconds, of the order of a step.
+    Blades and flow settle within milliseconds, of the order of a step.  Notes the vortex ring state.
     """
     rows = state.rotor_work
+    ring = 0.0
     for k in range(n):
-        sign = -1.0 if rows[SPEED, k] < 0.0 else 1.0
         radius = rows[RADIUS, k]
-        speed = max(abs(rows[SPEED, k]), _SLOWEST)
-        thrust, _ = static_figures(rows[C2, k], rows[C1, k], 0.0, 0.0, speed, density * rows[DENSITY_RATE, k])
-        thrust *= rows[HEALTH, k]
         square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
-        area = density * radius * radius
-        slope = 0.25 * rows[BLADE_SLOPE, k] * speed * area
-        disc = 2.0 * math.pi * area
-        lift = thrust + slope * math.sqrt(thrust / disc)
-        along = sign * rows[INFLOW, k]
+        disc, slope, limit = rows[DISC, k], rows[SLOPE, k], rows[LIMIT, k]
+        along = rows[TURNING, k] * rows[INFLOW, k]
         induced = rows[INDUCED, k]
-        tip = speed * radius
-        lift *= 1.0 + 1.5 * min(square / (tip * tip), 1.0)
+        lift = rows[LIFT, k] * (1.0 + 1.5 * min(square * rows[PER_TIP2, k], 1.0))
         carried, rate = momentum_thrust(disc, induced, along, math.sqrt(square))
-        excess = blade_thrust(lift, slope, along + induced, tip) - carried
-        induced += seconds * excess / (_APPARENT_MASS * area * radius + seconds * (slope + rate))
+        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows[HEALTH, k]
+        mass = _APPARENT_MASS * density * radius * radius * radius
+        induced += seconds * (blades - carried) / (mass + seconds * (slope + rate))
         rows[INDUCED, k] = induced
         state.induced_velocity[k] = induced
+        middle = 2.0 * along + 3.0 * math.sqrt(max(carried, 0.0) / disc)
+        within = carried - disc * (square + middle * middle)
+        ring = max(ring, within * abs(rows[TURNING, k]))
+    if ring > 0.0:
+        state.vortex_ring_time += seconds

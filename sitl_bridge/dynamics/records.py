@@ -13,9 +13,9 @@ from sitl_bridge.world.ray_casting import SCRATCH
 MAX_ROTORS = 12
 MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
-TABLE_ADVANCE_RATIOS = 16
+TABLE_ADVANCE_RATIOS = 32
 OCV_POINTS = 11
-ROTOR_ROWS = 46
+ROTOR_ROWS = 56
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
 """What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
@@ -59,12 +59,12 @@ VEHICLE = np.dtype(
         ("blade_slope", "f8", MAX_ROTORS),  # m/rad, lift slope times number and mean chord of the blades
         ("drag_share", "f8", MAX_ROTORS),  # 1: in-plane force by the blades; 0: by rotor_drag alone
         ("roll_share", "f8", MAX_ROTORS),  # 1: hub moment by the blades; 0: by rolling_moment alone
-        # --- table C_T, C_P over rotor speed and advance ratio; both counts 0 for none
+        # --- table C_T, C_P over rotor speed and advance ratio; table_speed_count 0 for none
         ("table_speed_count", "i8"),
-        ("table_advance_count", "i8"),
+        ("table_advance_count", "i8", TABLE_SPEEDS),
         ("table_diameter", "f8"),  # m
         ("table_speed", "f8", TABLE_SPEEDS),  # rad/s, increasing
-        ("table_advance", "f8", TABLE_ADVANCE_RATIOS),  # J = v/(n D), increasing
+        ("table_advance", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),  # J = v/(n D), increasing
         ("table_ct", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
         ("table_cp", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
         # --- motors
@@ -137,6 +137,12 @@ STATE = np.dtype(
         ("neighbour_force", "f8", 3),  # N NED at the centre of gravity
         ("neighbour_moment", "f8", 3),  # N m body
         ("neighbour_air", "f8", 3),  # m/s NED, their wakes; part of ``wind``
+        # --- standing still, by resting.py
+        ("rest_steps", "i8"),  # steps in a row without motion
+        ("rest_position", "f8", 3),  # m NED
+        ("rest_attitude", "f8", 4),
+        ("rest_wind", "f8", 3),  # m/s NED at the start of the rest
+        ("rest_mass", "f8"),  # kg
         # --- results of the step, valid at its end
         ("specific_force", "f8", 3),  # m/s^2 body, reading of an ideal accelerometer at the CoG
         ("angular_acceleration", "f8", 3),  # rad/s^2 body
@@ -149,6 +155,7 @@ STATE = np.dtype(
         ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, anchor of a point's friction spring
         ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is below the ground
         ("in_contact", "i8"),  # number of contact points below the ground
+        ("vortex_ring_time", "f8"),  # s with a rotor in its vortex ring state so far
         ("impact_speed", "f8"),  # m/s, largest closing speed at a new contact so far
         # --- past poses, for sensors whose samples take several steps
         ("history", "i8"),  # address of (history_length,) POSE; 0 for none

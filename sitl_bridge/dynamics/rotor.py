@@ -29,16 +29,32 @@ def _interval(table: Any, count: int, value: float) -> int:
 
 
 @compiled
-def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[float, float]:
-    """Return C_T and C_P of the vehicle's propeller table, bilinear in rotor speed and advance ratio.
+def _row_coefficients(vehicle: Any, row: int, advance: float) -> tuple[float, float]:
+    """Return C_T and C_P of one speed of the table, linear in the advance ratio.
 
-    Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  Along
-    the advance ratio they are extrapolated linearly, because thrust falls through zero, but by no more than
-    one length of the table at either end.  C_P is never below zero: a windmilling propeller does not drive
-    the motor.
+    They are extrapolated, because thrust falls through zero, but by no more than the row's length.
+    """
+    count = vehicle.table_advance_count[row]
+    ct, cp = vehicle.table_ct[row], vehicle.table_cp[row]
+    if count == 1:
+        return ct[0], cp[0]
+    axis = vehicle.table_advance[row]
+    first, last = axis[0], axis[count - 1]
+    advance = min(max(advance, first - (last - first)), last + (last - first))
+    j = _interval(axis, count, advance)
+    b = (advance - axis[j]) / (axis[j + 1] - axis[j])
+    return (1.0 - b) * ct[j] + b * ct[j + 1], (1.0 - b) * cp[j] + b * cp[j + 1]
+
+
+@compiled
+def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[float, float]:
+    """Return C_T and C_P of the vehicle's propeller table, linear in rotor speed and advance ratio.
+
+    Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  C_P is
+    never below zero: a windmilling propeller does not drive the motor.
 
     Args:
-        vehicle: VEHICLE record with ``table_speed_count`` >= 1 and ``table_advance_count`` >= 1.
+        vehicle: VEHICLE record with ``table_speed_count`` >= 1.
         speed: rad/s, >= 0.
         advance: J = v/(n D).
     """
@@ -50,26 +66,9 @@ def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[floa
         i1 = i + 1
         low = vehicle.table_speed[i]
         a = min(max((speed - low) / (vehicle.table_speed[i1] - low), 0.0), 1.0)
-    j = 0
-    j1 = 0
-    b = 0.0
-    if vehicle.table_advance_count > 1:
-        first = vehicle.table_advance[0]
-        last = vehicle.table_advance[vehicle.table_advance_count - 1]
-        advance = min(max(advance, first - (last - first)), last + (last - first))
-        j = _interval(vehicle.table_advance, vehicle.table_advance_count, advance)
-        j1 = j + 1
-        low = vehicle.table_advance[j]
-        b = (advance - low) / (vehicle.table_advance[j1] - low)
-    w00 = (1.0 - a) * (1.0 - b)
-    w01 = (1.0 - a) * b
-    w10 = a * (1.0 - b)
-    w11 = a * b
-    ct = vehicle.table_ct
-    cp = vehicle.table_cp
-    thrust = w00 * ct[i, j] + w01 * ct[i, j1] + w10 * ct[i1, j] + w11 * ct[i1, j1]
-    power = w00 * cp[i, j] + w01 * cp[i, j1] + w10 * cp[i1, j] + w11 * cp[i1, j1]
-    return thrust, max(power, 0.0)
+    thrust0, power0 = _row_coefficients(vehicle, i, advance)
+    thrust1, power1 = _row_coefficients(vehicle, i1, advance)
+    return (1.0 - a) * thrust0 + a * thrust1, max((1.0 - a) * power0 + a * power1, 0.0)
 
 
 @compiled

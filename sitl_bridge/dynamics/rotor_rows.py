@@ -52,3 +52,14 @@ BLADE_SLOPE = 42
 INDUCED = 43
 DRAG_SHARE = 44
 ROLL_SHARE = 45
+# Of the rotors' speeds, for induced flow: see prepare_speeds in induced_flow.py.
+LIFT = 46
+SLOPE = 47
+LIMIT = 48
+PROFILE = 49
+PER_SPEED = 50
+PER_TIP2 = 51
+DISC = 52
+CONSTANT_DRAG = 53
+CONSTANT_ROLL = 54
+TURNING = 55

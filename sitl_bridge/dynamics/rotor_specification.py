@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,38 +23,75 @@ LIFT_SLOPE = 5.0
 advance ratio within 0.002 up to 0.45 and 0.008 up to 0.75 (UIUC data base, 6512 and 6020 rpm)."""
 
 
+Ratios: TypeAlias = Annotated[tuple[Number, ...], Field(min_length=1, max_length=TABLE_ADVANCE_RATIOS)]
+_COEFFICIENTS = ("thrust_c2", "thrust_c1", "thrust_b1", "thrust_b2", "inflow_loss_speed")
+_TORQUES = ("torque_thrust_ratio", "torque_g1", "torque_constant")
+_SAME_DIAMETER = 0.02
+"""Largest relative difference of a table's diameter to twice the radius, for nominal inches."""
+
+
 class PropellerTable(BaseModel):
     """Measured coefficients of a propeller over its speed and its advance ratio."""
 
     model_config = STRICT
 
     diameter: Positive = Field(description="m")
-    speeds: tuple[Positive, ...] = Field(description="rad/s, rising", min_length=1, max_length=TABLE_SPEEDS)
-    advance_ratios: tuple[Number, ...] = Field(
-        (0.0,), description="J = v/(n D), increasing", min_length=1, max_length=TABLE_ADVANCE_RATIOS
+    speeds: tuple[Positive, ...] | None = Field(
+        None, description="rad/s, rising; or give rpm", min_length=1, max_length=TABLE_SPEEDS
     )
-    thrust: tuple[tuple[Number, ...], ...] = Field(description="C_T, one row per speed")
-    power: tuple[tuple[Number, ...], ...] = Field(description="C_P, one row per speed")
+    rpm: tuple[Positive, ...] | None = Field(
+        None, description="1/min, rising; or give speeds", min_length=1, max_length=TABLE_SPEEDS
+    )
+    advance_ratios: Ratios | tuple[Ratios, ...] = Field(
+        (0.0,), description="J = v/(n D), rising: one row for all speeds, or one row per speed", min_length=1
+    )
+    thrust: tuple[Ratios, ...] = Field(description="C_T, one row per speed")
+    power: tuple[Ratios, ...] = Field(description="C_P, one row per speed")
+
+    @property
+    def rotor_speeds(self) -> tuple[float, ...]:
+        """Speeds of the rows in rad/s."""
+        if self.speeds is not None:
+            return self.speeds
+        return tuple(speed * 2.0 * math.pi / 60.0 for speed in self.rpm or ())
+
+    @property
+    def rows(self) -> tuple[tuple[float, ...], ...]:
+        """Advance ratios of each speed."""
+        if isinstance(self.advance_ratios[0], tuple):
+            return cast("tuple[tuple[float, ...], ...]", self.advance_ratios)
+        return (cast("tuple[float, ...]", self.advance_ratios),) * len(self.rotor_speeds)
 
     @model_validator(mode="after")
-    def _rectangular(self) -> PropellerTable:
+    def _has_every_row(self) -> PropellerTable:
+        if (self.speeds is None) == (self.rpm is None):
+            raise ValueError("a table needs either speeds (rad/s) or rpm (1/min)")
+        speeds, rows = self.rotor_speeds, self.rows
+        if len(rows) != len(speeds):
+            raise ValueError(f"advance_ratios has {len(rows)} rows for {len(speeds)} speeds")
         for name in ("thrust", "power"):
-            rows = getattr(self, name)
-            if len(rows) != len(self.speeds) or any(len(row) != len(self.advance_ratios) for row in rows):
-                raise ValueError(f"{name} needs one row per speed and one column per advance ratio")
-        if any(np.diff(self.speeds) <= 0.0) or any(np.diff(self.advance_ratios) <= 0.0):
+            given = getattr(self, name)
+            if len(given) != len(speeds):
+                raise ValueError(f"{name} has {len(given)} rows for {len(speeds)} speeds")
+            for i, (row, ratios) in enumerate(zip(given, rows, strict=True)):
+                if len(row) != len(ratios):
+                    raise ValueError(
+                        f"{name}, row {i + 1}: {len(row)} values for {len(ratios)} advance ratios"
+                    )
+        if any(np.diff(speeds) <= 0.0) or any((np.diff(row) <= 0.0).any() for row in rows):
             raise ValueError("speeds and advance_ratios must increase")
         return self
 
     def pack(self, vehicle: NDArray[np.void]) -> None:
         """Write the propeller table of a () VEHICLE record."""
-        rows, columns = len(self.speeds), len(self.advance_ratios)
-        vehicle["table_speed_count"], vehicle["table_advance_count"] = rows, columns
-        vehicle["table_diameter"] = self.diameter
-        vehicle["table_speed"][:rows] = self.speeds
-        vehicle["table_advance"][:columns] = self.advance_ratios
-        vehicle["table_ct"][:rows, :columns] = self.thrust
-        vehicle["table_cp"][:rows, :columns] = self.power
+        speeds = self.rotor_speeds
+        vehicle["table_speed_count"], vehicle["table_diameter"] = len(speeds), self.diameter
+        vehicle["table_speed"][: len(speeds)] = speeds
+        for i, ratios in enumerate(self.rows):
+            vehicle["table_advance_count"][i] = len(ratios)
+            vehicle["table_advance"][i, : len(ratios)] = ratios
+            vehicle["table_ct"][i, : len(ratios)] = self.thrust[i]
+            vehicle["table_cp"][i, : len(ratios)] = self.power[i]
 
 
 class RotorModel(BaseModel):
@@ -77,6 +115,15 @@ class RotorModel(BaseModel):
     def law(self) -> Callable[..., Any]:
         """Compiled load function, one of ``laws``."""
         raise NotImplementedError
+
+    @property
+    def limits_speed(self) -> bool:
+        """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
+        return True
+
+    def effects(self) -> tuple[list[str], list[str]]:
+        """Effects of moving air that the model has, and those that it lacks."""
+        return ["those of the user's own law"], []
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
         """Write the parameters of rotor ``k`` of a () VEHICLE record."""
@@ -123,6 +170,21 @@ class CoefficientRotor(RotorModel):
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
+    def _table_alone(self) -> CoefficientRotor:
+        if self.table is None:
+            return self
+        for name in (*_COEFFICIENTS, *_TORQUES):
+            if getattr(self, name):
+                raise ValueError(f"the table gives thrust and torque: leave {name} or the table out")
+        diameter = self.table.diameter
+        if abs(diameter - 2.0 * self.radius) > _SAME_DIAMETER * diameter:
+            raise ValueError(
+                f"the table is of a diameter of {diameter:g} m, the rotor of {2.0 * self.radius:g} m: "
+                "correct radius or table.diameter"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _lifts(self) -> CoefficientRotor:
         if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
             raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
@@ -154,6 +216,33 @@ class CoefficientRotor(RotorModel):
         if self.inflow == "momentum":
             return induced_loads
         return polynomial_loads if self.table is None else table_loads
+
+    @property
+    def limits_speed(self) -> bool:
+        """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
+        axial = self.table is not None and max(len(row) for row in self.table.rows) > 1
+        return (
+            axial
+            or self.inflow == "momentum"
+            or self.inflow_loss_speed is not None
+            or self.thrust_b1 != 0.0
+            or self.thrust_b2 != 0.0
+        )
+
+    def effects(self) -> tuple[list[str], list[str]]:
+        """Effects of moving air that the model has, and those that it lacks."""
+        momentum = self.inflow == "momentum"
+        having = {
+            "thrust in climb and descent": self.limits_speed,
+            "translational lift": momentum,
+            "in-plane force": momentum or bool(self.drag),
+            "hub moment of the advancing blade": momentum or bool(self.rolling_moment),
+            "lag of the induced flow": momentum,
+            "vortex ring state": momentum,
+            "stall of the blades": momentum,
+            "flapping and uneven inflow": False,
+        }
+        return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
 
     def pack(self, vehicle: NDArray[np.void], k: int) -> None:
         """Write the coefficients of rotor ``k`` of a () VEHICLE record."""

@@ -23,8 +23,10 @@ from sitl_bridge.dynamics.contact import (
     update_contact,
 )
 from sitl_bridge.dynamics.forces import derivative, settle_flow
+from sitl_bridge.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed
 from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
+from sitl_bridge.dynamics.resting import note_rest, rests
 from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
 from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.scene_contact import find_surfaces, look_around, update_surfaces
@@ -102,6 +104,51 @@ def _turn_direct_rotors(vehicle: Any, state: Any, stage: int, weight: float, ahe
 
 
 @compiled
+def _move_rotors(
+    vehicle: Any,
+    state: Any,
+    stage: int,
+    weight: float,
+    ahead: float,
+    rise: float,
+    fall: float,
+    density: float,
+) -> None:
+    """Speeds of the rotors after a stage of the integration, for the next one.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        stage: 0 to 3.
+        weight: of the stage in the mean of the slopes.
+        ahead: s after the state.
+        rise: exp(-h/2/tau) of a first-order motor that gains speed.
+        fall: the same of one that loses speed.
+        density: kg/m^3 of the air.
+    """
+    if vehicle.motor_kind == MOTOR_DC:
+        _turn_direct_rotors(vehicle, state, stage, weight, ahead)
+    elif stage == 0:
+        _turn_rotors(vehicle, state, rise, fall)
+    elif stage == 2:
+        _turn_rotors(vehicle, state, rise * rise, fall * fall)
+    else:
+        return
+    if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicle.rotor_count, density)
+
+
+@compiled
+def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
+    """Number of parts into which a substep of ``h`` seconds is divided."""
+    parts = stable_steps(decay_rate(vehicle, state, density), h)
+    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
+    if state.near_count > 0 or (state.groundless == 0 and -state.position[2] <= reach):
+        parts = max(parts, contact_steps(vehicle, h))
+    return parts
+
+
+@compiled
 def _start_rotors(vehicle: Any, state: Any) -> None:
     """Speeds, and accelerations of first-order motors, of the state itself, into ``rotor_work``."""
     if vehicle.motor_kind == MOTOR_DC:
@@ -117,6 +164,7 @@ def _begin(vehicle: Any, state: Any, y: Any, density: float, h: float) -> None:
     _load(state, y)
     _start_rotors(vehicle, state)
     if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicle.rotor_count, density)
         settle_flow(vehicle, state, density, h)
     _clear_totals(vehicle, state)
 
@@ -152,7 +200,6 @@ def _integrate(
     dy = state.work[1]
     total = state.work[2]
     rows = state.rotor_work
-    direct = vehicle.motor_kind == MOTOR_DC
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
     _begin(vehicle, state, y, density, h)
@@ -173,12 +220,7 @@ def _integrate(
             y[10 + i] = state.angular_velocity[i] + ahead * dy[10 + i]
         for i in range(4):
             y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
-        if direct:
-            _turn_direct_rotors(vehicle, state, stage, weight, ahead)
-        elif stage == 0:
-            _turn_rotors(vehicle, state, rise, fall)
-        elif stage == 2:
-            _turn_rotors(vehicle, state, rise * rise, fall * fall)
+        _move_rotors(vehicle, state, stage, weight, ahead, rise, fall, density)
     update_contact(vehicle, state, y)
     if state.near_count > 0:
         update_surfaces(vehicle, state, y, h)
@@ -189,9 +231,8 @@ def _integrate(
 
 @compiled
 def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
-    """Bring the results of the step in line with the state at its end."""
+    """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
     _load(state, state.work[0])
-    _start_rotors(vehicle, state)
     derivative(vehicle, state, density, gravity, state.work[0], state.work[1])
     rows = state.rotor_work
     for k in range(vehicle.rotor_count):
@@ -226,10 +267,16 @@ def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float)
 
 
 @compiled
+def _drain(state: Any, charge: float) -> None:
+    """Take a charge in A s from the battery."""
+    state.battery_charge = max(state.battery_charge - charge, 0.0)
+
+
+@compiled
 def advance_vehicle(
     vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
 ) -> None:
-    """Advance one vehicle by ``seconds`` with commands and wind held.
+    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
 
     The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
     drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  The battery's voltage
@@ -251,8 +298,12 @@ def advance_vehicle(
         settle(vehicle, state, controls, armed)
     before = state.battery_current
     drive_motors(vehicle, state, controls, armed)
-    prepare_rotors(vehicle, state)
     scene, gravity = environment.scene, environment.gravity
+    if rests(vehicle, state, gravity):
+        state.hit_speed = -1.0
+        _drain(state, state.battery_current * seconds)
+        return
+    prepare_rotors(vehicle, state)
     look_around(vehicle, state, scene, seconds)
     down = state.position[2]
     temperature, _, density = air(environment, down)
@@ -265,10 +316,7 @@ def advance_vehicle(
     rise = math.exp(-0.5 * h / vehicle.motor_tau_up)
     fall = math.exp(-0.5 * h / vehicle.motor_tau_down)
     for _ in range(substeps):
-        reach = vehicle.contact_radius + max(v[2], 0.0) * h
-        splits = stable_steps(decay_rate(vehicle, state, density), h)
-        if state.near_count > 0 or (state.groundless == 0 and -state.position[2] <= reach):
-            splits = max(splits, contact_steps(vehicle, h))
+        splits = _parts(vehicle, state, density, h)
         if splits == 1:
             _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
         else:
@@ -282,9 +330,11 @@ def advance_vehicle(
         mean[0], mean[1] = (v[0] - north) / seconds, (v[1] - east) / seconds
         mean[2] = (v[2] - sinking) / seconds - gravity
         _mean_specific_force(state, qw, qx, qy, qz)
+        note_rest(vehicle, state, scene, gravity)
+    else:
+        state.rest_steps = 0
     settle(vehicle, state, controls, armed)
-    used = 0.5 * (before + state.battery_current) * seconds
-    state.battery_charge = max(state.battery_charge - used, 0.0)
+    _drain(state, 0.5 * (before + state.battery_current) * seconds)
 
 
 @compiled
@@ -312,6 +362,9 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
     _, _, density = air(environments[0], state.position[2])
     prepare_rotors(vehicles[0], state)
     look_around(vehicles[0], state, environments[0].scene, 0.0)
+    _start_rotors(vehicles[0], state)
+    if vehicles[0].rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicles[0].rotor_count, density)
     _evaluate(vehicles[0], state, density, environments[0].gravity)
     settle(vehicles[0], state, controls, 0)
 

@@ -54,6 +54,7 @@ class Outcome:
         seed: of the run.
         simulated_seconds, wall_seconds: duration.
         impact_speed: largest closing speed of a new ground contact, m/s; nan if unknown.
+        vortex_ring_seconds: time with a rotor in its vortex ring state, s.
         battery_used: share of the charge, nan if unknown.
         logs: paths by name of the log.
         errors: errors of the bridge that did not end the flight: a log that ended early, a failed sensor.
@@ -72,6 +73,7 @@ class Outcome:
     simulated_seconds: float = math.nan
     wall_seconds: float = math.nan
     impact_speed: float = math.nan
+    vortex_ring_seconds: float = 0.0
     battery_used: float = math.nan
     logs: dict[str, Path] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
@@ -136,6 +138,7 @@ def summarise(
         "simulated_seconds": outcome.simulated_seconds,
         "wall_seconds": outcome.wall_seconds,
         "impact_speed": outcome.impact_speed,
+        "vortex_ring_seconds": outcome.vortex_ring_seconds,
         "battery_used": outcome.battery_used,
         "link_faults": outcome.link_faults,
         "contacts": [contact_values(one) for one in outcome.contacts],
@@ -242,6 +245,8 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
         table.add_row("Flown", "it never left the ground")
     if math.isfinite(outcome.impact_speed):
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
+    if outcome.vortex_ring_seconds > 0.0:
+        table.add_row("Vortex ring state", f"{outcome.vortex_ring_seconds:.1f} s: descend more slowly")
     if math.isfinite(outcome.battery_used):
         table.add_row("Battery used", f"{outcome.battery_used:.0%}")
     if outcome.wall_seconds > 0 and math.isfinite(outcome.simulated_seconds):

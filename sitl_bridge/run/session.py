@@ -1,8 +1,7 @@
 """A flight of any number of vehicles from start to end: simulation, link, flight stacks, missions.
 
-``FleetSettings`` is checked before anything starts; ``FleetSession`` starts everything in order, monitors it,
-and stops everything.  The part of one vehicle is in vehicle_run.py, the display on the terminal in
-``cli/fly.py``, settings from scenario files in scenario_settings.py.
+``FleetSettings`` is checked before anything starts.  The part of one vehicle is in vehicle_run.py, the
+display on the terminal in ``cli/fly.py``, settings from scenario files in scenario_settings.py.
 """
 
 from __future__ import annotations
@@ -447,6 +446,7 @@ class FleetSession:
             "simulated_seconds": self._final.server.time,
             "wall_seconds": self._wall,
             "impact_speed": float(self.simulation.states[number]["impact_speed"]),
+            "vortex_ring_seconds": float(self.simulation.states[number]["vortex_ring_time"]),
             "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
             "contacts": object_contacts(self.simulation.contacts, number, self.simulation.world.scene.names),
             "link_faults": dict(self.server.status().links[number].faults),

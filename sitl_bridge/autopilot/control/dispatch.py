@@ -9,6 +9,8 @@ from sitl_bridge.autopilot.control.hector_pid import hector_pid
 from sitl_bridge.autopilot.control.lee import lee
 from sitl_bridge.autopilot.control.records import LEE, USER
 from sitl_bridge.autopilot.control.reference_model import FREE, advance_yaw, follow_setpoint, ground_relief
+from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratio
+from sitl_bridge.autopilot.control.thrust_observer import compensate_disturbance
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
 
@@ -37,7 +39,12 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
     if last < TRAJECTORY:
         for i in range(3):
             controller.Omega_last[i] = estimate.angular_velocity[i]
+    if level == TRAJECTORY and last != TRAJECTORY:
+        controller.aloft = 0
+        controller.thrust_given = controller.gravity
+        controller.thrust_expected = controller.gravity
     if level == TRAJECTORY:
+        controller.flow_ratio = thrust_ratio(controller, estimate)
         q = estimate.attitude
         heading = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
         follow_setpoint(controller, estimate, setpoint, last != TRAJECTORY, dt)
@@ -48,6 +55,9 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
         lee(controller, estimate, setpoint, dt, wrench)
     else:
         hector_pid(controller, estimate, setpoint, dt, wrench)
+    if level == TRAJECTORY:
+        compensate_disturbance(controller, estimate, setpoint, dt, wrench)
+        wrench.thrust /= controller.flow_ratio
     compensate_rotor_lag(controller, estimate, dt, wrench)
     carried = max(setpoint.on_ground, ground_relief(controller) if level == TRAJECTORY else 0.0)
     if carried > 0.0:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
 from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
+from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratios
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.rotor_laws import in_plane_drag
 from sitl_bridge.errors import UserError
@@ -58,6 +59,7 @@ class Design:
     """Control loops of an airframe, by axis.
 
     Attributes:
+        motor_lag: rotor lag, s.
         lag: rotor lag after the derivative, plus half a time step, s.
         derivative: gain of the rate derivative, dimensionless.
         derivative_filter: s.
@@ -69,6 +71,7 @@ class Design:
         position: (3,) 1/s.
     """
 
+    motor_lag: float
     lag: float
     derivative: float
     derivative_filter: float
@@ -111,7 +114,16 @@ def design(airframe: Airframe, world: World) -> Design:
         [min(tilt / CASCADE_RATIO, HORIZONTAL_LIMIT)] * 2 + [min(0.5 / lag / CASCADE_RATIO, VERTICAL_LIMIT)]
     )
     return Design(
-        lag, share, smoothing, answer.yaw_lead, most, rate, attitude, velocity, velocity / CASCADE_RATIO
+        answer.motor_lag,
+        lag,
+        share,
+        smoothing,
+        answer.yaw_lead,
+        most,
+        rate,
+        attitude,
+        velocity,
+        velocity / CASCADE_RATIO,
     )
 
 
@@ -163,6 +175,8 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
         RATE_LIMIT, 0.5 * loops.angular_acceleration / np.maximum(loops.attitude, 1e-9)
     )
     controller["drag"] = (*[_rotor_drag(airframe, world)] * 2, 0.0)
+    controller["thrust_ratio"] = thrust_ratios(airframe, density_at(world), gravity)
+    controller["thrust_lag"] = loops.motor_lag
     controller["derivative"], controller["derivative_filter"] = loops.derivative, loops.derivative_filter
     controller["yaw_lead"] = loops.yaw_lead
     controller["vertical_integral_limit"] = 0.5 * gravity
@@ -213,7 +227,7 @@ def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: floa
 
 
 def _fill_published(controller: NDArray[np.void], published: RotorsGains) -> None:
-    """Fill Lee's law as in RotorS: bare setpoints, no integral, no compensation of rotor lag or drag."""
+    """Fill Lee's law as in RotorS: bare setpoints, no integral, no compensation."""
     gains = controller["lee"]
     gains["mass"], gains["gravity"], gains["inertia"] = published.mass, published.gravity, 0.0
     gains["k_x"], gains["k_v"] = published.position_gain, published.velocity_gain
@@ -224,3 +238,4 @@ def _fill_published(controller: NDArray[np.void], published: RotorsGains) -> Non
     controller["reference_position_p"] = gains["k_x"] / gains["k_v"]
     for name in ("drag", "derivative", "yaw_lead"):
         controller[name] = 0.0
+    controller["thrust_ratio"], controller["thrust_lag"] = 1.0, 0.0

@@ -13,9 +13,11 @@ from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     MIN_FLIGHT_THRUST,
     POSITION,
+    drag_deceleration,
     integrate_errors,
     limit_acceleration,
     relax_on_ground,
+    tilting_lift,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
@@ -47,8 +49,8 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
     """Position P and velocity PI with feed-forward: write roll and pitch to q_d, thrust to the wrench.
 
     v_c = v_d + K_x (x_d - x), a_c = a_d + D v_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
-    tan(theta) = -a_x/(g - a_z), tan(phi) = a_y cos(theta)/(g - a_z), T = m (g - a_z)/(cos phi cos theta),
-    this one at the present roll and pitch.
+    tan(theta) = -a_x/(g - a_z), tan(phi) = a_y cos(theta)/(g - a_z), with a_z less its integral, and
+    T = m (g - a_z)/(cos phi cos theta) at the present roll and pitch.
     """
     gains = controller.hector
     a_c = controller.a_c
@@ -59,15 +61,16 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
         if controller.follows[i] == POSITION:
             error += gains.position_p[i] * (controller.x_d[i] - estimate.position[i])
         controller.e_i[i] = error
-        a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
+        a_c[i] = controller.a_d[i] + drag_deceleration(controller, i)
         a_c[i] += gains.velocity_p[i] * error + controller.integral[i]
     relax_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, gains.velocity_i, dt)
     lift = controller.gravity - a_c[2]
     c, s = math.cos(controller.yaw_d), math.sin(controller.yaw_d)
-    pitch = math.atan2(-(c * a_c[0] + s * a_c[1]), lift)
-    roll = math.atan2((c * a_c[1] - s * a_c[0]) * math.cos(pitch), lift)
+    tilting = tilting_lift(controller)
+    pitch = math.atan2(-(c * a_c[0] + s * a_c[1]), tilting)
+    roll = math.atan2((c * a_c[1] - s * a_c[0]) * math.cos(pitch), tilting)
     cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
     cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
     cy, sy = math.cos(0.5 * controller.yaw_d), math.sin(0.5 * controller.yaw_d)

@@ -14,9 +14,11 @@ from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     MIN_FLIGHT_THRUST,
     POSITION,
+    drag_deceleration,
     integrate_errors,
     limit_acceleration,
     relax_on_ground,
+    tilting_lift,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.kernels.compiled import compiled
@@ -55,7 +57,7 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
     """Set the force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
 
     A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m (x_d'' + D x_d'), b_3d = -A/|A|, f = -A . R e_3, with
-    e_i' = e_v + c_1 e_x (Goodarzi).  ``limit_acceleration`` limits A.
+    e_i' = e_v + c_1 e_x (Goodarzi).  ``limit_acceleration`` limits A; its vertical integral scales f alone.
     """
     law = controller.lee
     a_c, R, R_d = controller.a_c, controller.R, controller.R_d
@@ -67,12 +69,14 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
         if controller.follows[i] != FREE:
             e_v = estimate.velocity[i] - controller.v_d[i]
         controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
-        a_c[i] = controller.a_d[i] + controller.drag[i] * controller.v_d[i]
+        a_c[i] = controller.a_d[i] + drag_deceleration(controller, i)
         a_c[i] += controller.integral[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass
     relax_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
     integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
-    A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], law.mass * (a_c[2] - law.gravity)
+    lift = law.gravity - a_c[2]
+    tilting = tilting_lift(controller) + law.gravity - controller.gravity
+    A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], -law.mass * tilting
     size = math.sqrt(A0 * A0 + A1 * A1 + A2 * A2)
     b0, b1, b2 = -A0 / size, -A1 / size, -A2 / size
     c, s = math.cos(controller.yaw_d), math.sin(controller.yaw_d)
@@ -83,7 +87,7 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
     R_d[0, 0], R_d[1, 0], R_d[2, 0] = y1 * b2 - y2 * b1, y2 * b0 - y0 * b2, y0 * b1 - y1 * b0
     R_d[0, 1], R_d[1, 1], R_d[2, 1] = y0, y1, y2
     R_d[0, 2], R_d[1, 2], R_d[2, 2] = b0, b1, b2
-    f = -(A0 * R[0, 2] + A1 * R[1, 2] + A2 * R[2, 2])
+    f = -(A0 * R[0, 2] + A1 * R[1, 2] + A2 * R[2, 2]) * lift / tilting
     wrench.thrust = min(max(f, controller.thrust_min), controller.thrust_max)
 
 

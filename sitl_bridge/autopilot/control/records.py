@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitl_bridge.autopilot.control.thrust_in_motion import SHAPE
+
 # --- CONTROLLER.kind
 HECTOR_PID = 0
 LEE = 1
@@ -53,6 +55,8 @@ CONTROLLER = np.dtype(
         ("thrust_max", "f8"),  # N along body up, all rotors at full command
         ("rate_limit", "f8", 3),  # rad/s, largest commanded rate
         ("drag", "f8", 3),  # 1/s, deceleration over velocity NED, fed forward
+        ("thrust_ratio", "f8", SHAPE),  # thrust in motion over thrust in still air
+        ("thrust_lag", "f8"),  # s, of the rotors; 0: no acceleration feedback on the thrust
         ("derivative", "f8"),  # gain of the rate derivative on the angular acceleration
         ("derivative_filter", "f8"),  # s
         ("yaw_lead", "f8"),  # s, ratio of a rotor's acceleration moment to its drag moment
@@ -84,7 +88,13 @@ CONTROLLER = np.dtype(
         ("Omega_last", "f8", 3),  # rad/s
         ("Omega_dot", "f8", 3),  # rad/s^2, filtered
         ("yaw_moment", "f8"),  # N m, state of the yaw-lead filter
+        ("aloft", "i8"),  # 1: no ground carries the vehicle, so the acceleration shows the thrust
+        ("thrust_given", "f8"),  # m/s^2, specific force of the last command
+        ("thrust_expected", "f8"),  # m/s^2, the same after the rotors' lag
+        ("disturbance_quick", "f8"),  # m/s^2 along the thrust axis, filtered
+        ("disturbance_slow", "f8"),  # m/s^2
         # --- scratch between the parts of one step
+        ("flow_ratio", "f8"),  # of thrust_ratio at the present velocity
         ("a_c", "f8", 3),  # m/s^2 NED, commanded
         ("e_i", "f8", 3),  # m/s, input of the integrators
         ("R", "f8", (3, 3)),  # body to NED

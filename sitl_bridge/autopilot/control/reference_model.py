@@ -112,6 +112,15 @@ def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, 
 
 
 @compiled
+def drag_deceleration(controller: Any, i: int) -> float:
+    """Return the rotors' drag at the reference's velocity along NED axis ``i``, in m/s^2.
+
+    It is proportional to the rotor speed, which falls with the root of the thrust that the flow adds.
+    """
+    return float(controller.drag[i] * controller.v_d[i] / math.sqrt(controller.flow_ratio))
+
+
+@compiled
 def use_bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
     """Copy the setpoint, with its position moved close enough to respect the speed limits."""
     velocity = controller.e_i
@@ -224,6 +233,17 @@ def ground_relief(controller: Any) -> float:
 
 
 @compiled
+def tilting_lift(controller: Any) -> float:
+    """Return the vertical specific force in m/s^2 from which the tilt follows: a_c without the integral.
+
+    The vertical integral corrects errors of the thrust, of battery, mass or air density, that are the same in
+    every direction.  It changes the thrust, not the tilt; PX4 decouples the two as well (MPC_ACC_DECOUPLE).
+    """
+    lift = controller.gravity - controller.a_c[2] + controller.integral[2]
+    return float(max(lift, MIN_LIFT * controller.gravity))
+
+
+@compiled
 def limit_acceleration(controller: Any, setpoint: Any) -> int:
     """Limit a_c to the available thrust and tilt: vertical first, then horizontal.
 
@@ -243,7 +263,9 @@ def limit_acceleration(controller: Any, setpoint: Any) -> int:
     elif not lift > MIN_LIFT * controller.gravity:
         lift, limits = MIN_LIFT * controller.gravity, 4
     a_c[2] = controller.gravity - lift
-    limit = min(lift * math.tan(tilt_limit(setpoint)), math.sqrt(most * most - lift * lift))
+    limit = min(
+        tilting_lift(controller) * math.tan(tilt_limit(setpoint)), math.sqrt(most * most - lift * lift)
+    )
     asked = math.hypot(a_c[0], a_c[1])
     if asked > limit:
         a_c[0] *= limit / asked

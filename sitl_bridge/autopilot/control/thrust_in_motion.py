@@ -1,0 +1,85 @@
+"""Compensation of the thrust that rotors gain and lose in moving air, from the airframe's rotor law.
+
+Allocation is static: it computes commands from the thrust in still air.  At 10 m/s a rotor with induced flow
+gives a third more thrust than that, in a climb of 3 m/s a quarter less.  The ratio of the two is tabulated
+once over the velocity along and across the rotors' axes.  Wind is not known here: the integrators take it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.dynamics.performance import hover
+from sitl_bridge.dynamics.rotor_laws import rotor_loads, thrust_and_torque
+from sitl_bridge.kernels.compiled import compiled
+
+if TYPE_CHECKING:
+    from sitl_bridge.vehicle.airframe import Airframe
+
+ALONG_STEP, ALONG_STEPS = 1.0, 8
+"""m/s and number of intervals of the velocity along the axes, each way."""
+ACROSS_STEP, ACROSS_STEPS = 2.0, 10
+"""The same of the velocity across them."""
+SHAPE = (2 * ALONG_STEPS + 1, ACROSS_STEPS + 1)
+LEAST, MOST = 0.5, 2.0
+"""Limits of the ratio: beyond them the rotor speeds of a hover say little."""
+
+
+def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> NDArray[np.float64]:
+    """Return thrust in motion over thrust in still air at hover speed, SHAPE: velocities along, across.
+
+    Args:
+        airframe: the airframe, which can hover.
+        density: kg/m^3.
+        gravity: m/s^2.
+    """
+    ratios = np.ones(SHAPE)
+    record = airframe.record
+    trim = hover(record, density, gravity)
+    if trim is None:
+        return ratios
+    speeds = [float(speed) for speed in trim.rotor_speed]
+    still = sum(thrust_and_torque(record, k, w, 0.0, density)[0] for k, w in enumerate(speeds))
+    for i in range(SHAPE[0]):
+        for j in range(SHAPE[1]):
+            along, across = (i - ALONG_STEPS) * ALONG_STEP, j * ACROSS_STEP
+            thrust = sum(rotor_loads(record, k, w, along, across, density)[0] for k, w in enumerate(speeds))
+            ratios[i, j] = min(max(thrust / still, LEAST), MOST)
+    return ratios
+
+
+@compiled
+def thrust_ratio(controller: Any, estimate: Any) -> float:
+    """Return the ratio of thrust in motion to thrust in still air at the estimated velocity, bilinear.
+
+    Args:
+        controller: CONTROLLER record.
+        estimate: ESTIMATE record.
+
+    Returns:
+        1 without a velocity.
+    """
+    v, q = estimate.velocity, estimate.attitude
+    square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
+    if not math.isfinite(square):
+        return 1.0
+    # The thrust axis, body -z, in NED.
+    up_n = -2.0 * (q[1] * q[3] + q[0] * q[2])
+    up_e = -2.0 * (q[2] * q[3] - q[0] * q[1])
+    up_d = 2.0 * (q[1] * q[1] + q[2] * q[2]) - 1.0
+    along = v[0] * up_n + v[1] * up_e + v[2] * up_d
+    across = math.sqrt(max(square - along * along, 0.0))
+    a = min(max(along / ALONG_STEP + ALONG_STEPS, 0.0), 2.0 * ALONG_STEPS)
+    b = min(across / ACROSS_STEP, 1.0 * ACROSS_STEPS)
+    i = min(int(a), 2 * ALONG_STEPS - 1)
+    j = min(int(b), ACROSS_STEPS - 1)
+    a -= i
+    b -= j
+    table = controller.thrust_ratio
+    near = (1.0 - a) * table[i, j] + a * table[i + 1, j]
+    far = (1.0 - a) * table[i, j + 1] + a * table[i + 1, j + 1]
+    return (1.0 - b) * near + b * far

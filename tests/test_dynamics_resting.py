@@ -1,0 +1,59 @@
+"""Vehicles that stand still: their motion is not integrated until something moves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.dynamics.resting import REST_STEPS
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.world import World
+
+
+def standing(seconds: float = 1.0) -> tuple[Simulation, Any]:
+    """An iris on the ground after some time, and its state."""
+    iris = load_airframe("iris")
+    simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records()[:0])])
+    simulation.advance(round(seconds / 0.004))
+    return simulation, simulation.states[0]
+
+
+def test_a_standing_vehicle_rests_and_measures_gravity_alone() -> None:
+    simulation, state = standing()
+    assert state["rest_steps"] >= REST_STEPS
+    before, charge = state["position"].copy(), float(state["battery_charge"])
+    simulation.advance(1000)
+    assert np.array_equal(state["position"], before)
+    assert not state["velocity"].any()
+    assert not state["angular_velocity"].any()
+    gravity = float(simulation.world.environment[0]["gravity"])
+    assert abs(np.linalg.norm(state["specific_force"]) - gravity) < 1e-12
+    used = 0.45 * 4.0  # A of avionics over 4 s
+    assert abs(charge - float(state["battery_charge"]) - used) < 0.01 * used
+
+
+def test_motors_forces_and_changes_from_outside_end_the_rest() -> None:
+    simulation, state = standing()
+    simulation.armed[0] = 1
+    simulation.controls[0, :4] = 0.8
+    simulation.advance(250)
+    assert state["position"][2] < -0.5
+    simulation, state = standing()
+    state["external_force"] = (8.0, 0.0, -10.0)
+    simulation.advance(250)
+    assert state["position"][0] > 0.1
+    simulation, state = standing()
+    state["position"][2] -= 1.0
+    simulation.advance(250)
+    assert state["impact_speed"] > 3.0
+
+
+def test_a_vehicle_comes_to_rest_again_after_a_fall() -> None:
+    simulation, state = standing()
+    height = float(state["position"][2])
+    state["position"][2] -= 0.05
+    simulation.advance(1500)
+    assert state["rest_steps"] >= REST_STEPS
+    assert abs(float(state["position"][2]) - height) < 1e-4
