@@ -255,3 +255,16 @@ def test_the_demonstration_passes_options_on_to_fly() -> None:
     assert result.returncode == ExitCode.USER_ERROR
     assert "No such option" in result.stderr
     assert "sitl-bridge demo --help" in result.stderr
+
+
+def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp_path: Path) -> None:
+    facts = json.loads(run("check", "firefly", "--json").stdout)
+    assert 15.0 < facts["top_speed_m_s"] < 30.0
+    assert "vortex ring state" in facts["rotors_in_moving_air"]
+    assert facts["not_modelled"] == ["flapping and uneven inflow"]
+    bare = tmp_path / "bare.yaml"
+    bare.write_text("base: firefly\nname: bare\nrotor_model: {inflow: none}\n", encoding="utf-8")
+    facts = json.loads(run("check", str(bare), "--json").stdout)
+    assert facts["top_speed_m_s"] is None
+    assert "translational lift" in facts["not_modelled"]
+    assert any("no top speed follows" in text for text in facts["warnings"])
