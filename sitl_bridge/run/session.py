@@ -1,7 +1,6 @@
 """A flight of any number of vehicles from start to end: simulation, link, flight stacks, missions.
 
-``FleetSettings`` is checked before anything starts.  The part of one vehicle is in vehicle_run.py, the
-display on the terminal in ``cli/fly.py``, settings from scenario files in scenario_settings.py.
+One vehicle's part is in vehicle_run.py, the display in ``cli/fly.py``, settings in scenario_settings.py.
 """
 
 from __future__ import annotations
