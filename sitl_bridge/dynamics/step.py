@@ -280,10 +280,9 @@ def advance_vehicle(
 
     The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
     drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  The battery's voltage
-    holds for the whole step.  ``angular_acceleration`` and, in the air, ``specific_force`` are those at its
-    end: the trapezoidal rule by which flight stacks integrate them is exact to second order.  In a step with
-    contact, the specific force is the mean over the step, as behind an inertial unit's anti-aliasing filter:
-    it kept the integrated velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
+    holds for the whole step.  Accelerations are those at its end: the trapezoidal rule of flight stacks is
+    then exact to second order.  In a step with contact, the specific force is the mean over the step, which
+    kept the integrated velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
 
     Args:
         vehicle: VEHICLE record.
@@ -296,9 +295,8 @@ def advance_vehicle(
     """
     if not math.isinf(vehicle.battery_capacity):
         settle(vehicle, state, controls, armed)
-    before = state.battery_current
+    before, scene, gravity = state.battery_current, environment.scene, environment.gravity
     drive_motors(vehicle, state, controls, armed)
-    scene, gravity = environment.scene, environment.gravity
     if rests(vehicle, state, gravity):
         state.hit_speed = -1.0
         _drain(state, state.battery_current * seconds)
@@ -326,9 +324,8 @@ def advance_vehicle(
                 touched += state.in_contact
     _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
     if touched > 0:
-        mean = state.work[0]
-        mean[0], mean[1] = (v[0] - north) / seconds, (v[1] - east) / seconds
-        mean[2] = (v[2] - sinking) / seconds - gravity
+        state.work[0, 0], state.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
+        state.work[0, 2] = (v[2] - sinking) / seconds - gravity
         _mean_specific_force(state, qw, qx, qy, qz)
         note_rest(vehicle, state, scene, gravity)
     else:
