@@ -263,7 +263,9 @@ def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp
     assert "vortex ring state" in facts["rotors_in_moving_air"]
     assert facts["not_modelled"] == ["flapping and uneven inflow"]
     bare = tmp_path / "bare.yaml"
-    bare.write_text("base: firefly\nname: bare\nrotor_model: {inflow: none}\n", encoding="utf-8")
+    bare.write_text(
+        "base: firefly\nname: bare\ndescription: RotorS law\nrotor_model: {inflow: none}\n", encoding="utf-8"
+    )
     facts = json.loads(run("check", str(bare), "--json").stdout)
     assert facts["top_speed_m_s"] is None
     assert "translational lift" in facts["not_modelled"]
