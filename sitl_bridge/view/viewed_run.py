@@ -127,9 +127,11 @@ class ViewedRun:
         """Plans, fences and formation slots as ``foxglove.SceneUpdate``: (ns, message)."""
         try:
             return scene_messages(self.recorded)
-        except (UserError, KeyError, ValueError) as error:
+        except KeyError as error:
+            self.notes.append(f"plan and formation are not shown: run.json has no {error}")
+        except (UserError, ValueError) as error:
             self.notes.append(f"plan and formation are not shown: {error}")
-            return []
+        return []
 
     def cameras(self) -> list[Camera]:
         """The vehicles' sensors that take pictures."""
