@@ -31,6 +31,7 @@ from sitl_bridge.files.plan_upload import (
 )
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.report.object_contacts import object_contacts
 from sitl_bridge.report.summary import Outcome, summarise, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
@@ -221,7 +222,7 @@ class PlanFlights:
         names = [vehicle.name for vehicle in settings.vehicles]
         simulation = fleet.simulation
         _describe(settings, fleet, place)
-        recording = Recording(names, simulation.start, 0, place.truth, lambda: fleet.record(None))
+        recording = Recording(names, simulation.start, 0, None, lambda: fleet.record(None))
         fleet.record(recording)
         airframes = [vehicle.airframe for vehicle in settings.vehicles]
         due = actions(settings.events, simulation, airframes, place.say)
@@ -241,6 +242,8 @@ class PlanFlights:
         finally:
             recording.close()
             fleet.close()
+            with TruthLog(place.truth) as log:  # at once: a header is written with every block
+                log.write(recording.rows.reshape(-1))
         for pilot, name in zip(fleet.pilots, names, strict=True):
             for _, text in pilot.commander.texts:
                 place.say(text if alone else f"{name}: {text}")
