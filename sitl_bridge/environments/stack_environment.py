@@ -153,11 +153,14 @@ class StackEnvironment(Env[Observation, ArrayLike]):
 
     def _return(self) -> None:
         """Fly to the start of the episodes."""
-        state = self._flying().simulation.states[0]
+        session = self._flying()
+        state, aircraft = session.simulation.states[0], session.vehicles[0]
         self._commands.target(0, position=(0.0, 0.0, -self.task.height), yaw=0.0)
 
         def arrived() -> bool:
-            away = np.linalg.norm(state["position"] - self.task.homes[0])
+            # By its own estimate, which GPS errors take up to a metre or two from the truth.
+            place = np.array(aircraft.monitor.status().position)
+            away = np.linalg.norm(place - self._commands.target_of(0))
             return bool(away < ARRIVAL and np.linalg.norm(state["velocity"]) < STILL)
 
         self._commands.wait(
