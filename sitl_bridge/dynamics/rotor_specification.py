@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,8 @@ class PropellerTable(BaseModel):
     def rows(self) -> tuple[tuple[float, ...], ...]:
         """Advance ratios of each speed."""
         if isinstance(self.advance_ratios[0], tuple):
-            return cast("tuple[tuple[float, ...], ...]", self.advance_ratios)
-        return (cast("tuple[float, ...]", self.advance_ratios),) * len(self.rotor_speeds)
+            return self.advance_ratios
+        return (self.advance_ratios,) * len(self.rotor_speeds)
 
     @model_validator(mode="after")
     def _has_every_row(self) -> PropellerTable:
