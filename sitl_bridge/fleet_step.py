@@ -19,9 +19,9 @@ from sitl_bridge.kernels.array_at import array_1d, array_2d, array_at, handles_o
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import sample_sensors
-from sitl_bridge.world.records import ENVIRONMENT, START, WIND, WIND_STATE
+from sitl_bridge.world.records import ENVIRONMENT, START, TURBULENCE, WIND, WIND_STATE
 from sitl_bridge.world.scene import place_moving_shapes
-from sitl_bridge.world.wind import wind_velocity
+from sitl_bridge.world.wind import carry_turbulence, wind_velocity
 
 
 class FleetArrays(NamedTuple):
@@ -37,6 +37,7 @@ class FleetArrays(NamedTuple):
         armed: (n,) 0 or 1.
         environment: (1,) ENVIRONMENT.
         wind: (1,) WIND.
+        turbulence: (1,) TURBULENCE.
         wind_states: (n,) WIND_STATE.
         wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
         sensors: (n, MAX_SENSORS) SENSOR.
@@ -50,6 +51,7 @@ class FleetArrays(NamedTuple):
     armed: NDArray[np.int64]
     environment: NDArray[np.void]
     wind: NDArray[np.void]
+    turbulence: NDArray[np.void]
     wind_states: NDArray[np.void]
     wind_series: NDArray[np.float64]
     sensors: NDArray[np.void]
@@ -71,16 +73,17 @@ def fleet_of(handles: Any) -> Any:
         array_1d(handles, 3, np.int64),
         array_1d(handles, 4, ENVIRONMENT),
         array_1d(handles, 5, WIND),
-        array_1d(handles, 6, WIND_STATE),
-        array_2d(handles, 7, np.float64),
-        array_2d(handles, 8, SENSOR),
-        array_2d(handles, 9, SENSOR_STATE),
+        array_1d(handles, 6, TURBULENCE),
+        array_1d(handles, 7, WIND_STATE),
+        array_2d(handles, 8, np.float64),
+        array_2d(handles, 9, SENSOR),
+        array_2d(handles, 10, SENSOR_STATE),
         ProximityArrays(
-            array_1d(handles, 10, PROXIMITY),
-            array_1d(handles, 11, HULL),
-            array_2d(handles, 12, np.uint8),
-            array_1d(handles, 13, COLLISION),
-            array_1d(handles, 14, CONTACT),
+            array_1d(handles, 11, PROXIMITY),
+            array_1d(handles, 12, HULL),
+            array_2d(handles, 13, np.uint8),
+            array_1d(handles, 14, COLLISION),
+            array_1d(handles, 15, CONTACT),
         ),
     )
 
@@ -105,10 +108,11 @@ def _remember_pose(state: Any, time: int) -> None:
 @compiled
 def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
     """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
-    state = fleet.states[i]
-    north, east, down = wind_velocity(
-        fleet.wind[0], fleet.wind_states[i], fleet.wind_series, state, time, seconds
-    )
+    state, wind, memory = fleet.states[i], fleet.wind[0], fleet.wind_states[i]
+    x, y, z = state.position
+    field, series = fleet.turbulence[0], fleet.wind_series
+    north, east, down = wind_velocity(wind, field, memory, series, time, x, y, z)
+    carry_turbulence(wind, memory, series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]
     state.wind[2] = down + state.neighbour_air[2]

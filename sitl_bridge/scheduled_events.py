@@ -11,6 +11,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from sitl_bridge.dynamics.vibration_specification import damage_propeller
 from sitl_bridge.sensors.sensor_faults import end_spoofing, jam, set_fault, spoof
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.vehicle.airframe import Airframe
@@ -20,6 +21,7 @@ from sitl_bridge.vehicle.event_specification import (
     MotorEvent,
     PassingEvent,
     PayloadEvent,
+    PropellerEvent,
     ScheduledEvent,
     SensorEvent,
     SpoofingEvent,
@@ -139,6 +141,16 @@ def _(event: MotorEvent, simulation: Simulation, vehicle: int) -> None:
 @end.register
 def _(event: MotorEvent, simulation: Simulation, vehicle: int) -> None:
     simulation.states[vehicle]["rotor_health"][event.motor - 1] = 1.0
+
+
+@begin.register
+def _(event: PropellerEvent, simulation: Simulation, vehicle: int) -> None:
+    damage_propeller(simulation.vehicles[vehicle], simulation.states[vehicle], event.motor - 1, event.lost)
+
+
+@end.register
+def _(event: PropellerEvent, simulation: Simulation, vehicle: int) -> None:
+    damage_propeller(simulation.vehicles[vehicle], simulation.states[vehicle], event.motor - 1, 0.0)
 
 
 @begin.register

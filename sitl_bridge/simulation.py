@@ -28,12 +28,13 @@ from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.errors import UserError
 from sitl_bridge.fleet_step import FleetArrays, advance_block, advance_steps
-from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.kernels.random_streams import distinct_names, stream
 from sitl_bridge.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import refuse_rates_beyond, start_sensor
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.records import START, WIND_STATE
+from sitl_bridge.world.turbulence import episode_shift, turbulence_field
 
 if TYPE_CHECKING:
     from sitl_bridge.world.world import World
@@ -55,14 +56,14 @@ class VehicleSetup:
         sensors: (s,) SENSOR, s <= MAX_SENSORS.
         position: m NED, of the ground point below it; down 0 is on the ground or on the terrain there.
         yaw: rad.
-        name: part of the seed of its random streams.
+        name: part of the seed of its random streams; by default its number.
     """
 
     vehicle: NDArray[np.void]
     sensors: NDArray[np.void]
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
     yaw: float = 0.0
-    name: str = "0"
+    name: str = ""
 
 
 class Simulation:
@@ -109,11 +110,12 @@ class Simulation:
         self.threads = thread_count(threads)
         self.start = start
         self.time = start
-        self.names = tuple(setup.name for setup in vehicles)
+        self.names = distinct_names(setup.name for setup in vehicles)
         self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
         self.states = np.zeros(n, STATE)
         self.controls = np.zeros((n, CONTROLS))
         self.armed = np.zeros(n, np.int64)
+        self.turbulence = turbulence_field(stream(seed, "turbulence"))
         self.wind_states = np.zeros(n, WIND_STATE)
         self.proximity = (proximity or Proximity(collisions=False, downwash=False)).pack()
         self.hulls = np.array([hull(vehicle) for vehicle in self.vehicles])
@@ -130,10 +132,10 @@ class Simulation:
         self._shapes_at_start = world.scene.shapes.copy()
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
-                raise ValueError(f"vehicle {setup.name}: more than {MAX_SENSORS} sensors")
+                raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
             check_law_address(self.vehicles[i])
-            self._refuse_unstable(self.vehicles[i], setup.name)
+            self._refuse_unstable(self.vehicles[i], self.names[i])
             self.restart_vehicle(i)
 
     def __len__(self) -> int:
@@ -142,7 +144,7 @@ class Simulation:
     @property
     def places(self) -> tuple[tuple[str, tuple[float, float, float], float], ...]:
         """Name, position in m NED and yaw in rad of each vehicle at the start."""
-        return tuple((setup.name, setup.position, setup.yaw) for setup in self._setups)
+        return tuple((n, s.position, s.yaw) for n, s in zip(self.names, self._setups, strict=True))
 
     def reset(self, seed: int | None = None, episodes: Sequence[int] | None = None) -> None:
         """Put everything back to the start in place: time, world, vehicles, counters; no array moves.
@@ -154,6 +156,8 @@ class Simulation:
         if seed is not None:
             self.seed = seed
         self.time = self.start
+        self.turbulence[:] = turbulence_field(stream(self.seed, "turbulence"))
+        self.wind_states["carried"] = 0.0
         self.world.set_wind(self.world.specification.wind, self.start)
         self.world.scene.shapes[:] = self._shapes_at_start
         for counter in ("count", "touching", "contact_count"):
@@ -171,8 +175,8 @@ class Simulation:
             i: which vehicle.
             episode: number of its random streams; 0 are those of a new simulation with the present ``seed``.
         """
-        setup = self._setups[i]
-        names = (setup.name,) if episode == 0 else (setup.name, "episode", episode)
+        setup, name = self._setups[i], self.names[i]
+        names = (name,) if episode == 0 else (name, "episode", episode)
         self._replace_vehicle(i, setup.vehicle.reshape(()))
         self.touching[i, :] = self.touching[:, i] = 0
         self.controls[i] = 0.0
@@ -186,11 +190,10 @@ class Simulation:
                 self.world.scene.names,
             )
         except UserError as error:
-            raise UserError(f"vehicle {setup.name}: {error}") from error
+            raise UserError(f"vehicle {name}: {error}") from error
         if i in self._histories:
             self._begin_history(i)
-        self.wind_states[i] = np.zeros((), WIND_STATE)
-        self.wind_states[i]["random"] = stream(self.seed, *names, "wind")
+        self.wind_states[i]["shift"] = episode_shift(episode, stream(self.seed, "turbulence", episode))
         for k, sensor in enumerate(setup.sensors):
             self.sensors[i, k] = sensor
             kind, instance = int(sensor["kind"]), int(sensor["instance"])
@@ -266,20 +269,6 @@ class Simulation:
         poses = history[order]
         return poses["time"], poses["position"], poses["attitude"], poses["inertial"]
 
-    def spheres_beside(self, i: int) -> NDArray[np.float64]:
-        """(k, 4) m: centres NED and radii of the spheres that stand for the other vehicles."""
-        found = [np.zeros((0, 4))]
-        for k, (hull_of, state) in enumerate(zip(self.hulls, self.states, strict=True)):
-            if k != i:
-                spheres = hull_of["sphere"][: int(hull_of["sphere_count"])].copy()
-                w, x, y, z = state["attitude"]
-                # Turn by the quaternion: v + 2 u x (u x v + w v).
-                u = np.array([x, y, z])
-                spheres[:, :3] += 2.0 * np.cross(u, np.cross(u, spheres[:, :3]) + w * spheres[:, :3])
-                spheres[:, :3] += state["position"]
-                found.append(spheres)
-        return np.concatenate(found)
-
     @property
     def arrays(self) -> FleetArrays:
         """This simulation's memory; take it anew for each call, for a change of the wind replaces arrays."""
@@ -291,6 +280,7 @@ class Simulation:
             self.armed,
             world.environment,
             world.wind,
+            self.turbulence,
             self.wind_states,
             world.wind_series,
             self.sensors,

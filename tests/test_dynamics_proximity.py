@@ -40,6 +40,7 @@ def meet(s: Simulation, *, steps: int = 100, without_air: bool = True) -> None:
         s.vehicles["drag_force"] = 0.0
         s.vehicles["drag_moment"] = 0.0
         s.vehicles["rotor_drag"] = 0.0
+    s.world.environment["gravity_slope"] = 0.0  # the same for all
     s.advance(steps)
 
 
@@ -215,6 +216,30 @@ def test_downwash_lowers_a_vehicle_below_and_not_one_above() -> None:
         t.advance(100)
         sunk.append(float(t.states["velocity"][1, 2]))
     assert sunk[1] > sunk[0] + 0.1
+
+
+def test_a_vehicle_half_inside_a_wake_is_turned_towards_the_side_that_is_blown_on() -> None:
+    """Gazebo's law of the iris: T = c2 w^2 (1 - |v|/25); the moment is the sum of y dT over the rotors."""
+    s = hovering((0.0, 0.0, 0.0), (0.0, 0.35, -1.5))
+    s.controls[1, :4], s.armed[1] = 0.6, 1
+    s.states["rotor_speed"][1, :4] = 700.0
+    s.advance(1)
+    state, vehicle = s.states[1], s.vehicles[1]
+    wakes = state["neighbour_air"][2] + state["rotor_air"][:4, 2]
+    hubs = vehicle["rotor_position"][:4]
+    assert wakes[hubs[:, 1] < 0].min() > 2.0 * wakes[hubs[:, 1] > 0].max()
+    lost = state["rotor_thrust"][:4].max() / (1.0 - wakes.min() / 25.0) * wakes / 25.0
+    expected = float(hubs[:, 1] @ lost)
+    turning = float(vehicle["inertia"][0, 0] * state["angular_acceleration"][0])
+    assert turning < -0.05
+    assert turning == pytest.approx(expected, rel=0.2)
+
+
+def test_a_vehicle_centred_below_another_is_not_turned() -> None:
+    s = hovering((0.0, 0.0, 0.0), (0.0, 0.0, -1.5))
+    s.states["rotor_speed"][1, :4] = 700.0
+    s.advance(1)
+    assert abs(s.states["angular_acceleration"][1, 0]) < 1e-4
 
 
 def test_wind_carries_the_wake_away() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class Encoder:
     def add(self, kind: int, values: list[float], instance: int = 0, time: int = TIME) -> None:
         self.sensors[self.count]["kind"] = kind
         self.sensors[self.count]["instance"] = instance
+        self.sensors[self.count]["rotation"] = np.eye(3)
         self.memories[self.count]["fresh"] = 1
         self.memories[self.count]["time"] = time
         self.memories[self.count]["values"][: len(values)] = values
@@ -186,8 +188,10 @@ def test_position_frames_are_those_of_pymavlink(
     )
     speed = math.hypot(velocity[0], velocity[1])
     course = math.degrees(math.atan2(velocity[1], velocity[0])) % 360.0
+    utc = int(encoder.world.environment[0]["utc"])
+    assert datetime.fromtimestamp(utc * 1e-6, UTC) == datetime(2025, 1, 1, tzinfo=UTC)
     expected = mavlink.MAVLink_hil_gps_message(
-        TIME - 120000, 3, round(math.degrees(latitude) * 1e7), round(math.degrees(longitude) * 1e7),
+        utc + TIME - 120000, 3, round(math.degrees(latitude) * 1e7), round(math.degrees(longitude) * 1e7),
         round(height * 1e3), 90, 180, round(speed * 100), *(_signed(v) for v in velocity),
         min(round(course * 100), 35999), 10, instance, 0,
     )  # fmt: skip
@@ -250,6 +254,27 @@ def test_truth_carries_the_velocity_s_derivative_as_px4_logs_it(
     message = truth_of(encoder)
     # PX4 logs m/s^2 = field / 1000 (SimulatorMavlink.cpp); the field is in mm/s^2.
     assert (message.xacc, message.yacc, message.zacc) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("beam", "orientation"),
+    [
+        ((0, 0, 1), 25),
+        ((0.3, 0, 0.95), 25),
+        ((1, 0, 0), 0),
+        ((-1, 0, 0), 4),
+        ((0, 1, 0), 2),
+        ((0, -1, 0.1), 6),
+        ((0, 0, -1), 24),
+    ],
+)
+def test_a_range_finder_reports_where_it_points(beam: tuple[float, ...], orientation: int) -> None:
+    encoder = Encoder()
+    encoder.add(records.RANGE_FINDER, [1.0, 0.2, 12.0, 4e-4])
+    encoder.sensors[0]["rotation"][2] = beam
+    parser = mavlink.MAVLink(None)
+    messages = parser.parse_buffer(bytearray(encoder.bytes()))
+    assert messages[-1].orientation == orientation
 
 
 @pytest.mark.parametrize("distance", [1.25, math.nan])

@@ -42,6 +42,7 @@ COLUMNS: tuple[FlightKind, ...] = (
 )
 EVENTS = {
     "motor_loss": "motor: 1",
+    "propeller_damage": "motor: 1",
     "sensor_fault": "sensor: gps",
     "gps_jamming": "level: 1",
     "gps_spoofing": "velocity: [1, 0, 0]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecifi
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 from sitl_bridge.sensors.records import FAULT_OFF, FAULT_STUCK
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 
 NONE = ErrorSpecification()
@@ -180,6 +182,37 @@ def test_the_barometer_reads_the_atmosphere_and_the_error_of_the_airflow() -> No
     assert bench.run(10)[-1, 2] == pytest.approx(488.0, abs=1e-3)
     bench.state["velocity"] = (10.0, 0.0, 0.0)
     assert bench.run(10)[-1, 0] == pytest.approx(95598.28 - 0.2 * 0.5 * 1.16863 * 100.0, abs=0.02)
+
+
+def test_the_barometer_in_rotor_wash_reads_a_share_of_the_disc_loading() -> None:
+    """1.55 kg on four discs of 0.128 m: 73.8 Pa.  At z = R of one disc of their area, 1/15 of it."""
+    readings = {}
+    for share, cushion, height in ((0.0, 0.0, 30.0), (-0.1, 0.0, 30.0), (0.0, 2.0, 0.256), (0.0, 2.0, 30.0)):
+        specification = BarometerSpecification(
+            kind="barometer", rate=50.0, error=NONE, rotor_wash=share, ground_cushion=cushion
+        )
+        bench = Bench(specification)
+        bench.state["rotor_thrust"][:4] = 1.55 * 9.81 / 4
+        bench.state["position"] = (0.0, 0.0, -height)
+        still = air(bench.world.environment[0], -height)[1]
+        readings[share, cushion, height] = bench.run(5)[0, 0] - still
+    loading = 1.55 * 9.81 / (4 * math.pi * 0.128**2)
+    assert readings[0.0, 0.0, 30.0] == 0.0
+    assert readings[-0.1, 0.0, 30.0] == pytest.approx(-0.1 * loading)
+    assert readings[0.0, 2.0, 0.256] == pytest.approx(2.0 * loading / 15.0, rel=1e-6)
+    assert readings[0.0, 2.0, 30.0] == pytest.approx(0.0, abs=0.01)
+
+
+def test_vehicles_without_a_name_have_random_streams_of_their_own() -> None:
+    airframe = load_airframe("iris")
+    setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records())
+    simulation = Simulation(World(), [setup, setup])
+    simulation.advance(1)
+    values = simulation.sensor_states["values"][:, 0]
+    assert simulation.names == ("0", "1")
+    assert not np.array_equal(values[0], values[1])
+    with pytest.raises(ValueError, match="two vehicles are called 'a'"):
+        Simulation(World(), [replace(setup, name="a"), replace(setup, name="a")])
 
 
 def test_barometer_noise_does_not_depend_on_the_sampling_of_its_drift() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pymap3d
+import pymap3d.vincenty
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitl_bridge.world.atmosphere import air_at_height, pressure_altitude
-from sitl_bridge.world.earth import geodetic, gravity
+from sitl_bridge.world.atmosphere import air, air_at_height, pressure_altitude
+from sitl_bridge.world.earth import geodetic, gravity, local_gravity
 from sitl_bridge.world.magnetic import magnetic_field
 from sitl_bridge.world.world import Origin, World, WorldSpecification
 
@@ -71,28 +71,55 @@ def test_gravity_is_the_ellipsoid_s() -> None:
     assert gravity(0.0, 1000.0) - gravity(0.0, 0.0) == pytest.approx(-3.086e-3, rel=3e-3)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(
-    st.floats(-89.9, 89.9),
+    st.floats(-80.0, 80.0),
     st.floats(-180.0, 180.0),
     st.floats(-400.0, 5000.0),
-    st.tuples(st.floats(-20e3, 20e3), st.floats(-20e3, 20e3), st.floats(-5e3, 1e3)),
+    st.floats(0.0, 360.0),
+    st.floats(0.0, 20e3),
+    st.floats(-5e3, 1e3),
 )
-def test_local_points_become_geodetic_ones_as_in_pymap3d(
-    latitude: float, longitude: float, altitude: float, ned: tuple[float, float, float]
+def test_local_points_lie_on_the_ellipsoid_as_geodesics_from_the_origin(
+    latitude: float, longitude: float, altitude: float, bearing: float, distance: float, down: float
 ) -> None:
-    world = World(
-        WorldSpecification(origin=Origin(latitude=latitude, longitude=longitude, altitude=altitude))
-    )
-    lat, lon, height = geodetic(world.environment[0], *ned)
-    expected = pymap3d.ned2geodetic(*ned, latitude, longitude, altitude)
-    assert math.degrees(lat) == pytest.approx(expected[0], abs=2e-9)
+    """Against Vincenty's geodesics (pymap3d), on the ellipsoid below the origin's level."""
+    origin = Origin(latitude=latitude, longitude=longitude, altitude=altitude)
+    world = World(WorldSpecification(origin=origin))
+    angle = math.radians(bearing)
+    north, east = distance * math.cos(angle), distance * math.sin(angle)
+    lat, lon, height = geodetic(world.environment[0], north, east, down)
+    below = distance / (1.0 + altitude / 6.37e6)
+    expected = pymap3d.vincenty.vreckon(latitude, longitude, below, bearing)
+    assert (math.degrees(lat) - expected[0]) * 111e3 == pytest.approx(0.0, abs=0.2)
     turn = (math.degrees(lon) - expected[1] + 180.0) % 360.0 - 180.0
-    assert turn * math.cos(lat) == pytest.approx(0.0, abs=2e-9)
-    assert height == pytest.approx(expected[2], abs=1e-3)
+    assert turn * 111e3 * math.cos(lat) == pytest.approx(0.0, abs=0.2)
+    assert height == pytest.approx(altitude - down, abs=1e-9)
+    np.testing.assert_allclose(
+        world.geodetic(np.array([north, east, down])),
+        (math.degrees(lat), math.degrees(lon), height),
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("ned", [(20e3, 0.0, -100.0), (-14e3, 14e3, -100.0), (0.0, 5e3, -20.0)])
+def test_altitude_pressure_gravity_and_field_agree_far_from_the_origin(
+    ned: tuple[float, float, float],
+) -> None:
+    """A world with its origin there has the same."""
+    world = World()
+    latitude, longitude, height = world.geodetic(np.array(ned))
+    there = World(WorldSpecification(origin=Origin(latitude=latitude, longitude=longitude, altitude=height)))
+    here, origin = world.environment[0], there.environment[0]
+    assert height == 488.0 - ned[2]
+    assert air(here, ned[2])[1] == pytest.approx(air(origin, 0.0)[1], rel=1e-12)
+    assert local_gravity(here, ned[0], ned[2]) == pytest.approx(origin["gravity"], abs=1e-6)
+    field = here["magnetic_field"] + here["magnetic_slope"] @ np.array(ned)
+    np.testing.assert_allclose(field, origin["magnetic_field"], atol=15e-9)
 
 
 def test_points_go_to_the_globe_and_back() -> None:
     world = World()
-    point = np.array([123.0, -45.0, -67.0])
-    np.testing.assert_allclose(world.ned(*world.geodetic(point)), point, atol=1e-6)
+    for point in (np.array([123.0, -45.0, -67.0]), np.array([-14e3, 14e3, -500.0])):
+        np.testing.assert_allclose(world.ned(*world.geodetic(point)), point, atol=1e-3)
+    np.testing.assert_allclose(world.ned(*world.geodetic(np.zeros(3))), 0.0, atol=1e-8)

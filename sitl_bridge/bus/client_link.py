@@ -95,7 +95,7 @@ class SimulationSnapshot:
         time: s of simulated time since the start.
         clock, world: fields of ``Clock`` and ``WorldState`` except the time.
         motion: (n, ...) by the field of ``VehicleState``.
-        rotor_speed: rad/s of each rotor, for each vehicle.
+        rotors: for each vehicle a figure for each rotor, by the field of ``VehicleState``.
         health: fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of
             FaultySensor.
         contacts: all with objects so far: number of the vehicle, s since the start, part, object, m/s.
@@ -105,7 +105,7 @@ class SimulationSnapshot:
     clock: dict[str, Any]
     world: dict[str, Any]
     motion: dict[str, Rows]
-    rotor_speed: Rows
+    rotors: dict[str, Rows]
     health: list[dict[str, Any]]
     contacts: list[tuple[int, float, str, str, float]]
 

@@ -103,6 +103,8 @@ class VehicleState(Timed):
     altitude: Number = Field(description="m AMSL")
     wind: Vector = Field(description="m/s NED at the vehicle")
     rotor_speed: tuple[Number, ...] = Field(description="rad/s")
+    motor_current: tuple[Number, ...] = Field(description="A, of each speed controller")
+    esc_temperature: tuple[Number, ...] = Field(description="deg C, of each speed controller")
 
 
 class FaultySensor(BaseModel):
@@ -296,6 +298,13 @@ class SetRotor(BusCommand):
     health: float = Field(0.0, ge=0.0, le=1.0, description="remaining share of thrust and torque")
 
 
+class DamagePropeller(BusCommand):
+    """Let a propeller lose the tip of one blade: less thrust and torque, and vibration; 0 mends it."""
+
+    rotor: int = Field(ge=0, le=11, description="in the airframe file's order, from 0")
+    lost: float = Field(0.1, ge=0.0, le=1.0, description="share of the blade's length")
+
+
 _Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
 
 
@@ -325,6 +334,7 @@ VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
     "jam": Jam,
     "spoof": Spoof,
     "rotor": SetRotor,
+    "propeller": DamagePropeller,
     "teleport": Teleport,
     "abort": Abort,
     "arm": Arm,

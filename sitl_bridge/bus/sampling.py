@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import pymap3d
 
 from sitl_bridge.bus.client_link import SimulationSnapshot
 from sitl_bridge.bus.messages import (
@@ -17,6 +16,7 @@ from sitl_bridge.bus.messages import (
     VehicleState,
     WorldState,
 )
+from sitl_bridge.world.earth import geodetic_of
 
 IMPACT = 0.5
 """Contact speed of a reported impact, m/s: PX4 lands at 0.7 m/s at most by default (MPC_LAND_SPEED), and
@@ -45,9 +45,8 @@ def states(snapshot: SimulationSnapshot) -> list[VehicleState]:
     """Return the motion of every vehicle."""
     position, origin = np.array(snapshot.motion["position"]), snapshot.world
     known = np.where(np.isfinite(position), position, 0.0)
-    latitude, longitude, altitude = pymap3d.ned2geodetic(
-        known[:, 0], known[:, 1], known[:, 2], origin["latitude"], origin["longitude"], origin["altitude"]
-    )
+    place = origin["latitude"], origin["longitude"], origin["altitude"]
+    latitude, longitude, altitude = geodetic_of(known[:, 0], known[:, 1], known[:, 2], place)
     places = np.stack([latitude, longitude, altitude], axis=1)
     places[~np.isfinite(position).all(axis=1)] = math.nan
     return [
@@ -56,7 +55,7 @@ def states(snapshot: SimulationSnapshot) -> list[VehicleState]:
             latitude=place[0],
             longitude=place[1],
             altitude=place[2],
-            rotor_speed=tuple(snapshot.rotor_speed[i]),
+            **{name: tuple(rows[i]) for name, rows in snapshot.rotors.items()},
             **{name: rows[i] for name, rows in snapshot.motion.items()},
         )
         for i, place in enumerate(places.tolist())

@@ -11,6 +11,7 @@ import numpy as np
 
 from sitl_bridge.bus.messages import (
     BusCommand,
+    DamagePropeller,
     Jam,
     Pause,
     Resume,
@@ -25,6 +26,7 @@ from sitl_bridge.bus.messages import (
 from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.dynamics.scene_contact import MEMORY
 from sitl_bridge.dynamics.scene_start import start_state
+from sitl_bridge.dynamics.vibration_specification import damage_propeller
 from sitl_bridge.errors import UserError
 from sitl_bridge.sensors import sensor_faults
 from sitl_bridge.simulation import Simulation
@@ -71,15 +73,24 @@ def execute_for_vehicle(command: BusCommand, simulation: Simulation, vehicle: in
             sensor_faults.end_spoofing(sensors, memories)
         case Spoof(velocity=(north, east, down)):
             sensor_faults.spoof(sensors, memories, (north, east, down))
+        case DamagePropeller():
+            _refuse_rotor(simulation, vehicle, command.rotor)
+            damage_propeller(
+                simulation.vehicles[vehicle], simulation.states[vehicle], command.rotor, command.lost
+            )
         case SetRotor():
-            count = int(simulation.vehicles[vehicle]["rotor_count"])
-            if command.rotor >= count:
-                raise UserError(f"the vehicle has rotors 0 to {count - 1}, not {command.rotor}")
+            _refuse_rotor(simulation, vehicle, command.rotor)
             simulation.states[vehicle]["rotor_health"][command.rotor] = command.health
         case Teleport():
             teleport(command, simulation, vehicle)
         case _:
             raise UserError(f"{type(command).__name__} is not for one vehicle")
+
+
+def _refuse_rotor(simulation: Simulation, vehicle: int, rotor: int) -> None:
+    count = int(simulation.vehicles[vehicle]["rotor_count"])
+    if rotor >= count:
+        raise UserError(f"the vehicle has rotors 0 to {count - 1}, not {rotor}")
 
 
 def teleport(command: Teleport, simulation: Simulation, vehicle: int) -> None:

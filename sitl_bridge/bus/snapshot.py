@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sitl_bridge.bus.client_link import SimulationSnapshot
 from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.dynamics.contact_parts import part_name
 from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.world.atmosphere import air
 
 
 def take_snapshot(source: RunSource) -> SimulationSnapshot:
@@ -50,7 +55,11 @@ def take_snapshot(source: RunSource) -> SimulationSnapshot:
         clock=clock,
         world=_world(source),
         motion={name: states[name].tolist() for name in fields},
-        rotor_speed=[row[:count] for row, count in zip(states["rotor_speed"].tolist(), rotors, strict=True)],
+        rotors={
+            "rotor_speed": _of_rotors(states["rotor_speed"], rotors),
+            "motor_current": _of_rotors(states["motor_current"], rotors),
+            "esc_temperature": _of_rotors(_air_temperature(simulation) + states["esc_rise"], rotors),
+        },
         health=health,
         contacts=listed_contacts(simulation),
     )
@@ -69,6 +78,18 @@ def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, 
         )
         for row in simulation.contacts
     ]
+
+
+def _of_rotors(values: NDArray[np.float64], counts: list[int]) -> list[list[float]]:
+    """The values of each vehicle's rotors; arrays have room for more."""
+    return [row[:count] for row, count in zip(values.tolist(), counts, strict=True)]
+
+
+def _air_temperature(simulation: Simulation) -> NDArray[np.float64]:
+    """(n, 1) deg C."""
+    environment = simulation.world.environment[0]
+    downs = simulation.states["position"][:, 2]
+    return np.array([[air(environment, float(down))[0] - ZERO_CELSIUS] for down in downs])
 
 
 def _world(source: RunSource) -> dict[str, Any]:

@@ -6,7 +6,9 @@ The rotors' own aerodynamics are in rotor.py.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from sitl_bridge.dynamics.rotor_rows import ACROSS_X, ACROSS_Y, ACROSS_Z, AXIS_X, AXIS_Y, AXIS_Z, INFLOW
 from sitl_bridge.kernels.compiled import compiled
 
 GROUND_EFFECT_MIN_HEIGHT = 0.5
@@ -44,3 +46,22 @@ def induced_velocity(thrust: float, radius: float, density: float) -> float:
     if thrust <= 0.0 or radius <= 0.0:
         return 0.0
     return math.sqrt(thrust / (2.0 * density * math.pi * radius * radius))
+
+
+@compiled
+def wake_at_hubs(state: Any, n: int, a: Any) -> None:
+    """Let each rotor fly in the wakes at its own place: the vehicle's wind holds their mean.
+
+    A rotor that is blown on from above loses thrust, so a vehicle half inside a wake is turned.
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        north, east, down = state.rotor_air[k, 0], state.rotor_air[k, 1], state.rotor_air[k, 2]
+        u = a.r00 * north + a.r10 * east + a.r20 * down
+        v = a.r01 * north + a.r11 * east + a.r21 * down
+        w = a.r02 * north + a.r12 * east + a.r22 * down
+        along = u * rows[AXIS_X, k] + v * rows[AXIS_Y, k] + w * rows[AXIS_Z, k]
+        rows[INFLOW, k] -= along
+        rows[ACROSS_X, k] -= u - along * rows[AXIS_X, k]
+        rows[ACROSS_Y, k] -= v - along * rows[AXIS_Y, k]
+        rows[ACROSS_Z, k] -= w - along * rows[AXIS_Z, k]

@@ -1,4 +1,4 @@
-"""The battery: open-circuit voltage over charge, internal resistance, Coulomb counting.
+"""The battery: open-circuit voltage over charge, internal resistance, an RC pair, Coulomb counting.
 
 motor.py computes the motors' current at a given voltage; this module balances it with the pack.
 """
@@ -31,6 +31,20 @@ def open_circuit_voltage(vehicle: Any, charge: float) -> float:
 
 
 @compiled
+def discharge(vehicle: Any, state: Any, current: float, seconds: float) -> None:
+    """Take a mean current (A) from the pack for a step: charge, and the voltage across the RC pair.
+
+    tau dV/dt = R I - V, solved exactly for a constant current (G. Plett, Battery Management Systems, vol. 1,
+    2015, section 2.6).
+    """
+    state.battery_charge = max(state.battery_charge - current * seconds, 0.0)
+    if vehicle.battery_slow_resistance > 0.0:
+        share = -math.expm1(-seconds / vehicle.battery_slow_time)
+        steady = vehicle.battery_slow_resistance * current
+        state.battery_slow_voltage += share * (steady - state.battery_slow_voltage)
+
+
+@compiled
 def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
     """Balance terminal voltage and current of the state with the present current of the motors.
 
@@ -48,7 +62,7 @@ def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
         state.battery_voltage = vehicle.battery_nominal_voltage
         state.battery_current, _ = current_and_slope(vehicle, state, controls, armed, state.battery_voltage)
         return
-    source = open_circuit_voltage(vehicle, state.battery_charge)
+    source = open_circuit_voltage(vehicle, state.battery_charge) - state.battery_slow_voltage
     if source <= 0.0:
         state.battery_voltage = 0.0
         state.battery_current = 0.0

@@ -25,6 +25,10 @@ class Battery(BaseModel):
     cells: int = Field(ge=1, le=14)
     capacity: Positive | None = Field(None, description="Ah; absent: an ideal source")
     resistance: NonNegative = Field(0.0, description="ohm, whole pack")
+    slow_resistance: NonNegative = Field(
+        0.0, description="ohm, whole pack: further resistance that a lasting current meets (RC pair)"
+    )
+    slow_time: Positive = Field(30.0, description="s, time constant of the RC pair")
     nominal_voltage: Positive = Field(description="V, reference voltage of the motor's speed_range")
     cell_voltage: tuple[Positive, ...] = Field(
         LIPO_CELL, description="V a cell at 0, 10 ... 100 %", min_length=OCV_POINTS, max_length=OCV_POINTS
@@ -37,6 +41,10 @@ class Battery(BaseModel):
         vehicle["battery_capacity"] = capacity
         vehicle["battery_cells"] = self.cells
         vehicle["battery_resistance"] = self.resistance
+        vehicle["battery_slow_resistance"], vehicle["battery_slow_time"] = (
+            self.slow_resistance,
+            self.slow_time,
+        )
         vehicle["battery_ocv"] = self.cell_voltage
         vehicle["battery_nominal_voltage"] = self.nominal_voltage
         vehicle["battery_idle_current"] = self.idle_current

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sitl_bridge.dynamics.aerodynamics import (
     ground_effect_factor,
     induced_velocity,
+    wake_at_hubs,
 )
 from sitl_bridge.dynamics.contact import contact_force
 from sitl_bridge.dynamics.induced_flow import advance_flow, induced_rotors
@@ -256,6 +257,8 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
     """Loads of all rotors and their effects on the body, into ``rotor_work``."""
     n = vehicle.rotor_count
     hub_velocities(state, n, m)
+    if state.uneven_wake != 0:
+        wake_at_hubs(state, n, a)
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
     elif vehicle.rotor_law == INDUCED_LAW:
@@ -440,7 +443,10 @@ def settle_flow(vehicle: Any, state: Any, density: float, seconds: float) -> Non
         seconds: s.
     """
     y = state.work[0]
-    hub_velocities(state, vehicle.rotor_count, _motion(state, y, _rotation(y)))
+    attitude = _rotation(y)
+    hub_velocities(state, vehicle.rotor_count, _motion(state, y, attitude))
+    if state.uneven_wake != 0:
+        wake_at_hubs(state, vehicle.rotor_count, attitude)
     advance_flow(state, vehicle.rotor_count, density, seconds)
 
 

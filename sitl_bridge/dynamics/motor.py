@@ -45,6 +45,42 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
 
 
 @compiled
+def limited_target(vehicle: Any, state: Any, k: int, target: float, voltage: float) -> float:
+    """Return the target speed in rad/s of a first-order motor whose speed controller limits its current.
+
+    The limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target w_t that the
+    motor is led to; beyond it, the motor gains speed as fast as the current lets it.
+    """
+    speed = state.rotor_speed[k]
+    if abs(speed) < 1.0:
+        return target  # there is no shaft power yet
+    most = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit / speed - state.rotor_torque[k]
+    tau = vehicle.motor_tau_up if most * speed >= 0.0 else vehicle.motor_tau_down
+    bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
+    return float(min(target, bound) if speed > 0.0 else max(target, bound))
+
+
+@compiled
+def limited_supply(vehicle: Any, speed: float, supply: float) -> float:
+    """Return the supply voltage of a DC motor whose speed controller limits the current of its windings.
+
+    ``dc_current`` solved for the voltage at which the limit flows: U (alpha + beta I) = I (R I + Psi w).
+    """
+    limit = vehicle.esc_current_limit
+    most = limit * (vehicle.dc_resistance * limit + vehicle.dc_flux * speed)
+    return float(min(supply, most / (vehicle.dc_alpha + vehicle.dc_beta * limit)))
+
+
+@compiled
+def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
+    """Warm the speed controllers by the square of their currents: tau dT/dt = R R_th I^2 - T."""
+    share = -math.expm1(-seconds / vehicle.esc_thermal_time)
+    for k in range(vehicle.rotor_count):
+        steady = vehicle.esc_heating * state.motor_current[k] * state.motor_current[k]
+        state.esc_rise[k] += share * (steady - state.esc_rise[k])
+
+
+@compiled
 def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
     """Write the drive of each motor for the present commands and battery voltage.
 
@@ -60,11 +96,17 @@ def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
     for k in range(vehicle.rotor_count):
         command = motor_command(vehicle, state, controls, armed, k)
         if vehicle.motor_kind == MOTOR_DC:
-            state.motor_drive[k] = max(command, 0.0) * state.battery_voltage
+            supply = max(command, 0.0) * state.battery_voltage
+            if vehicle.esc_current_limit > 0.0:
+                supply = limited_supply(vehicle, state.rotor_speed[k], supply)
+            state.motor_drive[k] = supply
         elif armed == 0 or state.rotor_health[k] <= 0.0:
             state.motor_drive[k] = 0.0
         else:
-            state.motor_drive[k] = first_order_target(vehicle, command, state.battery_voltage)
+            target = first_order_target(vehicle, command, state.battery_voltage)
+            if vehicle.esc_current_limit > 0.0:
+                target = limited_target(vehicle, state, k, target, state.battery_voltage)
+            state.motor_drive[k] = target
 
 
 @compiled
@@ -105,14 +147,46 @@ def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) ->
 
 
 @compiled
+def _dc_current_and_slope(
+    vehicle: Any, state: Any, controls: Any, armed: int, voltage: float, limit: float
+) -> tuple[float, float]:
+    """``current_and_slope`` of DC motors: duty cycle times the current of the windings, limited."""
+    current = vehicle.battery_idle_current
+    slope = 0.0
+    half = 0.5 / vehicle.dc_resistance
+    for k in range(vehicle.rotor_count):
+        command = motor_command(vehicle, state, controls, armed, k)
+        state.motor_current[k] = 0.0
+        if command > 0.0:
+            supply = command * voltage
+            anchor = dc_current(vehicle, supply, state.rotor_speed[k])
+            if anchor > limit:
+                drawn = limit * limited_supply(vehicle, state.rotor_speed[k], supply) / voltage
+                state.motor_current[k] = drawn
+                current += drawn
+                slope -= drawn / voltage
+                continue
+            a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
+            # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
+            rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
+                anchor - a, 1e-9
+            )
+            state.motor_current[k] = command * anchor
+            current += command * anchor
+            slope += command * command * rise
+    return current, slope
+
+
+@compiled
 def current_and_slope(
     vehicle: Any, state: Any, controls: Any, armed: int, voltage: float
 ) -> tuple[float, float]:
     """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
 
-    First-order motors: shaft power, from the rotor's torque and its acceleration towards the target at that
-    voltage, over efficiency and voltage; a decelerating motor does not regenerate.  DC motors: duty cycle
-    times armature current, without losses between battery and motor.
+    ``motor_current`` of the state becomes each motor's.  First-order motors: shaft power, from the
+    rotor's torque and its acceleration towards the target at that voltage, over efficiency and voltage; a
+    decelerating motor does not regenerate.  DC motors: duty cycle times armature current, without losses
+    between battery and motor.  Speed controllers limit both.
 
     Args:
         vehicle: VEHICLE record.
@@ -123,25 +197,16 @@ def current_and_slope(
     """
     current = vehicle.battery_idle_current
     slope = 0.0
+    limit = vehicle.esc_current_limit if vehicle.esc_current_limit > 0.0 else math.inf
     if vehicle.motor_kind == MOTOR_DC:
-        half = 0.5 / vehicle.dc_resistance
-        for k in range(vehicle.rotor_count):
-            command = motor_command(vehicle, state, controls, armed, k)
-            if command > 0.0:
-                supply = command * voltage
-                anchor = dc_current(vehicle, supply, state.rotor_speed[k])
-                a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
-                # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
-                rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
-                    anchor - a, 1e-9
-                )
-                current += command * anchor
-                slope += command * command * rise
-        return current, slope
+        return _dc_current_and_slope(vehicle, state, controls, armed, voltage, limit)
+    for k in range(vehicle.rotor_count):
+        state.motor_current[k] = 0.0
     if armed == 0:
         return current, slope
     power = 0.0
     grip = 0.0
+    share = 1.0 / (vehicle.motor_efficiency * voltage)
     rise_rate = 1.0 / vehicle.motor_tau_up
     fall_rate = 1.0 / vehicle.motor_tau_down
     for k in range(vehicle.rotor_count):
@@ -151,9 +216,12 @@ def current_and_slope(
             target = first_order_target(vehicle, command, voltage)
             push = vehicle.rotor_inertia[k] * (rise_rate if gains_speed(speed, target) else fall_rate)
             shaft = (state.rotor_torque[k] + push * (target - speed)) * speed
-            if shaft > 0.0:
+            if shaft * share > limit:
+                state.motor_current[k] = limit
+                current += limit
+            elif shaft > 0.0:
+                state.motor_current[k] = shaft * share
                 power += shaft
                 grip += push * target * speed
     # P(V) = power + grip (V'/V - 1) near V, so that d(P/V)/dV = (grip - power)/V^2.
-    share = 1.0 / (vehicle.motor_efficiency * voltage)
     return current + power * share, (grip - power) * share / voltage

@@ -67,7 +67,8 @@ HULL = np.dtype(
         ("sphere", "f8", (MOST_SPHERES, 4)),  # m, centre in body axes and radius: the body, then each rotor
         ("force", "i8", 3),  # UNIT, NED
         ("moment", "i8", 3),  # UNIT, body
-        ("wake", "i8", 3),  # UNIT, NED
+        ("wake", "i8", 3),  # UNIT, NED, mean over the spheres
+        ("rotor_wake", "i8", (MAX_ROTORS, 3)),  # UNIT, NED, at each rotor
         # --- its own wake: a jet against the thrust, bent by the air that comes across
         ("jet", "f8", 3),  # unit vector NED
         ("jet_top", "f8"),  # m/s at its beginning
@@ -161,6 +162,22 @@ def hull(vehicle: NDArray[np.void]) -> NDArray[np.void]:
     return made
 
 
+def spheres_beside(hulls: NDArray[np.void], states: NDArray[np.void], vehicle: int) -> NDArray[np.float64]:
+    """(k, 4) m: centres NED and radii of the spheres that stand for the vehicles other than one."""
+    found = [np.zeros((0, 4))]
+    for i, (shape, state) in enumerate(zip(hulls, states, strict=True)):
+        if i == vehicle:
+            continue
+        spheres = shape["sphere"][: int(shape["sphere_count"])].copy()
+        w, x, y, z = state["attitude"]
+        # Turn by the quaternion: v + 2 u x (u x v + w v).
+        u = np.array([x, y, z])
+        spheres[:, :3] += 2.0 * np.cross(u, np.cross(u, spheres[:, :3]) + w * spheres[:, :3])
+        spheres[:, :3] += state["position"]
+        found.append(spheres)
+    return np.concatenate(found)
+
+
 @compiled
 def _units(value: float) -> int:
     """A force, moment or speed in whole units, cut towards zero, so that its opposite gives the opposite."""
@@ -186,6 +203,8 @@ def _prepare(hulls: Any, vehicles: Any, states: Any, environment: Any) -> float:
             h.force[k] = 0
             h.moment[k] = 0
             h.wake[k] = 0
+            for r in range(v.rotor_count):
+                h.rotor_wake[r, k] = 0
             h.across[k] = s.wind[k] - s.neighbour_air[k] - s.velocity[k]
         bx, by, bz, area = 0.0, 0.0, 0.0, 0.0
         for k in range(v.rotor_count):
@@ -226,7 +245,7 @@ def _age(h: Any, distance: float) -> float:
 
 @compiled
 def _apply_downwash(h: Any, source: Any, target: Any, state: Any) -> None:
-    """Add the downwash of one vehicle to another: the mean over its parts, along the jet.
+    """Add the downwash of one vehicle to another, along the jet: at each rotor, and the mean over all parts.
 
     The axis is bent by what the air moves across in the time that the jet takes to a distance.
     """
@@ -254,7 +273,12 @@ def _apply_downwash(h: Any, source: Any, target: Any, state: Any) -> None:
         if ratio > WAKE_EDGE:
             continue
         shape = 1.0 / (1.0 + ratio * ratio)
-        total += speed * shape * shape * min(1.0, 4.0 * (1.0 - along / WAKE_REACH))
+        speed *= shape * shape * min(1.0, 4.0 * (1.0 - along / WAKE_REACH))
+        total += speed
+        if k > 0:
+            target.rotor_wake[k - 1, 0] += _units(speed * jx)
+            target.rotor_wake[k - 1, 1] += _units(speed * jy)
+            target.rotor_wake[k - 1, 2] += _units(speed * jz)
     if total > 0.0:
         mean = total / target.sphere_count
         target.wake[0] += _units(mean * jx)
@@ -405,10 +429,16 @@ def _sort(hulls: Any, states: Any) -> tuple[float, float]:
 def _write_forces(hulls: Any, states: Any) -> None:
     """Write the sums over all neighbours into the states."""
     for i in range(states.shape[0]):
+        h, s = hulls[i], states[i]
+        s.uneven_wake = 0
         for k in range(3):
-            states[i].neighbour_force[k] = hulls[i].force[k] * UNIT
-            states[i].neighbour_moment[k] = hulls[i].moment[k] * UNIT
-            states[i].neighbour_air[k] = hulls[i].wake[k] * UNIT
+            s.neighbour_force[k] = h.force[k] * UNIT
+            s.neighbour_moment[k] = h.moment[k] * UNIT
+            s.neighbour_air[k] = h.wake[k] * UNIT
+            for r in range(h.sphere_count - 1):
+                s.rotor_air[r, k] = (h.rotor_wake[r, k] - h.wake[k]) * UNIT
+                if h.rotor_wake[r, k] != h.wake[k]:
+                    s.uneven_wake = 1
 
 
 @compiled
@@ -421,7 +451,8 @@ def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: in
     Args:
         arrays: ``ProximityArrays``.
         vehicles: (n,) VEHICLE.
-        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment`` and ``neighbour_air`` are written.
+        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air``, ``rotor_air`` and
+            ``uneven_wake`` are written.
         environment: ENVIRONMENT record.
         time: us at the start of the step.
         seconds: s, length of the step.

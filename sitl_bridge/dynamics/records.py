@@ -80,6 +80,15 @@ VEHICLE = np.dtype(
         ("dc_inertia", "f8"),  # kg m^2, J_M
         ("dc_alpha", "f8"),  # A, alpha_m of the released hector_quadrotor
         ("dc_beta", "f8"),  # 1, beta_m of the released hector_quadrotor
+        # --- speed controllers; all 0: neither limit nor heat
+        ("esc_current_limit", "f8"),  # A from the battery, each; 0 for none
+        ("esc_heating", "f8"),  # K/A^2, steady temperature rise over the square of the current
+        ("esc_thermal_time", "f8"),  # s
+        # --- vibration, see vibration.py
+        ("vibration", "i8"),  # 1: the rotors vibrate
+        ("rotor_imbalance", "f8"),  # kg m of each rotor
+        ("blade_count", "f8"),
+        ("thrust_ripple", "f8"),  # share of the thrust
         # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
         ("drag_force", "f8", 3),  # N s^2/m^2
         ("drag_moment", "f8", 3),  # N m s^2
@@ -99,6 +108,8 @@ VEHICLE = np.dtype(
         ("battery_ocv", "f8", OCV_POINTS),  # V per cell at charge 0, 0.1, ... 1
         ("battery_nominal_voltage", "f8"),  # V, reference voltage of motor_speed_range
         ("battery_idle_current", "f8"),  # A, avionics
+        ("battery_slow_resistance", "f8"),  # ohm, of the RC pair; 0 for none
+        ("battery_slow_time", "f8"),  # s, its time constant
         # --- a user's own rotor law
         ("rotor_law_address", "i8"),  # address of its function in this process
         ("rotor_law_parameters", "f8", LAW_PARAMETERS),  # layout: see custom_rotor.py
@@ -131,12 +142,16 @@ STATE = np.dtype(
         ),  # m/s through the discs, against the thrust; induced flow only
         # --- inputs that may change between steps
         ("rotor_health", "f8", MAX_ROTORS),  # remaining share of thrust and torque; 0 also stops the motor
+        ("damage_imbalance", "f8", MAX_ROTORS),  # kg m, of a damaged propeller
+        ("vibrating", "i8"),  # 1: rotors vibrate, by the airframe or for damage
         ("external_force", "f8", 3),  # N NED at the centre of gravity
         ("external_moment", "f8", 3),  # N m body
         # --- effect of other vehicles over the step, written by proximity.py
         ("neighbour_force", "f8", 3),  # N NED at the centre of gravity
         ("neighbour_moment", "f8", 3),  # N m body
-        ("neighbour_air", "f8", 3),  # m/s NED, their wakes; part of ``wind``
+        ("neighbour_air", "f8", 3),  # m/s NED, mean of their wakes; part of ``wind``
+        ("uneven_wake", "i8"),  # 1: rotors are in other air than the mean
+        ("rotor_air", "f8", (MAX_ROTORS, 3)),  # m/s NED, of the wakes at each rotor beyond their mean
         # --- standing still, by resting.py
         ("rest_steps", "i8"),  # steps in a row without motion
         ("rest_position", "f8", 3),  # m NED
@@ -150,6 +165,10 @@ STATE = np.dtype(
         ("rotor_thrust", "f8", MAX_ROTORS),  # N
         ("battery_voltage", "f8"),  # V at the terminals
         ("battery_current", "f8"),  # A
+        ("battery_slow_voltage", "f8"),  # V across the RC pair
+        ("motor_current", "f8", MAX_ROTORS),  # A that each speed controller takes from the battery
+        ("esc_rise", "f8", MAX_ROTORS),  # K of each speed controller above the air
+        ("rotor_phase", "f8", MAX_ROTORS),  # rad, turned on while rotors vibrate
         ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
         ("motor_drive", "f8", MAX_ROTORS),  # commanded rad/s (first order) or V (DC; 0 = braked)
         ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, anchor of a point's friction spring

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.battery import settle
+from sitl_bridge.dynamics.battery import discharge, settle
 from sitl_bridge.dynamics.contact import (
     contact_steps,
     rotated_down,
@@ -24,19 +24,23 @@ from sitl_bridge.dynamics.contact import (
 )
 from sitl_bridge.dynamics.forces import derivative, settle_flow
 from sitl_bridge.dynamics.induced_flow import prepare_speeds
-from sitl_bridge.dynamics.motor import drive_motors, gains_speed
+from sitl_bridge.dynamics.motor import drive_motors, gains_speed, heat_controllers
 from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
 from sitl_bridge.dynamics.resting import note_rest, rests
 from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
 from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.scene_contact import find_surfaces, look_around, update_surfaces
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
+from sitl_bridge.dynamics.vibration import turn_phases
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
+from sitl_bridge.world.earth import local_gravity
 
 DIVERGED_BEYOND = 1e9
 """Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
 
+GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
+"""rad between the rotors' phases at the start, so that they do not pull the same way."""
 _MOTION = 13
 AT_REST = 1e-5
 """m/s below which a vehicle that settles on a surface is taken to stand."""
@@ -267,9 +271,13 @@ def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float)
 
 
 @compiled
-def _drain(state: Any, charge: float) -> None:
-    """Take a charge in A s from the battery."""
-    state.battery_charge = max(state.battery_charge - charge, 0.0)
+def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> None:
+    """What follows the motion over a step: battery, temperatures and the rotors' phases."""
+    discharge(vehicle, state, current, seconds)
+    if vehicle.esc_thermal_time > 0.0:
+        heat_controllers(vehicle, state, seconds)
+    if state.vibrating != 0:
+        turn_phases(vehicle, state, seconds)
 
 
 @compiled
@@ -295,15 +303,15 @@ def advance_vehicle(
     """
     if not math.isinf(vehicle.battery_capacity):
         settle(vehicle, state, controls, armed)
-    before, scene, gravity = state.battery_current, environment.scene, environment.gravity
+    before, scene, down = state.battery_current, environment.scene, state.position[2]
+    gravity = local_gravity(environment, state.position[0], down)
     drive_motors(vehicle, state, controls, armed)
     if rests(vehicle, state, gravity):
         state.hit_speed = -1.0
-        _drain(state, state.battery_current * seconds)
+        _follow_motion(vehicle, state, state.battery_current, seconds)
         return
     prepare_rotors(vehicle, state)
     look_around(vehicle, state, scene, seconds)
-    down = state.position[2]
     temperature, _, density = air(environment, down)
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
     gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
@@ -331,7 +339,7 @@ def advance_vehicle(
     else:
         state.rest_steps = 0
     settle(vehicle, state, controls, armed)
-    _drain(state, 0.5 * (before + state.battery_current) * seconds)
+    _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
 
 
 @compiled
@@ -362,7 +370,8 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
     _start_rotors(vehicles[0], state)
     if vehicles[0].rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicles[0].rotor_count, density)
-    _evaluate(vehicles[0], state, density, environments[0].gravity)
+    gravity = local_gravity(environments[0], state.position[0], state.position[2])
+    _evaluate(vehicles[0], state, density, gravity)
     settle(vehicles[0], state, controls, 0)
 
 
@@ -401,6 +410,8 @@ def initial_state(
     state["position"] = (position[0], position[1], down)
     state["attitude"] = _quaternion(roll, pitch, yaw)
     state["rotor_health"] = 1.0
+    state["vibrating"] = int(vehicle["vibration"])
+    state["rotor_phase"] = GOLDEN_ANGLE * np.arange(MAX_ROTORS)
     state["battery_charge"] = float(vehicle["battery_capacity"])
     state["battery_voltage"] = float(vehicle["battery_nominal_voltage"])
     if not math.isinf(float(vehicle["battery_capacity"])):

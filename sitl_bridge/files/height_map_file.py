@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pymap3d
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError, shortened
 from sitl_bridge.files.extras import missing
 from sitl_bridge.input_file import read_bytes
+from sitl_bridge.world.earth import geodetic_of, ned_of
 from sitl_bridge.world.geometry import HeightGrid
 
 FORMATS = (".png", ".npz", ".tif", ".tiff")
@@ -189,7 +189,7 @@ def _resampled(
     x = transform.a * corner_columns + transform.b * corner_rows + transform.c
     y = transform.d * corner_columns + transform.e * corner_rows + transform.f
     longitude, latitude = (np.array(v) for v in reproject(crs, "EPSG:4326", list(x), list(y)))
-    north, east, _ = pymap3d.geodetic2ned(latitude, longitude, origin[2], *origin)
+    north, east, _ = ned_of(latitude, longitude, origin[2], origin)
     distance = np.hypot(
         np.maximum(np.maximum(north.min(), -north.max()), 0.0),
         np.maximum(np.maximum(east.min(), -east.max()), 0.0),
@@ -212,13 +212,11 @@ def _resampled(
     grid_n, grid_e = np.meshgrid(
         low_n + spacing * np.arange(count_n), low_e + spacing * np.arange(count_e), indexing="ij"
     )
-    lat, lon, _ = pymap3d.ned2geodetic(grid_n, grid_e, np.zeros_like(grid_n), *origin)
+    lat, lon, _ = geodetic_of(grid_n, grid_e, 0.0, origin)
     xs, ys = (np.array(v) for v in reproject("EPSG:4326", crs, list(lon.ravel()), list(lat.ravel())))
     inverse = ~transform
     pixel_column = inverse.a * xs + inverse.b * ys + inverse.c - 0.5
     pixel_row = inverse.d * xs + inverse.e * ys + inverse.f - 0.5
     elevation = map_coordinates(band, [pixel_row, pixel_column], order=1, mode="nearest")
-    # Down of a height at this place: the Earth curves away from the plane of the NED frame.
-    _, _, down = pymap3d.geodetic2ned(lat.ravel(), lon.ravel(), elevation, *origin)
-    heights = -np.asarray(down).reshape(grid_n.shape)
+    heights = (np.asarray(elevation) - origin[2]).reshape(grid_n.shape)
     return HeightGrid(_checked(path, heights), spacing), (float(low_n), float(low_e), 0.0)

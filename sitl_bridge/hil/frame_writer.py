@@ -46,7 +46,7 @@ from sitl_bridge.world.atmosphere import (
     SEA_LEVEL_TEMPERATURE,
     air,
 )
-from sitl_bridge.world.earth import geodetic
+from sitl_bridge.world.earth import geodetic, local_gravity
 
 SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
 """kg/m^3, to which indicated airspeed refers."""
@@ -160,10 +160,13 @@ def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any,
 
 
 @compiled
-def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any) -> int:
-    """HIL_GPS in degE7, mm, cm, cm/s and centidegrees; ``time_usec`` is the time of the fix."""
+def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any, utc: int) -> int:
+    """HIL_GPS in degE7, mm, cm, cm/s and centidegrees; ``time_usec`` is the UTC of the fix.
+
+    PX4 takes it for UTC (SimulatorMavlink.cpp), and stamps the fix with the time of its arrival.
+    """
     values = memory.values
-    p.time_usec = memory.time
+    p.time_usec = utc + memory.time
     p.lat = np.int32(bounded(math.degrees(values[0]) * 1e7, -900000000.0, 900000000.0))
     p.lon = np.int32(bounded(math.degrees(values[1]) * 1e7, -1800000000.0, 1800000000.0))
     p.alt = np.int32(bounded(values[2] * 1e3, -2147483648.0, 2147483647.0))
@@ -196,11 +199,11 @@ def write_truth(
     earth-fixed frame" in m/s^2 (VehicleLocalPosition.msg).  In mm/s^2, PX4's ground truth is right.
     """
     lat, lon, height = geodetic(environment, state.position[0], state.position[1], state.position[2])
-    force = state.specific_force
+    force, gravity = state.specific_force, local_gravity(environment, state.position[0], state.position[2])
     north, east, down = to_world(state, force[0], force[1], force[2])
     p.acc[0] = np.int16(bounded(north * 1e3, -32768.0, 32767.0))
     p.acc[1] = np.int16(bounded(east * 1e3, -32768.0, 32767.0))
-    p.acc[2] = np.int16(bounded((down + environment.gravity) * 1e3, -32768.0, 32767.0))
+    p.acc[2] = np.int16(bounded((down + gravity) * 1e3, -32768.0, 32767.0))
     p.time_usec = time
     for i in range(4):
         p.q[i] = state.attitude[i]
@@ -220,17 +223,31 @@ def write_truth(
 
 
 @compiled
+def _orientation(sensor: Any) -> int:
+    """MAV_SENSOR_ORIENTATION of the sensor's z axis: forward, right, backward, left, up or down."""
+    x, y, z = sensor.rotation[2]
+    if abs(z) >= max(abs(x), abs(y)) - 1e-9:
+        return 25 if z > 0.0 else 24
+    if abs(x) >= abs(y):
+        return 0 if x > 0.0 else 4
+    return 2 if y > 0.0 else 6
+
+
+@compiled
 def write_distance(
-    out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any, time: int
+    out: Any, at: int, p: Any, raw: Any, memory: Any, sensor: Any, link: Any, time: int
 ) -> int:
-    """DISTANCE_SENSOR, downward, in cm; without an echo it has a quality of 1 % and the far limit."""
+    """DISTANCE_SENSOR in cm, with the orientation nearest to the beam's.
+
+    Without an echo it has a quality of 1 % and the far limit.
+    """
     values = memory.values
     p.time_boot_ms = np.uint32((time // 1000) & 0xFFFFFFFF)
     p.min_distance = np.uint16(bounded(values[1] * 1e2, 0.0, 65534.0))
     p.max_distance = np.uint16(bounded(values[2] * 1e2, 0.0, 65534.0))
     p.type = np.uint8(0)
-    p.id = np.uint8(instance)
-    p.orientation = np.uint8(25)
+    p.id = np.uint8(sensor.instance)
+    p.orientation = np.uint8(_orientation(sensor))
     p.covariance = np.uint8(bounded(values[3] * 1e4, 0.0, 254.0))
     if math.isfinite(values[0]):
         p.current_distance = np.uint16(bounded(values[0] * 1e2, 0.0, 65534.0))
@@ -303,9 +320,9 @@ def write_step(
         if memories[s].fresh == 0:
             continue
         if sensors[s].kind == GPS:
-            at = write_gps(out, at, scratch.gps, raw, memories[s], sensors[s].instance, link)
+            at = write_gps(out, at, scratch.gps, raw, memories[s], sensors[s].instance, link, environment.utc)
         elif sensors[s].kind == RANGE_FINDER:
-            at = write_distance(out, at, scratch.distance, raw, memories[s], sensors[s].instance, link, time)
+            at = write_distance(out, at, scratch.distance, raw, memories[s], sensors[s], link, time)
         elif sensors[s].kind == OPTICAL_FLOW:
             at = write_flow(out, at, scratch.flow, raw, memories[s], link, time)
     if link.truth_interval > 0 and time >= link.truth_next:

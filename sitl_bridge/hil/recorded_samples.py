@@ -26,6 +26,7 @@ from sitl_bridge.hil.message_layout import (
 )
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.world.world import HOUR
 
 PAYLOAD_NAMES = {
     HIL_SENSOR: "sensor",
@@ -178,7 +179,9 @@ def _inertial(
 
 def _gps(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
     table = _table("gps", run, rows, sent["id"])
-    table["fix_time"] = sent["time_usec"]
+    # UTC is a whole number of hours ahead of simulated time.
+    ahead = (sent["time_usec"].astype(np.int64) - table["time"] + HOUR // 2) // HOUR * HOUR
+    table["fix_time"] = sent["time_usec"].astype(np.int64) - ahead
     table["latitude"], table["longitude"] = sent["lat"] * 1e-7, sent["lon"] * 1e-7
     table["altitude"] = sent["alt"] * 1e-3
     for axis, name in enumerate(("vn", "ve", "vd")):

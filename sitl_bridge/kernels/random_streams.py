@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,19 @@ def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
     key = np.frombuffer(hashlib.sha256(name).digest()[:16], dtype=np.uint32)
     sequence = np.random.SeedSequence(seed, spawn_key=tuple(int(word) for word in key))
     return sequence.generate_state(4, np.uint64).astype(np.uint64)
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of what has streams of its own; one without a name is called by its number.
+
+    Raises:
+        ValueError: for a name that two have: they would draw the same numbers.
+    """
+    found = tuple(name or str(i) for i, name in enumerate(names))
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise ValueError(f"two vehicles are called {twice!r}; their random streams would be the same")
+    return found
 
 
 @compiled

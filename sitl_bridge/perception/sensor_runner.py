@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.dynamics.proximity import spheres_beside
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
@@ -186,7 +187,10 @@ class SensorRunner:
     def _view(self, time: int) -> View:
         simulation = self._simulation
         caster = SceneCaster(
-            simulation.world.scene, time, simulation.spheres_beside(self.vehicle), self._meshes
+            simulation.world.scene,
+            time,
+            spheres_beside(simulation.hulls, simulation.states, self.vehicle),
+            self._meshes,
         )
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1

@@ -214,6 +214,10 @@ def _range_finder(airframe: Airframe, sensor: RangeFinderSpecification) -> Param
         "EKF2_RNG_DELAY": _delay(sensor.latency),
         "EKF2_MIN_RNG": round(max(ground - sensor.position[2], 0.01), 3),
     }
+    # EKF2 corrects a beam that is pitched from straight down, positive to the front (EKF2_RNG_PITCH).
+    beam = sensor.pack()["rotation"][2]
+    if abs(beam[0]) > 1e-9 and abs(beam[1]) < 1e-9:
+        found["EKF2_RNG_PITCH"] = round(min(max(math.atan2(beam[0], beam[2]), -0.75), 0.75), 4)
     return found | _place("EKF2_RNG_POS", sensor.position)
 
 
@@ -233,6 +237,9 @@ def _flow(sensor: OpticalFlowSpecification) -> Parameters:
         "EKF2_OF_DELAY": _delay(sensor.latency),
         "SENS_FLOW_MAXHGT": min(max(sensor.maximum_height, 1.0), 100.0),
     }
+    eighths = round(sensor.rotation[2] / 45.0) % 8
+    if eighths != 0:  # of a turn about the vertical; PX4 turns the flow back into the body's axes
+        found["SENS_FLOW_ROT"] = eighths
     return found | _place("EKF2_OF_POS", sensor.position)
 
 

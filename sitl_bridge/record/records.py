@@ -21,6 +21,8 @@ ROW = np.dtype(
         ("battery_voltage", "f4"),  # V
         ("battery_current", "f4"),  # A
         ("battery_charge", "f4"),  # A s left
+        ("motor_current", "f4", 12),  # A, of each speed controller
+        ("esc_rise", "f4", 12),  # K of each speed controller above the air
         ("impact_speed", "f4"),  # m/s, greatest so far
         ("in_contact", "i4"),  # contact points in the ground
         ("answered", "i4"),  # 1: the flight stack answered the previous frame

@@ -46,6 +46,8 @@ def write_row(
     for k in range(12):
         row.rotor_speed[k] = state.rotor_speed[k]
         row.rotor_thrust[k] = state.rotor_thrust[k]
+        row.motor_current[k] = state.motor_current[k]
+        row.esc_rise[k] = state.esc_rise[k]
     for k in range(16):
         row.control[k] = controls[k]
     row.battery_voltage = state.battery_voltage

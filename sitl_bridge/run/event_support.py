@@ -16,6 +16,7 @@ FlightKind = Literal["fly", "full formation", "full avoidance", "quick formation
 
 SUPPORT: dict[str, tuple[FlightKind, ...]] = {
     "motor_loss": ("fly", "full formation", "full avoidance"),
+    "propeller_damage": ("fly", "full formation", "full avoidance"),
     "sensor_fault": ("fly", "full formation"),
     "gps_jamming": ("fly", "full formation"),
     "gps_spoofing": ("fly", "full formation"),

@@ -40,8 +40,12 @@ class MagnetometerSpecification(SensorSpecification):
 @compiled
 def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
     """Sample the magnetic flux density in tesla in the sensor's axes."""
-    field = environment.magnetic_field
-    x, y, z = to_body(state, field[0], field[1], field[2])
+    place, slope = state.position, environment.magnetic_slope
+    north, east, down = environment.magnetic_field
+    north += slope[0, 0] * place[0] + slope[0, 1] * place[1] + slope[0, 2] * place[2]
+    east += slope[1, 0] * place[0] + slope[1, 1] * place[1] + slope[1, 2] * place[2]
+    down += slope[2, 0] * place[0] + slope[2, 1] * place[1] + slope[2, 2] * place[2]
+    x, y, z = to_body(state, north, east, down)
     current = state.battery_current
     x, y, z = to_sensor(
         sensor,

@@ -17,7 +17,7 @@ from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors.battery_monitor import sample_battery
 from sitl_bridge.sensors.error_model import draw_errors, start_errors
 from sitl_bridge.sensors.gps import sample_gps, start_gps
-from sitl_bridge.sensors.imu import sample_imu
+from sitl_bridge.sensors.imu import sample_imu, start_imu
 from sitl_bridge.sensors.magnetometer import sample_magnetometer
 from sitl_bridge.sensors.pressure import sample_airspeed, sample_barometer
 from sitl_bridge.sensors.ranging import (
@@ -61,6 +61,8 @@ def begin_sensor(sensor: Any, memory: Any, start: int) -> None:
     for k in range(memory.memory.shape[0]):
         memory.memory[k] = 0.0
     start_errors(sensor, memory)
+    if sensor.kind == IMU:
+        start_imu(sensor, memory)
     if sensor.kind == GPS:
         start_gps(sensor, memory)
 
@@ -115,11 +117,11 @@ def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any
     memory.drawn = 0
     kind = sensor.kind
     if kind == IMU:
-        sample_imu(state, environment, sensor, memory, out)
+        sample_imu(vehicle, state, environment, sensor, memory, out)
     elif kind == MAGNETOMETER:
         sample_magnetometer(state, environment, sensor, memory, out)
     elif kind == BAROMETER:
-        sample_barometer(state, environment, sensor, memory, out)
+        sample_barometer(vehicle, state, environment, sensor, memory, out)
     elif kind == GPS:
         return sample_gps(state, environment, sensor, memory, out)
     elif kind == AIRSPEED:

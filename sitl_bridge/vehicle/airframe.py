@@ -18,10 +18,12 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sitl_bridge.dynamics.battery_specification import Battery
 from sitl_bridge.dynamics.body_specification import Contact, Drag, Inertia, point_mass
+from sitl_bridge.dynamics.esc_specification import SpeedControllers
 from sitl_bridge.dynamics.motor_specification import Motor
 from sitl_bridge.dynamics.records import MAX_ROTORS, VEHICLE
 from sitl_bridge.dynamics.rotor_laws import AnyRotorModel, pack_rotors
 from sitl_bridge.dynamics.rotor_specification import Rotor
+from sitl_bridge.dynamics.vibration_specification import Vibration
 from sitl_bridge.field_paths import FieldPath, field_names
 from sitl_bridge.quantities import STRICT, Number, Positive, Vector
 from sitl_bridge.sensors.custom import CustomSpecification
@@ -80,7 +82,9 @@ class Airframe(BaseModel):
     rotor_model: AnyRotorModel
     rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
     motor: Motor
+    esc: SpeedControllers = SpeedControllers()
     battery: Battery
+    vibration: Vibration | None = None
     drag: Drag = Drag()
     ground_effect: bool = True
     contact: Contact
@@ -194,9 +198,12 @@ class Airframe(BaseModel):
         self.inertia.pack(vehicle)
         pack_rotors(vehicle, self.rotors, self.rotor_model)
         self.motor.pack(vehicle)
+        self.esc.pack(vehicle)
         self.battery.pack(vehicle)
         self.drag.pack(vehicle)
         self.contact.pack(vehicle)
+        if self.vibration is not None:
+            self.vibration.pack(vehicle)
         return vehicle
 
     def sensor_records(self) -> NDArray[np.void]:

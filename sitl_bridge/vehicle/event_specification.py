@@ -60,6 +60,19 @@ class MotorEvent(PassingEvent):
         return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
 
 
+class PropellerEvent(PassingEvent):
+    """A propeller loses the tip of one blade: less thrust and torque, and vibration by its imbalance."""
+
+    kind: Literal["propeller_damage"] = Field(description="kind of event")
+    motor: int = Field(1, ge=1, description="PX4's number: the first motor of the airframe is 1")
+    lost: Share = Field(0.1, description="share of the blade's length")
+
+    def problem(self, airframe: Airframe) -> str:
+        """Why it cannot happen to the vehicle."""
+        count = len(airframe.rotors)
+        return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
+
+
 class SensorEvent(PassingEvent):
     """A sensor stops or repeats its last sample; sensor gps with fault off is the loss of GPS."""
 
@@ -153,6 +166,7 @@ class WindEvent(ScheduledEvent):
 
 AnyEvent = (
     MotorEvent
+    | PropellerEvent
     | SensorEvent
     | JammingEvent
     | SpoofingEvent

@@ -108,9 +108,13 @@ ENVIRONMENT = np.dtype(
         ("longitude", "f8"),  # rad
         ("height", "f8"),  # m AMSL (taken as height above the ellipsoid: PX4 makes no difference here)
         ("gravity", "f8"),  # m/s^2 at the origin
+        ("gravity_slope", "f8", 2),  # m/s^2 per m to the north and per m down
         ("sea_level_temperature", "f8"),  # K, ISA 288.15
         ("sea_level_pressure", "f8"),  # Pa, ISA 101325
         ("magnetic_field", "f8", 3),  # T, NED at the origin
+        ("magnetic_slope", "f8", (3, 3)),  # T/m, of each part per m to the north, to the east and down
+        ("utc", "i8"),  # us since 1970 at the simulated time 0, a whole hour
+        ("curvature", "f8", 2),  # 1/m, of the ellipsoid along the meridian and across it at the origin
         ("origin_ecef", "f8", 3),  # m
         ("ned_to_ecef", "f8", (3, 3)),
         ("scene", SCENE),  # what stands in the world
@@ -125,12 +129,12 @@ WIND = np.dtype(
         ("log_direction", "f8", 2),  # unit vector N, E the air moves to
         ("log_roughness", "f8"),  # m, z0
         ("dryden_speed_20ft", "f8"),  # m/s, W20 that sets the turbulence intensity, 0 = none
-        ("dryden_airspeed_floor", "f8"),  # m/s
         ("gust_count", "i8"),
-        ("gust_start", "i8", MAX_GUSTS),  # us
+        ("gust_start", "i8", MAX_GUSTS),  # us, when its front passes the origin
         ("gust_velocity", "f8", (MAX_GUSTS, 3)),  # m/s NED, V_m along its direction
         ("gust_length", "f8", MAX_GUSTS),  # m, d_m
-        ("gust_speed", "f8", MAX_GUSTS),  # m/s with which the gust's profile passes the vehicle
+        ("gust_speed", "f8", MAX_GUSTS),  # m/s with which the gust's front moves over ground
+        ("gust_heading", "f8", (MAX_GUSTS, 2)),  # unit vector N, E that its front moves to
         ("gust_hold", "f8", MAX_GUSTS),  # s at full strength before it fades again; inf = stays
         ("series_start", "i8"),  # us of the series' time 0, and of a user's own wind's
         ("series_period", "i8"),  # us after which the series repeats, 0 = its last value holds
@@ -139,11 +143,27 @@ WIND = np.dtype(
     align=True,
 )
 
+WAVES = 128
+"""Plane waves of the turbulence, a power of two."""
 WIND_STATE = np.dtype(
     [
-        ("random", "u8", 4),  # the vehicle's own stream
-        ("dryden", "f8", 8),  # filter states
-        ("started", "i8"),
+        # m north and east: where in the field of turbulence the vehicle's air is, beside its own place; 0 but
+        # in later episodes.
+        ("shift", "f8", 2),
+        ("carried", "f8", 2),  # m north and east that the wind has carried the field, the same for all
+        ("work", "f8", (3, WAVES)),
     ],
     align=True,
 )
+
+HEIGHTS = 48
+TURBULENCE = np.dtype(
+    [
+        # 0-2 wave vector NED in turns per m, 3 phase in turns, 4-6 unit vector of the velocity NED.
+        ("wave", "f8", (7, WAVES)),
+        # Amplitudes per W20 at HEIGHTS heights: 0 of the horizontal velocity, 1 of the vertical one.
+        ("amplitude", "f8", (HEIGHTS, 2, WAVES)),
+    ],
+    align=True,
+)
+"""A field of turbulence, for all vehicles of a simulation."""

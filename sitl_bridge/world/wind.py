@@ -1,4 +1,4 @@
-"""Wind: steady, logarithmic profile, recorded, custom, Dryden turbulence, 1-cosine gusts; all of them add.
+"""Wind: steady, logarithmic profile, recorded, custom, turbulence, 1-cosine gusts; all of them add.
 
 Velocities are those of the air over ground, NED.  How air pushes a vehicle is the dynamics' matter.
 """
@@ -18,18 +18,13 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.function_pointer import call_at
-from sitl_bridge.kernels.random_streams import normal_pair
 from sitl_bridge.quantities import Degrees
 from sitl_bridge.world.custom_wind import CustomWind, WindField
 from sitl_bridge.world.records import MAX_GUSTS, WIND
+from sitl_bridge.world.turbulence import CARRYING_HEIGHT, FEET, carry, turbulence
 
-FEET = 0.3048
 TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe": 45 * 0.514444}
 """m/s, wind at 20 ft for the three intensities: 15, 30 and 45 knots (MIL-F-8785C, 3.7.3.4)."""
-AIRSPEED_FLOOR = 1.0
-"""m/s.  Frozen turbulence passes a vehicle at its airspeed; at a hover in calm air it would stand still and
-a steady push would be left of it.  Least passing speed, chosen well below walking wind (Beaufort 1 begins at
-0.3 m/s, 2 at 1.6 m/s)."""
 
 SERIES_COLUMNS = ("t", "north", "east", "down")
 """Of a recorded wind: s, m/s NED."""
@@ -75,16 +70,21 @@ class LogProfile(BaseModel):
 
 
 class Gust(BaseModel):
-    """A 1-cosine gust, MIL-F-8785C: v = V_m/2 (1 - cos(pi x/d_m)), V_m beyond d_m."""
+    """A 1-cosine gust, MIL-F-8785C: v = V_m/2 (1 - cos(pi x/d_m)), V_m beyond d_m.
+
+    Its front is a plane that the wind carries: places downwind have it later, those upwind earlier.
+    """
 
     model_config = _STRICT
 
-    start: Moment = Field(description="s of simulated time after the start")
+    start: Moment = Field(description="s of simulated time after the start, when its front passes the origin")
     speed: Speed = Field(gt=0.0, description="m/s, V_m")
     direction: Degrees = Field(0.0, description="deg, where it comes from")
     upward: Upward = Field(0.0, description="m/s, vertical part of V_m")
     length: Length = Field(description="m, d_m")
-    passing_speed: PassingSpeed = Field(description="m/s with which the gust's profile passes the vehicle")
+    passing_speed: PassingSpeed = Field(
+        description="m/s over ground of the gust's front, which moves as the mean wind, in calm as the gust"
+    )
     hold: Moment | None = Field(None, description="s at full strength before it fades; absent: it stays")
 
 
@@ -115,7 +115,6 @@ class WindSpecification(BaseModel):
         """(1,) WIND whose gusts count their start from ``now`` (us)."""
         wind = np.zeros(1, WIND)
         record = wind[0]
-        record["dryden_airspeed_floor"] = AIRSPEED_FLOOR
         record["log_roughness"] = 0.15 * FEET
         if self.steady is not None:
             record["steady"] = *towards(self.steady.speed, self.steady.direction), -self.steady.upward
@@ -127,13 +126,21 @@ class WindSpecification(BaseModel):
             known = self.turbulence
             record["dryden_speed_20ft"] = TURBULENCE_SPEED[known] if isinstance(known, str) else known
         record["gust_count"] = len(self.gusts)
+        carried = self._carrying(record)
         for i, gust in enumerate(self.gusts):
             record["gust_start"][i] = now + round(gust.start * 1e6)
             record["gust_velocity"][i] = *towards(gust.speed, gust.direction), -gust.upward
             record["gust_length"][i] = gust.length
             record["gust_speed"][i] = gust.passing_speed
+            record["gust_heading"][i] = carried or towards(1.0, gust.direction)
             record["gust_hold"][i] = math.inf if gust.hold is None else gust.hold
         return wind
+
+    def _carrying(self, record: NDArray[np.void]) -> tuple[float, float] | None:
+        """Unit vector N, E of the mean wind at 20 ft, of ``steady`` and ``log_profile``; None in calm."""
+        north, east = record["steady"][:2] + record["log_speed_20ft"] * record["log_direction"]
+        speed = math.hypot(north, east)
+        return (float(north / speed), float(east / speed)) if speed > 0.0 else None
 
     def load_series(self) -> NDArray[np.float64]:
         """(k, 4) time s and wind NED m/s; (0, 4) without a series.
@@ -253,96 +260,6 @@ def _read_part(name: str, value: str) -> tuple[str, str | float]:
 
 
 @compiled
-def dryden_scales(height: float, speed_20ft: float) -> tuple[float, float, float, float]:
-    """Scale lengths L_u = L_v and L_w in m, intensities sigma_u = sigma_v and sigma_w in m/s.
-
-    MIL-F-8785C, low altitude model (10 to 1000 ft above ground), blended linearly into the medium altitude
-    model at 2000 ft (isotropic, L = 1750 ft, at the intensity of 1000 ft).
-
-    Args:
-        height: m above ground.
-        speed_20ft: m/s, W20.
-    """
-    feet = min(max(height / FEET, 10.0), 2000.0)
-    low = min(feet, 1000.0)
-    base = 0.177 + 0.000823 * low
-    sigma_w = 0.1 * speed_20ft
-    sigma_u = sigma_w / math.pow(base, 0.4)
-    length_w = low
-    length_u = low / math.pow(base, 1.2)
-    if feet > 1000.0:
-        share = (feet - 1000.0) / 1000.0
-        length_u += share * (1750.0 - length_u)
-        length_w += share * (1750.0 - length_w)
-    return length_u * FEET, length_w * FEET, sigma_u, sigma_w
-
-
-@compiled
-def _second_order(state: Any, at: int, rate: float, seconds: float) -> float:
-    """Advance (1 + sqrt(3) T s)/(1 + T s)^2, driven by white noise, at unit variance; T = 1/rate.
-
-    The pair y1' = a (y2 - y1), y2' = -a y2 + sqrt(a) w gives sqrt(3) y2 + (1 - sqrt(3)) y1.  It is advanced
-    by its exact transition matrix and the exact covariance of its driving noise, so variance and spectrum
-    hold at any step, and its stationary law does not depend on a, so a change of rate makes no jump.
-    """
-    z = rate * seconds
-    decay = math.exp(-z)
-    # Integrals over the step of e^{-2t}, t e^{-2t} and t^2 e^{-2t}; series where the closed form cancels.
-    if z < 0.01:
-        q22 = z - z * z + z**3 * 2.0 / 3.0 - z**4 / 3.0
-        q12 = z * z / 2.0 - z**3 * 2.0 / 3.0 + z**4 / 2.0
-        q11 = z**3 / 3.0 - z**4 / 2.0 + z**5 * 0.4
-    else:
-        e2 = decay * decay
-        q22 = (1.0 - e2) / 2.0
-        q12 = (1.0 - e2 * (1.0 + 2.0 * z)) / 4.0
-        q11 = (1.0 - e2 * (1.0 + 2.0 * z + 2.0 * z * z)) / 4.0
-    first, second = normal_pair(state.random)
-    l11 = math.sqrt(q22)
-    l21 = q12 / l11
-    l22 = math.sqrt(max(q11 - l21 * l21, 0.0))
-    y1 = state.dryden[at]
-    y2 = state.dryden[at + 1]
-    state.dryden[at] = decay * (y1 + z * y2) + l21 * first + l22 * second
-    state.dryden[at + 1] = decay * y2 + l11 * first
-    return math.sqrt(3.0) * state.dryden[at + 1] + (1.0 - math.sqrt(3.0)) * state.dryden[at]
-
-
-@compiled
-def _start_dryden(state: Any) -> None:
-    """Put the filters into their stationary law: var y2 = 1/2, cov = 1/4, var y1 = 1/4."""
-    first, _ = normal_pair(state.random)
-    state.dryden[0] = first
-    for at in (1, 3):
-        first, second = normal_pair(state.random)
-        state.dryden[at + 1] = first * math.sqrt(0.5)
-        state.dryden[at] = 0.5 * state.dryden[at + 1] + second * math.sqrt(0.125)
-    state.started = 1
-
-
-@compiled
-def dryden(
-    wind: Any, state: Any, height: float, airspeed: float, seconds: float
-) -> tuple[float, float, float]:
-    """Turbulence along, across and down in m/s, MIL-F-8785C's forming filters.
-
-    H_u = s_u sqrt(2 L_u/(pi V))/(1 + L_u s/V), H_{v,w} = s sqrt(L/(pi V))(1 + sqrt(3) L s/V)/(1 + L s/V)^2,
-    kept as processes of unit variance, so that a change of height or speed changes no state.
-    """
-    length_u, length_w, sigma_u, sigma_w = dryden_scales(height, wind.dryden_speed_20ft)
-    rate_u = airspeed / length_u
-    rate_w = airspeed / length_w
-    if state.started == 0:
-        _start_dryden(state)
-    decay = math.exp(-rate_u * seconds)
-    first, _ = normal_pair(state.random)
-    state.dryden[0] = decay * state.dryden[0] + math.sqrt(1.0 - decay * decay) * first
-    across = _second_order(state, 1, rate_u, seconds)
-    down = _second_order(state, 3, rate_w, seconds)
-    return sigma_u * state.dryden[0], sigma_u * across, sigma_w * down
-
-
-@compiled
 def _interpolate(series: Any, seconds: float, column: int) -> float:
     """Linear value of a table over its first column, its end values beyond."""
     last = series.shape[0] - 1
@@ -363,9 +280,10 @@ def _interpolate(series: Any, seconds: float, column: int) -> float:
 
 
 @compiled
-def _gust_strength(wind: Any, i: int, time: int) -> float:
-    """Share of V_m of the gust ``i`` that blows at ``time`` (us)."""
-    seconds = (time - wind.gust_start[i]) * 1e-6
+def _gust_strength(wind: Any, i: int, time: int, north: float, east: float) -> float:
+    """Share of V_m of the gust ``i`` at ``time`` (us) and a place (m)."""
+    way = north * wind.gust_heading[i, 0] + east * wind.gust_heading[i, 1]
+    seconds = (time - wind.gust_start[i]) * 1e-6 - way / wind.gust_speed[i]
     rise = wind.gust_length[i] / wind.gust_speed[i]
     if seconds <= 0.0:
         return 0.0
@@ -380,61 +298,68 @@ def _gust_strength(wind: Any, i: int, time: int) -> float:
 
 
 @compiled
-def wind_velocity(
-    wind: Any, wind_state: Any, series: Any, state: Any, time: int, seconds: float
+def _mean_wind(
+    wind: Any, series: Any, time: int, north: float, east: float, down: float
 ) -> tuple[float, float, float]:
-    """Velocity of the air at the vehicle, NED in m/s, for the step from ``time`` to ``time + seconds``.
-
-    Turbulence is laid along the mean wind (along, across, down); without one, along north.
-
-    Args:
-        wind: WIND record.
-        wind_state: WIND_STATE record of the vehicle; advanced.
-        series: (k, 4) recorded wind.
-        state: STATE record of the vehicle.
-        time: us.
-        seconds: s.
-    """
-    north = wind.steady[0]
-    east = wind.steady[1]
-    down = wind.steady[2]
-    height = -state.position[2]
+    """Velocity NED in m/s of the steady, logarithmic, recorded and custom wind at a place (m NED)."""
+    vn = wind.steady[0]
+    ve = wind.steady[1]
+    vd = wind.steady[2]
     if wind.log_speed_20ft > 0.0:
-        bounded = min(max(height, 3.0 * FEET), 1000.0 * FEET)
+        bounded = min(max(-down, 3.0 * FEET), 1000.0 * FEET)
         speed = wind.log_speed_20ft * math.log(bounded / wind.log_roughness)
         speed /= math.log(20.0 * FEET / wind.log_roughness)
-        north += speed * wind.log_direction[0]
-        east += speed * wind.log_direction[1]
+        vn += speed * wind.log_direction[0]
+        ve += speed * wind.log_direction[1]
     if series.shape[0] > 0:
         moment = (time - wind.series_start) * 1e-6
         if wind.series_period > 0:
             # The times of the table lie between its first and its last, wherever it begins.
             moment = series[0, 0] + (moment - series[0, 0]) % (wind.series_period * 1e-6)
-        north += _interpolate(series, moment, 1)
-        east += _interpolate(series, moment, 2)
-        down += _interpolate(series, moment, 3)
+        vn += _interpolate(series, moment, 1)
+        ve += _interpolate(series, moment, 2)
+        vd += _interpolate(series, moment, 3)
     if wind.custom != 0:
-        place = state.position
-        seconds_on = (time - wind.series_start) * 1e-6
-        own = call_at(wind.custom, 0, seconds_on, place[0], place[1], place[2])
-        north += own[0]
-        east += own[1]
-        down += own[2]
+        own = call_at(wind.custom, 0, (time - wind.series_start) * 1e-6, north, east, down)
+        vn += own[0]
+        ve += own[1]
+        vd += own[2]
+    return vn, ve, vd
+
+
+@compiled
+def carry_turbulence(wind: Any, memory: Any, series: Any, time: int, seconds: float) -> None:
+    """Carry the turbulence on, from ``time`` (us) over a step, with the mean wind above the origin."""
     if wind.dryden_speed_20ft > 0.0:
-        mean = math.sqrt(north * north + east * east)
-        vn = state.velocity[0] - north
-        ve = state.velocity[1] - east
-        vd = state.velocity[2] - down
-        airspeed = max(math.sqrt(vn * vn + ve * ve + vd * vd), mean, wind.dryden_airspeed_floor)
-        along, across, sink = dryden(wind, wind_state, height, airspeed, seconds)
-        cosine = north / mean if mean > 0.0 else 1.0
-        sine = east / mean if mean > 0.0 else 0.0
-        north += along * cosine - across * sine
-        east += along * sine + across * cosine
-        down += sink
+        north, east, _ = _mean_wind(wind, series, time, 0.0, 0.0, -CARRYING_HEIGHT)
+        carry(memory, north, east, seconds)
+
+
+@compiled
+def wind_velocity(
+    wind: Any, field: Any, memory: Any, series: Any, time: int, north: float, east: float, down: float
+) -> tuple[float, float, float]:
+    """Velocity of the air at a place, NED in m/s.
+
+    Args:
+        wind: WIND record.
+        field: TURBULENCE record.
+        memory: WIND_STATE record of who is there.
+        series: (k, 4) recorded wind.
+        time: us.
+        north: m.
+        east: m.
+        down: m.
+    """
+    vn, ve, vd = _mean_wind(wind, series, time, north, east, down)
+    if wind.dryden_speed_20ft > 0.0:
+        un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down)
+        vn += un
+        ve += ue
+        vd += ud
     for i in range(wind.gust_count):
-        strength = _gust_strength(wind, i, time)
-        north += strength * wind.gust_velocity[i, 0]
-        east += strength * wind.gust_velocity[i, 1]
-        down += strength * wind.gust_velocity[i, 2]
-    return north, east, down
+        strength = _gust_strength(wind, i, time, north, east)
+        vn += strength * wind.gust_velocity[i, 0]
+        ve += strength * wind.gust_velocity[i, 1]
+        vd += strength * wind.gust_velocity[i, 2]
+    return vn, ve, vd

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 import numpy as np
-import pymap3d
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.world.custom_wind import WindFunction
-from sitl_bridge.world.earth import ecef, gravity, ned_to_ecef_rotation
+from sitl_bridge.world.earth import curvatures, ecef, geodetic_of, gravity, ned_of, ned_to_ecef_rotation
 from sitl_bridge.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
 from sitl_bridge.world.records import ENVIRONMENT, START
 from sitl_bridge.world.scene import Scene
@@ -19,6 +19,21 @@ from sitl_bridge.world.scene_specification import SceneSpecification
 from sitl_bridge.world.wind import Wind, WindSpecification
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+SLOPE_REACH = 1000.0
+"""m from the origin, at which gravity and magnetic field are evaluated for their slopes."""
+
+
+HOUR = 3_600_000_000
+"""us."""
+
+
+def utc_of(year: float) -> int:
+    """UTC in us since 1970 of a decimal year, to the hour."""
+    first = datetime(int(year), 1, 1, tzinfo=UTC)
+    length = datetime(int(year) + 1, 1, 1, tzinfo=UTC) - first
+    return round((first.timestamp() + (year - int(year)) * length.total_seconds()) * 1e6 / HOUR) * HOUR
 
 
 class Origin(BaseModel):
@@ -37,7 +52,9 @@ class WorldSpecification(BaseModel):
     model_config = _STRICT
 
     origin: Origin = Field(Origin(), description="of the NED frame, on the ground")
-    year: float = Field(2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field")
+    year: float = Field(
+        2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field and of UTC"
+    )
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
     wind: Wind = Field(WindSpecification(), description="all parts add up; calm without")
@@ -77,6 +94,9 @@ class World:
         record["magnetic_field"] = magnetic_field(
             latitude, longitude, origin.altitude, self.specification.year
         )
+        self._set_slopes(record)
+        record["utc"] = utc_of(self.specification.year)
+        record["curvature"] = curvatures(latitude)
         record["origin_ecef"] = ecef(latitude, longitude, origin.altitude)
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
         self.scene = Scene(self.specification.scene)
@@ -109,17 +129,32 @@ class World:
         for function in self._wind_functions:
             function.refuse_failure()
 
+    def _set_slopes(self, record: NDArray[np.void]) -> None:
+        """How gravity and magnetic field change around the origin, by differences over twice SLOPE_REACH."""
+        year = self.specification.year
+        for axis in range(3):
+            ends = []
+            for side in (SLOPE_REACH, -SLOPE_REACH):
+                place = np.zeros(3)
+                place[axis] = side
+                latitude, longitude, height = self.geodetic(place)
+                at = math.radians(latitude), math.radians(longitude), height
+                ends.append((gravity(at[0], height), magnetic_field(*at, year)))
+            (g_ahead, field_ahead), (g_behind, field_behind) = ends
+            record["magnetic_slope"][:, axis] = (field_ahead - field_behind) / (2.0 * SLOPE_REACH)
+            if axis != 1:
+                record["gravity_slope"][axis // 2] = (g_ahead - g_behind) / (2.0 * SLOPE_REACH)
+
+    @property
+    def _origin(self) -> tuple[float, float, float]:
+        origin = self.specification.origin
+        return origin.latitude, origin.longitude, origin.altitude
+
     def geodetic(self, ned: NDArray[np.float64]) -> tuple[float, float, float]:
         """Latitude deg, longitude deg and height m of a point (3,) NED in m."""
-        o = self.specification.origin
-        latitude, longitude, height = pymap3d.ned2geodetic(
-            *(float(x) for x in ned), o.latitude, o.longitude, o.altitude
-        )
+        latitude, longitude, height = geodetic_of(ned[0], ned[1], ned[2], self._origin)
         return float(latitude), float(longitude), float(height)
 
     def ned(self, latitude: float, longitude: float, height: float) -> NDArray[np.float64]:
         """Point (3,) NED in m of a latitude deg, longitude deg and height m."""
-        o = self.specification.origin
-        return np.array(
-            pymap3d.geodetic2ned(latitude, longitude, height, o.latitude, o.longitude, o.altitude)
-        ).reshape(3)
+        return np.array(ned_of(latitude, longitude, height, self._origin))

@@ -30,6 +30,7 @@ from sitl_bridge.hil.message_layout import (
 )
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.world.world import HOUR
 
 OTHER = 0
 STEP = 1
@@ -138,7 +139,9 @@ def _take_sensors(m: Any, s: Any) -> None:
 def _take_fix(m: Any, g: Any) -> None:
     """HIL_GPS: a fix."""
     m.gps_fresh = 1
-    m.gps_time = np.int64(g.time_usec)
+    # UTC is a whole number of hours ahead of simulated time, and a fix arrives within seconds.
+    utc = np.int64(g.time_usec)
+    m.gps_time = utc - (utc - m.time + HOUR // 2) // HOUR * HOUR
     m.latitude = math.radians(g.lat * 1e-7)
     m.longitude = math.radians(g.lon * 1e-7)
     m.altitude = g.alt * 1e-3
