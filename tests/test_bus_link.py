@@ -50,7 +50,7 @@ SENT: list[Sent] = [
         {"paused": False},
         {"gusts": 0},
         {"position": [[math.nan, 1.0, math.inf]]},
-        [[1.0]],
+        {"rotor_speed": [[1.0]]},
         [{"a": []}],
         [(0, 1.2, "rotor 2", "garage", 4.5)],
     ),

@@ -24,6 +24,7 @@ import sitl_bridge as sb
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.cli.optional_values import with_values
 from sitl_bridge.run.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
@@ -77,7 +78,7 @@ def test_commands_and_options_that_a_page_shows_exist(name: str, page: Path) -> 
         assert words[0] in COMMANDS, (name, words)
         command: Any = typer.main.get_command(build(words[:1])).commands[words[0]]  # type: ignore[attr-defined]
         if not command.ignore_unknown_options:
-            command.make_context(words[0], words[1:])  # fails for an option that does not exist
+            command.make_context(words[0], with_values(words[1:]))  # fails for an option that does not exist
 
 
 def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None
     arrays = VehicleArrays()
     arrays.names, arrays._core = ("a", "b"), cast("Simulation", core)
     assert arrays.contacts == [(4.25, "b", "garage", "rotor 2", 4.5, (3.0, 1.0, -2.0))]
-    snapshot = SimulationSnapshot(4.3, {}, {}, {}, [], [], listed_contacts(cast("Simulation", core)))
+    snapshot = SimulationSnapshot(4.3, {}, {}, {}, {}, [], listed_contacts(cast("Simulation", core)))
     ((vehicle, event),) = sampling.contacts(snapshot, 0)
     assert vehicle == 1
     assert (event.kind, event.time, event.object, event.speed) == ("contact", 4.25, "garage", 4.5)

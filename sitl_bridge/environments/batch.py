@@ -153,6 +153,7 @@ class VehicleBatch:
             fresh_controller=work["controller_words"][:1].copy(),
             fresh_sensors=sensors.copy(),
             environment=self._world.environment,
+            turbulence=self._simulation.turbulence,
             series=self._world.wind_series,
             places=np.ascontiguousarray(places, dtype=np.float64),
             randoms=np.zeros((count, 4), np.uint64),
@@ -278,6 +279,7 @@ class VehicleBatch:
             episodes = self._arrays.episodes
             for name in ("wind", "turbulence"):  # they fly in the same air
                 episodes[name] = episodes[name][0]
+            self._arrays.wind_states["shift"] = self._arrays.wind_states["shift"][0]
 
     def fly(self, skipped: Mask) -> None:
         """Fly all vehicles but those skipped until their next action."""

@@ -16,7 +16,7 @@ from sitl_bridge.environments.records import BATCH, EPISODE, RESET, SLOT
 from sitl_bridge.kernels.array_at import array_1d, array_2d, handles_of
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.sensors.records import SENSOR, SENSOR_STATE
-from sitl_bridge.world.records import ENVIRONMENT, WIND, WIND_STATE
+from sitl_bridge.world.records import ENVIRONMENT, TURBULENCE, WIND, WIND_STATE
 
 
 class BatchArrays(NamedTuple):
@@ -40,6 +40,7 @@ class BatchArrays(NamedTuple):
         fresh_controller: (1, words) CONTROLLER at the start.
         fresh_sensors: (s,) SENSOR.
         environment: (1,) ENVIRONMENT.
+        turbulence: (1,) TURBULENCE.
         series: (k, 4) recorded wind.
         places: (n, 3) m NED of each vehicle's start.
         randoms: (n, 4) random stream of each vehicle.
@@ -75,6 +76,7 @@ class BatchArrays(NamedTuple):
     fresh_controller: NDArray[np.int64]
     fresh_sensors: NDArray[np.void]
     environment: NDArray[np.void]
+    turbulence: NDArray[np.void]
     series: NDArray[np.float64]
     places: NDArray[np.float64]
     randoms: NDArray[np.uint64]
@@ -118,26 +120,27 @@ def batch_of(handles: Any) -> Any:
         array_2d(handles, 14, np.int64),
         array_1d(handles, 15, SENSOR),
         array_1d(handles, 16, ENVIRONMENT),
-        array_2d(handles, 17, np.float64),
+        array_1d(handles, 17, TURBULENCE),
         array_2d(handles, 18, np.float64),
-        array_2d(handles, 19, np.uint64),
-        array_1d(handles, 20, EPISODE),
-        array_2d(handles, 21, np.int64),
+        array_2d(handles, 19, np.float64),
+        array_2d(handles, 20, np.uint64),
+        array_1d(handles, 21, EPISODE),
         array_2d(handles, 22, np.int64),
-        array_1d(handles, 23, WRENCH),
-        array_1d(handles, 24, WIND_STATE),
-        array_2d(handles, 25, SENSOR_STATE),
-        array_2d(handles, 26, np.float64),
+        array_2d(handles, 23, np.int64),
+        array_1d(handles, 24, WRENCH),
+        array_1d(handles, 25, WIND_STATE),
+        array_2d(handles, 26, SENSOR_STATE),
         array_2d(handles, 27, np.float64),
         array_2d(handles, 28, np.float64),
         array_2d(handles, 29, np.float64),
-        array_1d(handles, 30, SLOT),
-        array_2d(handles, 31, np.float64),
+        array_2d(handles, 30, np.float64),
+        array_1d(handles, 31, SLOT),
+        array_2d(handles, 32, np.float64),
         ProximityArrays(
-            array_1d(handles, 32, PROXIMITY),
-            array_1d(handles, 33, HULL),
-            array_2d(handles, 34, np.uint8),
-            array_1d(handles, 35, COLLISION),
-            array_1d(handles, 36, CONTACT),
+            array_1d(handles, 33, PROXIMITY),
+            array_1d(handles, 34, HULL),
+            array_2d(handles, 35, np.uint8),
+            array_1d(handles, 36, COLLISION),
+            array_1d(handles, 37, CONTACT),
         ),
     )

@@ -32,7 +32,8 @@ from sitl_bridge.kernels.random_streams import uniform
 from sitl_bridge.sensors.records import GPS, MAX_AXES
 from sitl_bridge.sensors.sample import begin_sensor, sample_sensors
 from sitl_bridge.world.records import START
-from sitl_bridge.world.wind import wind_velocity
+from sitl_bridge.world.turbulence import EPISODES_APART
+from sitl_bridge.world.wind import carry_turbulence, wind_velocity
 
 # ---------------------------------------------------------------------- reset
 
@@ -113,9 +114,9 @@ def _reset_vehicle(b: Any, i: int) -> None:
     for axis in range(3):
         wrench.moment[axis] = wrench.unmet_moment[axis] = 0.0
     air = b.wind_states[i]
-    air.started = 0
-    for k in range(4):
-        air.random[k] = _word(random)
+    for axis in range(2):  # a place in the field of turbulence of its own
+        air.shift[axis] = EPISODES_APART * (2.0 * uniform(random) - 1.0)
+        air.carried[axis] = 0.0
     for k in range(b.fresh_sensors.shape[0]):
         _scale_errors(b.sensors[0, k], b.fresh_sensors[k], b.episodes[i].noise)
         memory = b.sensor_states[i, k]
@@ -244,7 +245,10 @@ def _advance(b: Any, block: int, i: int, armed: int) -> bool:
     seconds, time = batch.step * 1e-6, START + e.time
     if batch.level != MOTORS:
         _steer(b, block, i, seconds)
-    north, east, down = wind_velocity(b.winds[block], b.wind_states[i], b.series, state, time, seconds)
+    wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
+    x, y, z = state.position
+    north, east, down = wind_velocity(wind, field, memory, b.series, time, x, y, z)
+    carry_turbulence(wind, memory, b.series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]
     state.wind[2] = down + state.neighbour_air[2]
