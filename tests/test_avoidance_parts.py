@@ -318,7 +318,7 @@ def test_one_command_identifies_a_run_and_keeps_the_model_beside_the_airframe(tm
     shutil.copy(find_airframe("iris"), mine)
 
     def identify_run(*arguments: str) -> str:
-        result = CliRunner().invoke(build(["identify"]), ["identify", *arguments])
+        result = CliRunner().invoke(build(["identify"]), ["identify", "--model", "attitude", *arguments])
         if isinstance(result.exception, UserError):
             raise result.exception
         assert result.exit_code == 0, result.output

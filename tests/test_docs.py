@@ -25,6 +25,7 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.cli.optional_values import with_values
+from sitl_bridge.environments.stack_environment import StackEnvironment
 from sitl_bridge.run.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
@@ -52,9 +53,18 @@ def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "page", module)
     for flight in ("fly", "serve"):
         monkeypatch.setattr(sb, flight, _stand_in(getattr(sb, flight), tmp_path))
+    monkeypatch.setattr(sb, "StackEnvironment", _stack_environment)
     for block in blocks(page):
         if block.language == "python":
             exec(compile(block.text, block.title or name, "exec"), vars(module))
+
+
+def _stack_environment(*arguments: Any, **options: Any) -> Any:
+    """Takes the arguments of ``sb.StackEnvironment`` without a flight stack."""
+    inspect.signature(StackEnvironment).bind(*arguments, **options)
+    stand_in = create_autospec(StackEnvironment, instance=True)
+    stand_in.reset.return_value = (None, {})
+    return stand_in
 
 
 def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., Any]:

@@ -109,7 +109,7 @@ def _edited(tmp_path: Path, source: Path, *changes: tuple[str, str]) -> Path:
     ("airframe", "old", "new", "said"),
     [
         ("iris", "kind: imu\n    rate: 250", "kind: imu\n    rate: 1e-320", "sensors[0].rate: "),
-        ("iris", "torque_thrust_ratio: 0.06", "torque_thrust_ratio: 0", "no yaw moment"),
+        ("iris", "torque_thrust_ratio: 0.06", "torque_thrust_ratio: 0", "less than the 0.0068 m of an"),
         ("iris", "mass: 1.", "mass: 1e-320 #", "mass: Input should be at least 1e-12"),
         ("iris", "mass: 1.", "mass: 1e300 #", "mass: Input should be less than or equal to"),
         ("iris", "kind: imu\n", "", "sensors[0]: needs a `kind`, one of airspeed, barometer, battery"),
@@ -157,7 +157,7 @@ def test_a_circle_of_any_size_is_refused_with_its_place(tmp_path: Path, radius: 
         ),
         ("height: [2, 40]", "height: [13, 40]", "vehicle 0: height"),
         ("  count: 9\n", "  count: 9\n  duration: 86400\n", None),
-        ("spacing: 6}", "spacing: 0.1}", "formation.patterns[2]: triangle: slots"),
+        ("[-3, -3, 3]", "[-3, -0.1, 3]", "formation.patterns[2]: triangle: slots"),
     ],
 )
 def test_a_formation_that_does_not_suit_is_told_by_file_and_line(

@@ -120,7 +120,7 @@ def test_another_airframe_shows_larger_errors(tmp_path: Path) -> None:
     frame = load_airframe("iris")
     heavy = frame.model_copy(update={"mass": 1.2 * frame.mass})
     down = {error.name: error.bias for error in replay_log(log, heavy, wind="none").errors}
-    assert down["velocity down"] > 0.5
+    assert down["velocity down"] > 0.3  # a rotor that sinks gains thrust
 
 
 def test_the_wind_of_the_log_is_taken_where_it_has_one(tmp_path: Path) -> None:

@@ -204,7 +204,19 @@ class CoefficientRotor(RotorModel):
                     f"the static thrust needs a mean lift coefficient of {needed:.2f}, more than "
                     f"{self.lift_slope * STALL_ANGLE:.2g}: check radius, blades, chord and thrust_c2"
                 )
+            self._refuse_too_little_torque()
         return self
+
+    def _refuse_too_little_torque(self) -> None:
+        """Refuse a static torque below T v_h/w, that of a rotor without profile drag (momentum theory)."""
+        if self.thrust_c1 != 0.0 or self.torque_g1 != 0.0:
+            return
+        least = math.sqrt(self.thrust_c2 / (2.0 * self.reference_density * math.pi)) / self.radius
+        if self.torque_thrust_ratio < least:
+            raise ValueError(
+                f"torque_thrust_ratio: {self.torque_thrust_ratio:g} m is less than the {least:.4f} m of an"
+                " ideal rotor with this radius and thrust_c2: correct one of the three"
+            )
 
     def _blade_chords(self) -> float:
         """Return the sum of the blades' chords in m."""
