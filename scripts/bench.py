@@ -337,7 +337,7 @@ def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
             VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 5.0 * i, -50.0), name=str(i))
             for i in range(count)
         ]
-        simulation = Simulation(World(), setups, seed=1)
+        simulation = Simulation(World(), setups, seed=1, threads=1)
         simulation.armed[:] = 1
         simulation.controls[:, :4] = 0.66
         simulation.advance(10)
