@@ -17,7 +17,7 @@ from rich.console import Console
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.kernels.compiled import cache_directory
+from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.px4.px4_process import stale_processes
 from sitl_bridge.run.autopilot_choice import BUILTIN, choose_autopilot
 from sitl_bridge.system.port_holder import holder_of
@@ -65,9 +65,9 @@ def _packages() -> Finding:
 
 def _kernels() -> Finding:
     """Whether the compiled lockstep loop of this version is cached."""
-    directory = cache_directory()
-    if any(directory.glob("**/loop.run-*.nbi")):
-        return Finding("compiled simulation", "ok", f"cached in {directory}")
+    directory = cache_directory(PACKAGE / "hil" / "loop.py")
+    if any(directory.glob("loop.run-*.nbi")):
+        return Finding("compiled simulation", "ok", f"cached in {directory.parent}")
     return Finding(
         "compiled simulation", "note", "not compiled yet; the first run takes up to half a minute more"
     )

@@ -9,17 +9,19 @@ That halves the first compilation.  It builds on numba's internals; compiled.py 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from numba import types
-from numba.core.caching import FunctionCache
+from numba import config, types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import CPUDispatcher
 
 from sitl_bridge.error_log import cause, print_error
 from sitl_bridge.kernels.compiled import cached_here
+from sitl_bridge.kernels.kernel_cache import is_own
 
 OPTIONS = {
     "nopython": True,
@@ -114,9 +116,32 @@ class _Part(CPUDispatcher):  # type: ignore[misc]
         self.overloads[tuple(cres.signature.args)] = cres._replace(entry_point=key)
 
 
+class _Locator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where code is kept: the package's wherever it is installed, other files' by their path and content."""
+
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        super().__init__(function, path)
+        self._own = is_own(path)
+        if self._own:
+            self._cache_path = config.CACHE_DIR
+
+    def ensure_cache_path(self) -> None:
+        """Make the directory; whether it can be written shows when code is kept."""
+        os.makedirs(self._cache_path, exist_ok=True)  # noqa: PTH103  (600 times at every start)
+
+    def get_source_stamp(self) -> Any:
+        """What tells versions of a file apart; for the package's files their directory does."""
+        return "" if self._own else super().get_source_stamp()
+
+
+class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar[list[type]] = [_Locator]
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Code on disk, without which a kernel runs as well: it is compiled once more at the next start."""
 
+    _impl_class = _CacheFiles
     _reported: ClassVar[set[str]] = set()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -160,8 +185,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self.enable_caching()
 
     def enable_caching(self) -> None:
-        """Cache in this version's directory."""
-        with cached_here():
+        """Cache in the directory of the file that defines the kernel."""
+        with cached_here(self.py_func):
             self._cache = _Cache(self.py_func)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
