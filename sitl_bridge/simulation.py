@@ -23,7 +23,7 @@ from sitl_bridge.dynamics.proximity import (
     ProximityArrays,
     hull,
 )
-from sitl_bridge.dynamics.records import POSE, STATE
+from sitl_bridge.dynamics.records import POSE, zero_states
 from sitl_bridge.dynamics.scene_start import start_state
 from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.errors import UserError
@@ -112,7 +112,7 @@ class Simulation:
         self.time = start
         self.names = distinct_names(setup.name for setup in vehicles)
         self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
-        self.states = np.zeros(n, STATE)
+        self.states = zero_states(n)
         self.controls = np.zeros((n, CONTROLS))
         self.armed = np.zeros(n, np.int64)
         self.turbulence = turbulence_field(stream(seed, "turbulence"))

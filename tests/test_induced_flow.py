@@ -45,18 +45,29 @@ TUNNEL_6020 = np.array(
         (0.601, 0.0160, 0.0254), (0.652, 0.0017, 0.0207), (0.700, -0.0123, 0.0160), (0.747, -0.0265, 0.0112),
     ]
 )  # fmt: skip
-STATIC = {6512: (0.1299, 0.0531), 6020: (0.1280, 0.0522)}
-"""C_T and C_P of apcsf_10x4.7_static_kt0835 at 6528 rpm, and between 5960 and 6226 rpm."""
+# The same of the 11x4.7: apcsf_11x4.7_pg0532_6006.
+TUNNEL_11_INCH = np.array(
+    [
+        (0.087, 0.1151, 0.0482), (0.107, 0.1120, 0.0477), (0.133, 0.1071, 0.0468), (0.155, 0.1033, 0.0461),
+        (0.175, 0.0996, 0.0454), (0.197, 0.0960, 0.0448), (0.218, 0.0921, 0.0440), (0.241, 0.0885, 0.0434),
+        (0.264, 0.0844, 0.0426), (0.287, 0.0803, 0.0417), (0.310, 0.0762, 0.0408), (0.330, 0.0723, 0.0399),
+        (0.347, 0.0687, 0.0390), (0.373, 0.0637, 0.0376), (0.391, 0.0597, 0.0364), (0.416, 0.0545, 0.0350),
+        (0.436, 0.0496, 0.0336),
+    ]
+)  # fmt: skip
+STATIC = {6512: (0.1299, 0.0531), 6020: (0.1280, 0.0522), 6006: (0.1259, 0.0493)}
+"""C_T and C_P of apcsf_10x4.7_static_kt0835 at 6528 rpm, and between 5960 and 6226 rpm; of
+apcsf_11x4.7_static_pg0526 at 6021 rpm."""
 
 
-def propeller(ct: float, cp: float) -> NDArray[np.void]:
+def propeller(ct: float, cp: float, diameter: float) -> NDArray[np.void]:
     """One rotor with the static coefficients of a propeller."""
-    c2 = ct * DENSITY * DIAMETER**4 / (2.0 * math.pi) ** 2
+    c2 = ct * DENSITY * diameter**4 / (2.0 * math.pi) ** 2
     model = CoefficientRotor(
-        radius=0.5 * DIAMETER,
+        radius=0.5 * diameter,
         inertia=1e-5,
         thrust_c2=c2,
-        torque_thrust_ratio=cp / ct * DIAMETER / (2.0 * math.pi),
+        torque_thrust_ratio=cp / ct * diameter / (2.0 * math.pi),
         inflow="momentum",
     )
     vehicle: NDArray[np.void] = np.zeros(1, VEHICLE)[0]
@@ -64,14 +75,16 @@ def propeller(ct: float, cp: float) -> NDArray[np.void]:
     return vehicle
 
 
-def coefficients(vehicle: NDArray[np.void], rpm: float, advance: float) -> tuple[float, float]:
+def coefficients(
+    vehicle: NDArray[np.void], rpm: float, advance: float, diameter: float
+) -> tuple[float, float]:
     """C_T and C_P at an advance ratio along the axis."""
     turns = rpm / 60.0
     thrust, torque, _, _ = rotor_loads(
-        vehicle, 0, 2.0 * math.pi * turns, advance * turns * DIAMETER, 0.0, DENSITY
+        vehicle, 0, 2.0 * math.pi * turns, advance * turns * diameter, 0.0, DENSITY
     )
-    scale = DENSITY * turns**2 * DIAMETER**4
-    return thrust / scale, 2.0 * math.pi * torque / (scale * DIAMETER)
+    scale = DENSITY * turns**2 * diameter**4
+    return thrust / scale, 2.0 * math.pi * torque / (scale * diameter)
 
 
 def iris(**changes: Any) -> Airframe:
@@ -84,13 +97,18 @@ def iris(**changes: Any) -> Airframe:
 
 @pytest.mark.parametrize(
     ("rpm", "data", "thrust_error", "power_error"),
-    [(6512, TUNNEL_6512, 0.002, 0.007), (6020, TUNNEL_6020, 0.008, 0.010)],
+    [
+        (6512, TUNNEL_6512, 0.002, 0.007),
+        (6020, TUNNEL_6020, 0.008, 0.010),
+        (6006, TUNNEL_11_INCH, 0.004, 0.0075),
+    ],
 )
 def test_static_figures_and_geometry_give_the_tunnels_thrust_over_the_advance_ratio(
     rpm: int, data: NDArray[np.float64], thrust_error: float, power_error: float
 ) -> None:
-    vehicle = propeller(*STATIC[rpm])
-    model = np.array([coefficients(vehicle, rpm, advance) for advance in data[:, 0]])
+    diameter = 0.2794 if data is TUNNEL_11_INCH else DIAMETER
+    vehicle = propeller(*STATIC[rpm], diameter)
+    model = np.array([coefficients(vehicle, rpm, advance, diameter) for advance in data[:, 0]])
     assert np.abs(model[:, 0] - data[:, 1]).max() < thrust_error
     assert np.abs(model[:, 1] - data[:, 2]).max() < power_error
 
@@ -223,3 +241,51 @@ def test_seconds_in_the_vortex_ring_state_are_counted() -> None:
         counted.append(float(state["vortex_ring_time"]))
     assert counted[0] == 0.0
     assert 0.8 < counted[1] <= 1.001
+
+
+def pitching(airframe: Airframe, velocity: tuple[float, float, float]) -> tuple[float, Any]:
+    """Pitching moment in N m at a velocity, level, beyond that without uneven inflow; and the state."""
+    moments = []
+    for uneven in (True, False):
+        model = airframe.rotor_model.model_copy(update={"uneven_inflow": uneven})
+        other = airframe.model_copy(update={"rotor_model": model})
+        setup = VehicleSetup(other.vehicle(), other.sensor_records()[:0], position=(0.0, 0.0, -50.0))
+        simulation = Simulation(World(), [setup])
+        state = simulation.states[0]
+        trim = performance(other.record, DENSITY, 9.80665).hover
+        assert trim is not None
+        state["rotor_speed"][:4] = trim.rotor_speed
+        simulation.controls[0, :4] = trim.command
+        simulation.armed[0] = 1
+        for _ in range(50):
+            state["velocity"] = velocity
+            state["angular_velocity"] = 0.0
+            state["attitude"] = (1.0, 0.0, 0.0, 0.0)
+            simulation.advance()
+        moments.append(float(other.vehicle()["inertia"][1, 1]) * float(state["angular_acceleration"][1]))
+    return moments[0] - moments[1], state
+
+
+def test_uneven_inflow_raises_the_nose_by_pitt_and_peters_gains() -> None:
+    # Of each rotor M = B R v K/4/(1 + B cos(chi)/(rho A (V_T + |U|))), K = 15 pi/32 tan(chi/2).
+    speed, density = 16.0, 1.163
+    airframe = iris(rolling_moment=None)
+    moment, state = pitching(airframe, (speed, 0.0, 0.0))
+    vehicle = airframe.vehicle()
+    wanted = 0.0
+    for k in range(4):
+        radius, induced = float(vehicle["rotor_radius"][k]), float(state["induced_velocity"][k])
+        slope = 0.25 * density * float(vehicle["blade_slope"][k]) * float(state["rotor_speed"][k]) * radius**2
+        chi, flow = math.atan2(speed, induced), math.hypot(speed, induced) + induced
+        relief = slope * math.cos(chi) / (density * math.pi * radius**2 * flow)
+        gain = 15.0 * math.pi / 32.0 * math.tan(0.5 * chi)
+        wanted += slope * radius * induced * gain / 4.0 / (1.0 + relief)
+    assert moment == pytest.approx(wanted, rel=0.05)
+    assert moment > 0.0
+    assert abs(pitching(airframe, (0.0, 0.0, 0.0))[0]) < 1e-9
+    assert pitching(airframe, (-16.0, 0.0, 0.0))[0] < 0.0
+
+
+def test_uneven_inflow_without_induced_flow_is_refused() -> None:
+    with pytest.raises(ValueError, match="uneven_inflow needs inflow: momentum"):
+        iris(inflow="none", uneven_inflow=True)

@@ -45,7 +45,7 @@ def discharge(vehicle: Any, state: Any, current: float, seconds: float) -> None:
 
 
 @compiled
-def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+def settle(vehicle: Any, state: Any, armed: int) -> None:
     """Balance terminal voltage and current of the state with the present current of the motors.
 
     Solves V = OCV - R I(V) with one Newton step from the last voltage.  Plain substitution would oscillate:
@@ -54,13 +54,13 @@ def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record; ``battery_voltage`` and ``battery_current`` are written.
-        controls: (16,) commands.
+        state: STATE record; its commands as ``read_commands`` leaves them; ``battery_voltage`` and
+            ``battery_current`` are written.
         armed: 0 or 1.
     """
     if math.isinf(vehicle.battery_capacity):
         state.battery_voltage = vehicle.battery_nominal_voltage
-        state.battery_current, _ = current_and_slope(vehicle, state, controls, armed, state.battery_voltage)
+        state.battery_current, _ = current_and_slope(vehicle, state, armed, state.battery_voltage)
         return
     source = open_circuit_voltage(vehicle, state.battery_charge) - state.battery_slow_voltage
     if source <= 0.0:
@@ -69,7 +69,7 @@ def settle(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
         return
     resistance = vehicle.battery_resistance
     voltage = min(max(state.battery_voltage, 0.5 * source), source)
-    current, slope = current_and_slope(vehicle, state, controls, armed, voltage)
+    current, slope = current_and_slope(vehicle, state, armed, voltage)
     # Constant-power loads have a negative slope; at half the source's voltage the equation is singular.
     step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
     voltage = min(max(voltage - step, 0.5 * source), source)

@@ -15,7 +15,7 @@ from sitl_bridge.dynamics.aerodynamics import (
     wake_at_hubs,
 )
 from sitl_bridge.dynamics.contact import contact_force
-from sitl_bridge.dynamics.induced_flow import advance_flow, induced_rotors
+from sitl_bridge.dynamics.induced_flow import add_pitching_moments, advance_flow, induced_rotors
 from sitl_bridge.dynamics.motor import dc_acceleration
 from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
 from sitl_bridge.dynamics.rotor import polynomial_thrust_and_torque
@@ -270,6 +270,8 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
     if vehicle.motor_kind == MOTOR_DC:
         _accelerate_motors(vehicle, state)
     _rotor_effects(state, n)
+    if vehicle.uneven_inflow != 0:
+        add_pitching_moments(state, n)
 
 
 @compiled
@@ -433,13 +435,12 @@ def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy
 
 
 @compiled
-def settle_flow(vehicle: Any, state: Any, density: float, seconds: float) -> None:
+def settle_flow(vehicle: Any, state: Any, seconds: float) -> None:
     """Advance the flow that the rotors induce over a step, at the motion and rotor speeds of its start.
 
     Args:
         vehicle: VEHICLE record.
         state: STATE record; its ``induced_velocity`` is written.
-        density: kg/m^3 of the air.
         seconds: s.
     """
     y = state.work[0]
@@ -447,7 +448,7 @@ def settle_flow(vehicle: Any, state: Any, density: float, seconds: float) -> Non
     hub_velocities(state, vehicle.rotor_count, _motion(state, y, attitude))
     if state.uneven_wake != 0:
         wake_at_hubs(state, vehicle.rotor_count, attitude)
-    advance_flow(state, vehicle.rotor_count, density, seconds)
+    advance_flow(state, vehicle.rotor_count, seconds)
 
 
 @compiled

@@ -24,6 +24,11 @@ from sitl_bridge.dynamics.rotor_rows import (
     ACROSS_X,
     ACROSS_Y,
     ACROSS_Z,
+    AIR_MASS,
+    AXIS_X,
+    AXIS_Y,
+    AXIS_Z,
+    BLADE,
     BLADE_SLOPE,
     C1,
     C2,
@@ -42,14 +47,23 @@ from sitl_bridge.dynamics.rotor_rows import (
     K_M,
     LIFT,
     LIMIT,
+    MOMENT_X,
+    MOMENT_Y,
+    MOMENT_Z,
+    PER_DISC,
+    PER_RADIUS2,
     PER_SPEED,
     PER_TIP2,
     PROFILE,
+    PROFILE_DRAG,
     Q0,
     RADIUS,
+    RATIO,
+    RING,
     ROLL,
     ROLL_RATE,
     ROLL_SHARE,
+    ROLLING,
     SLOPE,
     SPEED,
     THRUST,
@@ -62,6 +76,8 @@ _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
 _APPARENT_MASS = 8.0 / 3.0
 """Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
+_UNEVENNESS = 15.0 * math.pi / 128.0
+"""A quarter of Pitt and Peters's 15 pi/32."""
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
@@ -78,6 +94,21 @@ def static_figures(
 
 
 @compiled
+def momentum_flux(induced: float, along: float, square: float) -> tuple[float, float]:
+    """Return ``momentum_thrust`` over 2 rho A in m^2/s^2 and its slope in m/s; square: of ``across``."""
+    through = along + induced
+    flow = max(math.sqrt(square + through * through), 1e-9)
+    # Without branches, for vector instructions.
+    room = max(-_RING_OFFSET * along - induced, 1e-12)
+    per_room = 1.0 / room
+    hover2 = max(-along, 0.0) * (_RING_DESCENT * along * along + _RING_ACROSS * square) * per_room
+    middle = 2.0 * along + 3.0 * math.sqrt(hover2)
+    ring = (square + middle * middle < hover2) & (room > 1e-12)
+    steady = max(flow + induced * through / flow, 0.0)
+    return hover2 if ring else induced * flow, hover2 * per_room if ring else steady
+
+
+@compiled
 def momentum_thrust(disc: float, induced: float, along: float, across: float) -> tuple[float, float]:
     """Return the thrust in N that goes with an induced velocity, and its slope in N s/m, in steady flow.
 
@@ -91,19 +122,8 @@ def momentum_thrust(disc: float, induced: float, along: float, across: float) ->
         along: m/s, the hub's velocity through the air along the thrust axis: negative in a descent.
         across: m/s, the hub's velocity across it.
     """
-    square = across * across
-    through = along + induced
-    flow = max(math.sqrt(square + through * through), 1e-9)
-    thrust = induced * flow
-    slope = max(flow + induced * through / flow, 0.0)
-    # Without branches, for vector instructions.
-    room = max(-_RING_OFFSET * along - induced, 1e-12)
-    hover2 = max(-along, 0.0) * (_RING_DESCENT * along * along + _RING_ACROSS * square) / room
-    middle = 2.0 * along + 3.0 * math.sqrt(hover2)
-    ring = (square + middle * middle < hover2) & (room > 1e-12)
-    thrust = hover2 if ring else thrust
-    slope = hover2 / room if ring else slope
-    return disc * thrust, disc * slope
+    flux, slope = momentum_flux(induced, along, across * across)
+    return disc * flux, disc * slope
 
 
 @compiled
@@ -233,30 +253,56 @@ def induced_loads(
 
 
 @compiled
-def prepare_speeds(state: Any, n: int, density: float) -> None:
-    """Write what depends on the rotors' speeds alone: the rows from LIFT to TURNING, speeds in magnitude."""
+def prepare_flow(state: Any, n: int, density: float) -> None:
+    """Write what depends on the rotors and the air alone: the rows from RATIO to AIR_MASS, and DISC."""
     rows = state.rotor_work
     for k in range(n):
-        ratio = density * rows[DENSITY_RATE, k]
         radius = rows[RADIUS, k]
+        area = radius * radius
+        rows[RATIO, k] = density * rows[DENSITY_RATE, k]
+        rows[BLADE, k] = 0.25 * rows[BLADE_SLOPE, k] * density * area
+        rows[DISC, k] = 2.0 * math.pi * density * area
+        rows[PER_RADIUS2, k] = 1.0 / area
+        rows[PER_DISC, k] = 1.0 / (2.0 * math.pi * density * area)
+        rows[AIR_MASS, k] = _APPARENT_MASS * density * area * radius
+
+
+@compiled
+def prepare_speeds(state: Any, n: int) -> None:
+    """Write what depends on the rotors' speeds: the rows from LIFT to TURNING, speeds in magnitude."""
+    rows = state.rotor_work
+    for k in range(n):
+        ratio = rows[RATIO, k]
         speed = max(abs(rows[SPEED, k]), _SLOWEST)
         thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
-        area = density * radius * radius
-        slope = 0.25 * rows[BLADE_SLOPE, k] * speed * area
-        disc = 2.0 * math.pi * area
-        hover = math.sqrt(thrust / disc)
+        slope = rows[BLADE, k] * speed
+        hover = math.sqrt(thrust * rows[PER_DISC, k])
         per_speed = 1.0 / speed
-        tip = speed * radius
+        per_radius2 = rows[PER_RADIUS2, k]
+        profile = max(torque - thrust * hover * per_speed, 0.0)
         rows[LIFT, k] = thrust + slope * hover
         rows[SLOPE, k] = slope
-        rows[LIMIT, k] = 2.0 / 3.0 * STALL_ANGLE * slope * tip
-        rows[PROFILE, k] = max(torque - thrust * hover * per_speed, 0.0)
+        rows[LIMIT, k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * rows[RADIUS, k]
+        rows[PROFILE, k] = profile
+        rows[PROFILE_DRAG, k] = 2.0 * profile * per_speed * per_radius2
         rows[PER_SPEED, k] = per_speed
-        rows[PER_TIP2, k] = 1.0 / (tip * tip)
-        rows[DISC, k] = disc
+        rows[PER_TIP2, k] = per_speed * per_speed * per_radius2
         rows[CONSTANT_DRAG, k] = rows[DRAG, k] * speed * ratio
         rows[CONSTANT_ROLL, k] = rows[ROLL, k] * speed * ratio
         rows[TURNING, k] = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
+
+
+@compiled
+def _add_hub_moments(state: Any, n: int) -> None:
+    """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ROLL_RATE."""
+    rows = state.rotor_work
+    for k in range(n):
+        sign, slope = rows[TURNING, k], rows[SLOPE, k]
+        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
+        roll = (rows[LIFT, k] - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
+        rows[ROLL_RATE, k] += sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
 
 
 @compiled
@@ -272,41 +318,66 @@ def induced_rotors(state: Any, n: int) -> None:
         advance2 = min(square * per_tip2, 1.0)
         loaded = max(min(lift - slope * through, limit), -limit)
         torque = through * loaded * rows[PER_SPEED, k] + profile * (1.0 + advance2)
-        drag = (2.0 * profile / rows[PER_SPEED, k] + 1.5 * lift * max(through, 0.0)) * per_tip2
-        flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
-        roll = (lift - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
+        drag = rows[PROFILE_DRAG, k] + 1.5 * lift * max(through, 0.0) * per_tip2
         health = rows[HEALTH, k]
         rows[THRUST, k] = sign * (loaded + 1.5 * advance2 * lift) * health
         rows[TORQUE, k] = sign * (max(torque, 0.0) + rows[Q0, k]) * health
         rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[CONSTANT_DRAG, k]) * abs(sign)
-        rows[ROLL_RATE, k] = sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
-        rows[ROLL_RATE, k] += rows[CONSTANT_ROLL, k] * abs(sign)
+        rows[ROLL_RATE, k] = rows[CONSTANT_ROLL, k] * abs(sign)
+    if rows[ROLLING, 0] != 0.0:
+        _add_hub_moments(state, n)
 
 
 @compiled
-def advance_flow(state: Any, n: int, density: float, seconds: float) -> None:
+def advance_flow(state: Any, n: int, seconds: float) -> None:
     """Advance the induced velocities of a state over a step, at the hub velocities in ``rotor_work``.
 
     m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
     Blades and flow settle within milliseconds, of the order of a step.  Notes the vortex ring state.
     """
     rows = state.rotor_work
-    ring = 0.0
     for k in range(n):
-        radius = rows[RADIUS, k]
         square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
         disc, slope, limit = rows[DISC, k], rows[SLOPE, k], rows[LIMIT, k]
         along = rows[TURNING, k] * rows[INFLOW, k]
         induced = rows[INDUCED, k]
         lift = rows[LIFT, k] * (1.0 + 1.5 * min(square * rows[PER_TIP2, k], 1.0))
-        carried, rate = momentum_thrust(disc, induced, along, math.sqrt(square))
+        flux, rate = momentum_flux(induced, along, square)
         blades = max(min(lift - slope * (along + induced), limit), -limit) * rows[HEALTH, k]
-        mass = _APPARENT_MASS * density * radius * radius * radius
-        induced += seconds * (blades - carried) / (mass + seconds * (slope + rate))
-        rows[INDUCED, k] = induced
-        state.induced_velocity[k] = induced
-        middle = 2.0 * along + 3.0 * math.sqrt(max(carried, 0.0) / disc)
-        within = carried - disc * (square + middle * middle)
-        ring = max(ring, within * abs(rows[TURNING, k]))
+        reached = seconds * (blades - disc * flux) / (rows[AIR_MASS, k] + seconds * (slope + disc * rate))
+        rows[INDUCED, k] = induced + reached
+        middle = 2.0 * along + 3.0 * math.sqrt(max(flux, 0.0))
+        rows[RING, k] = (flux - square - middle * middle) * abs(rows[TURNING, k])
+    ring = 0.0
+    for k in range(n):
+        state.induced_velocity[k] = rows[INDUCED, k]
+        ring = max(ring, rows[RING, k])
     if ring > 0.0:
         state.vortex_ring_time += seconds
+
+
+@compiled
+def add_pitching_moments(state: Any, n: int) -> None:
+    """Add the moments of the uneven inflow to every rotor's; after ``induced_rotors``.
+
+    In forward flight the wake leans back, and the induced velocity grows along the disc from its leading to
+    its trailing edge, v (1 + K r/R cos psi) with K = 15 pi/32 tan(chi/2) and chi the wake's angle to the axis
+    (Pitt and Peters, Vertica 5, 1981, static gains).  The leading half lifts more, by blade elements as above
+    M = B R v K/4; the cyclic induced flow that this moment causes reduces it by 1 + B cos(chi)/(rho A (V_T +
+    |U|)) with the flow V_T at the disc.  tan(chi/2) is V/(V_T + |U|).
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        sign = rows[TURNING, k]
+        induced = rows[INDUCED, k]
+        ax, ay, az = rows[ACROSS_X, k], rows[ACROSS_Y, k], rows[ACROSS_Z, k]
+        through = sign * rows[INFLOW, k] + induced
+        steepness = abs(through)
+        flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
+        slope = rows[SLOPE, k]
+        relief = 2.0 * slope * rows[PER_DISC, k] * steepness / flow
+        rate = _UNEVENNESS * slope * rows[RADIUS, k] * induced / (flow + steepness + relief)
+        rate *= sign * rows[HEALTH, k]
+        rows[MOMENT_X, k] += rate * (ay * rows[AXIS_Z, k] - az * rows[AXIS_Y, k])
+        rows[MOMENT_Y, k] += rate * (az * rows[AXIS_X, k] - ax * rows[AXIS_Z, k])
+        rows[MOMENT_Z, k] += rate * (ax * rows[AXIS_Y, k] - ay * rows[AXIS_X, k])

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from sitl_bridge.dynamics.records import MOTOR_DC
+from sitl_bridge.dynamics.rotor_rows import GRIP, LIMITED, POWER, RUNNING, STEADY
 from sitl_bridge.kernels.compiled import compiled
 
 
@@ -45,22 +46,6 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
 
 
 @compiled
-def limited_target(vehicle: Any, state: Any, k: int, target: float, voltage: float) -> float:
-    """Return the target speed in rad/s of a first-order motor whose speed controller limits its current.
-
-    The limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target w_t that the
-    motor is led to; beyond it, the motor gains speed as fast as the current lets it.
-    """
-    speed = state.rotor_speed[k]
-    if abs(speed) < 1.0:
-        return target  # there is no shaft power yet
-    most = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit / speed - state.rotor_torque[k]
-    tau = vehicle.motor_tau_up if most * speed >= 0.0 else vehicle.motor_tau_down
-    bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
-    return float(min(target, bound) if speed > 0.0 else max(target, bound))
-
-
-@compiled
 def limited_supply(vehicle: Any, speed: float, supply: float) -> float:
     """Return the supply voltage of a DC motor whose speed controller limits the current of its windings.
 
@@ -81,11 +66,11 @@ def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
 
 
 @compiled
-def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
-    """Write the drive of each motor for the present commands and battery voltage.
+def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+    """Write the commands of a step into ``rotor_work``: STEADY, and 1 into RUNNING where a motor runs.
 
-    ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
-    motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
+    STEADY is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of a DC
+    motor.
 
     Args:
         vehicle: VEHICLE record.
@@ -93,20 +78,63 @@ def drive_motors(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
         controls: (16,) commands.
         armed: 0 or 1; a disarmed motor stops.
     """
+    rows = state.rotor_work
+    nominal = vehicle.battery_nominal_voltage
     for k in range(vehicle.rotor_count):
         command = motor_command(vehicle, state, controls, armed, k)
+        runs = armed != 0 and state.rotor_health[k] > 0.0
+        rows[RUNNING, k] = 1.0 if runs else 0.0
         if vehicle.motor_kind == MOTOR_DC:
-            supply = max(command, 0.0) * state.battery_voltage
-            if vehicle.esc_current_limit > 0.0:
-                supply = limited_supply(vehicle, state.rotor_speed[k], supply)
-            state.motor_drive[k] = supply
-        elif armed == 0 or state.rotor_health[k] <= 0.0:
-            state.motor_drive[k] = 0.0
+            rows[STEADY, k] = max(command, 0.0)
         else:
-            target = first_order_target(vehicle, command, state.battery_voltage)
-            if vehicle.esc_current_limit > 0.0:
-                target = limited_target(vehicle, state, k, target, state.battery_voltage)
-            state.motor_drive[k] = target
+            rows[STEADY, k] = first_order_target(vehicle, command, nominal) if runs else 0.0
+
+
+@compiled
+def _drive_first_order(vehicle: Any, state: Any) -> None:
+    """``drive_motors`` of first-order motors; without branches, for vector instructions.
+
+    A speed controller's limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target
+    w_t that the motor is led to; beyond it, the motor gains speed as fast as the current lets it.
+    """
+    rows = state.rotor_work
+    n, voltage = vehicle.rotor_count, state.battery_voltage
+    ratio = voltage / vehicle.battery_nominal_voltage
+    if not vehicle.esc_current_limit > 0.0:
+        for k in range(n):
+            state.motor_drive[k] = rows[STEADY, k] * ratio
+        return
+    power = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit
+    up, down = vehicle.motor_tau_up, vehicle.motor_tau_down
+    for k in range(n):
+        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        turns = abs(speed) >= 1.0  # below, there is no shaft power yet
+        most = power / (speed if turns else 1.0) - state.rotor_torque[k]
+        tau = up if most * speed >= 0.0 else down
+        bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
+        limited = min(target, bound) if speed > 0.0 else max(target, bound)
+        state.motor_drive[k] = (limited if turns else target) * rows[RUNNING, k]
+
+
+@compiled
+def drive_motors(vehicle: Any, state: Any) -> None:
+    """Write the drive of each motor for the present commands and battery voltage.
+
+    ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
+    motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; its commands as ``read_commands`` leaves them.
+    """
+    if vehicle.motor_kind != MOTOR_DC:
+        _drive_first_order(vehicle, state)
+        return
+    for k in range(vehicle.rotor_count):
+        supply = state.rotor_work[STEADY, k] * state.battery_voltage
+        if vehicle.esc_current_limit > 0.0:
+            supply = limited_supply(vehicle, state.rotor_speed[k], supply)
+        state.motor_drive[k] = supply
 
 
 @compiled
@@ -147,15 +175,13 @@ def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) ->
 
 
 @compiled
-def _dc_current_and_slope(
-    vehicle: Any, state: Any, controls: Any, armed: int, voltage: float, limit: float
-) -> tuple[float, float]:
+def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float) -> tuple[float, float]:
     """``current_and_slope`` of DC motors: duty cycle times the current of the windings, limited."""
     current = vehicle.battery_idle_current
     slope = 0.0
     half = 0.5 / vehicle.dc_resistance
     for k in range(vehicle.rotor_count):
-        command = motor_command(vehicle, state, controls, armed, k)
+        command = state.rotor_work[STEADY, k]
         state.motor_current[k] = 0.0
         if command > 0.0:
             supply = command * voltage
@@ -178,9 +204,30 @@ def _dc_current_and_slope(
 
 
 @compiled
-def current_and_slope(
-    vehicle: Any, state: Any, controls: Any, armed: int, voltage: float
-) -> tuple[float, float]:
+def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit: float) -> None:
+    """Shaft powers of first-order motors into ``rotor_work``; without branches, for vector instructions.
+
+    share: current over shaft power, 1/V.
+    """
+    rows = state.rotor_work
+    ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
+    rise_rate = 1.0 / vehicle.motor_tau_up
+    fall_rate = 1.0 / vehicle.motor_tau_down
+    for k in range(vehicle.rotor_count):
+        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)
+        push = vehicle.rotor_inertia[k] * (rise_rate if gains else fall_rate)
+        shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows[RUNNING, k]
+        drawn = min(max(shaft * share, 0.0), limit)
+        free = (shaft > 0.0) & (shaft * share <= limit)
+        state.motor_current[k] = drawn
+        rows[POWER, k] = shaft if free else 0.0
+        rows[GRIP, k] = push * target * speed if free else 0.0
+        rows[LIMITED, k] = 0.0 if free else drawn
+
+
+@compiled
+def current_and_slope(vehicle: Any, state: Any, armed: int, voltage: float) -> tuple[float, float]:
     """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
 
     ``motor_current`` of the state becomes each motor's.  First-order motors: shaft power, from the
@@ -190,38 +237,28 @@ def current_and_slope(
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record with present rotor speeds and torques.
-        controls: (16,) commands.
+        state: STATE record with present rotor speeds and torques; its commands as ``read_commands`` leaves
+            them.
         armed: 0 or 1.
         voltage: V at the terminals, > 0.
     """
     current = vehicle.battery_idle_current
-    slope = 0.0
     limit = vehicle.esc_current_limit if vehicle.esc_current_limit > 0.0 else math.inf
     if vehicle.motor_kind == MOTOR_DC:
-        return _dc_current_and_slope(vehicle, state, controls, armed, voltage, limit)
-    for k in range(vehicle.rotor_count):
-        state.motor_current[k] = 0.0
+        return _dc_current_and_slope(vehicle, state, voltage, limit)
     if armed == 0:
-        return current, slope
+        for k in range(vehicle.rotor_count):
+            state.motor_current[k] = 0.0
+        return current, 0.0
+    per_volt = 1.0 / voltage
+    share = (1.0 / vehicle.motor_efficiency) * per_volt
+    _shaft_powers(vehicle, state, voltage, share, limit)
+    rows = state.rotor_work
     power = 0.0
     grip = 0.0
-    share = 1.0 / (vehicle.motor_efficiency * voltage)
-    rise_rate = 1.0 / vehicle.motor_tau_up
-    fall_rate = 1.0 / vehicle.motor_tau_down
     for k in range(vehicle.rotor_count):
-        if state.rotor_health[k] > 0.0:
-            speed = state.rotor_speed[k]
-            command = motor_command(vehicle, state, controls, armed, k)
-            target = first_order_target(vehicle, command, voltage)
-            push = vehicle.rotor_inertia[k] * (rise_rate if gains_speed(speed, target) else fall_rate)
-            shaft = (state.rotor_torque[k] + push * (target - speed)) * speed
-            if shaft * share > limit:
-                state.motor_current[k] = limit
-                current += limit
-            elif shaft > 0.0:
-                state.motor_current[k] = shaft * share
-                power += shaft
-                grip += push * target * speed
+        power += rows[POWER, k]
+        grip += rows[GRIP, k]
+        current += rows[LIMITED, k]
     # P(V) = power + grip (V'/V - 1) near V, so that d(P/V)/dV = (grip - power)/V^2.
-    return current + power * share, (grip - power) * share / voltage
+    return current + power * share, (grip - power) * share * per_volt

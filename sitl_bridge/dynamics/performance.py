@@ -388,13 +388,16 @@ def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps:
     return seconds
 
 
-def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Performance:
+def performance(
+    vehicle: NDArray[np.void], density: float, gravity: float, *, endurance: bool = True
+) -> Performance:
     """Compute the performance of a vehicle in still air.
 
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3.
         gravity: m/s^2.
+        endurance: whether to compute the endurance, which takes longest; nan without.
 
     Raises:
         UserError: for a vehicle that cannot hover or be controlled, with the reason.
@@ -421,5 +424,5 @@ def performance(vehicle: NDArray[np.void], density: float, gravity: float) -> Pe
         thrust_to_weight=lift / weight,
         top_speed=top_speed,
         top_speed_tilt=tilt,
-        endurance=_endurance(vehicle, density, gravity),
+        endurance=_endurance(vehicle, density, gravity) if endurance else math.nan,
     )

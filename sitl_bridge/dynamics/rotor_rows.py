@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # Each row has one value per rotor, so that the loops over the rotors compile to vector instructions: motion
 # and loads, parameters, the flow at the hub, the effect on the body. GROUND_REACH holds one value, the height
-# of the centre of gravity below which ground effect acts; the rates are in-plane drag and hub moment over the
-# hub's in-plane velocity.
+# of the centre of gravity below which ground effect acts, and ROLLING whether blades give a hub moment; the
+# rates are in-plane drag and hub moment over the hub's in-plane velocity.
 SPEED = 0
 ACCELERATION = 1
 THRUST = 2
@@ -63,3 +63,19 @@ DISC = 52
 CONSTANT_DRAG = 53
 CONSTANT_ROLL = 54
 TURNING = 55
+# Of the air and the rotors alone, for induced flow: see prepare_flow in induced_flow.py.
+RATIO = 56
+BLADE = 57
+PER_DISC = 58
+PER_RADIUS2 = 59
+AIR_MASS = 60
+RING = 61
+# Of the commands, and of the motors' share of the current: see motor.py.
+STEADY = 62
+RUNNING = 63
+POWER = 64
+GRIP = 65
+LIMITED = 66
+DECAY = 67
+PROFILE_DRAG = 68
+ROLLING = 69

@@ -167,6 +167,9 @@ class CoefficientRotor(RotorModel):
         None, description="m, blade chord, its mean weighted by the radius, for inflow; 0.168 of the radius"
     )
     lift_slope: Positive = Field(LIFT_SLOPE, description="1/rad, of the blade sections, for inflow")
+    uneven_inflow: bool = Field(
+        False, description="hub pitching moment by the uneven inflow of forward flight, for inflow"
+    )
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
@@ -182,6 +185,12 @@ class CoefficientRotor(RotorModel):
                 f"the table is of a diameter of {diameter:g} m, the rotor of {2.0 * self.radius:g} m: "
                 "correct radius or table.diameter"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_inflow(self) -> CoefficientRotor:
+        if self.uneven_inflow and self.inflow != "momentum":
+            raise ValueError("uneven_inflow needs inflow: momentum")
         return self
 
     @model_validator(mode="after")
@@ -252,7 +261,8 @@ class CoefficientRotor(RotorModel):
             "lag of the induced flow": momentum,
             "vortex ring state": momentum,
             "stall of the blades": momentum,
-            "flapping and uneven inflow": False,
+            "hub pitching moment of the uneven inflow": self.uneven_inflow,
+            "flapping": False,
         }
         return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
 
@@ -271,7 +281,8 @@ class CoefficientRotor(RotorModel):
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
 
     def pack_shared(self, vehicle: NDArray[np.void]) -> None:
-        """Write the table of a () VEHICLE record."""
+        """Write the table of a () VEHICLE record, and whether its inflow is uneven."""
+        vehicle["uneven_inflow"] = self.uneven_inflow
         if self.table is not None:
             self.table.pack(vehicle)
 

@@ -14,9 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.dynamics.induced_flow import still_air
+from sitl_bridge.dynamics.induced_flow import static_figures, still_air
 from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
+from sitl_bridge.dynamics.rotor_rows import (
+    BLADE,
+    C1,
+    C2,
+    DECAY,
+    DRAG,
+    DRAG_SHARE,
+    G1,
+    K_M,
+    PER_DISC,
+    RADIUS,
+    RATIO,
+    X,
+    Y,
+    Z,
+)
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.compiled import compiled
 
@@ -121,8 +137,35 @@ def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
 
 
 @compiled
+def _induced_rates(vehicle: Any, state: Any) -> None:
+    """``rotor_rate`` of every rotor with induced flow into ``rotor_work``, which ``prepare_rotors`` wrote.
+
+    Without branches, for vector instructions.
+    """
+    rows = state.rotor_work
+    inverse = vehicle.inertia_inverse
+    lightness, turning = 1.0 / vehicle.mass, inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
+    for k in range(vehicle.rotor_count):
+        speed = abs(state.rotor_speed[k])
+        ratio = rows[RATIO, k]
+        turns = speed > 0.0
+        thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
+        slope = rows[BLADE, k] * speed
+        tip = speed * rows[RADIUS, k]
+        per_tip = 1.0 / (tip if turns else 1.0)
+        hover = 10.0 * thrust * per_tip * rows[PER_DISC, k] + 0.025 * tip
+        drag = (2.0 * torque * speed + 1.5 * (thrust + slope * hover) * hover) * per_tip * per_tip
+        drag = drag * rows[DRAG_SHARE, k] + rows[DRAG, k] * speed * ratio
+        r2 = rows[X, k] ** 2 + rows[Y, k] ** 2 + rows[Z, k] ** 2
+        rows[DECAY, k] = (slope + drag) * (lightness + r2 * turning) * (1.0 if turns else 0.0)
+
+
+@compiled
 def decay_rate(vehicle: Any, state: Any, density: float) -> float:
-    """Return an upper bound of the fastest decay rate of a state in 1/s, without contact."""
+    """Return an upper bound of the fastest decay rate of a state in 1/s, without contact.
+
+    ``rotor_work`` is as ``prepare_rotors`` leaves it.
+    """
     north = state.velocity[0] - state.wind[0]
     east = state.velocity[1] - state.wind[1]
     down = state.velocity[2] - state.wind[2]
@@ -132,9 +175,16 @@ def decay_rate(vehicle: Any, state: Any, density: float) -> float:
     moving, turning = body_drag_rates(vehicle, airspeed, turn_rate, density)
     rotors = 0.0
     motors = 0.0
+    if vehicle.rotor_law == INDUCED_LAW:
+        _induced_rates(vehicle, state)
+        for k in range(vehicle.rotor_count):
+            rotors += state.rotor_work[DECAY, k]
+        if vehicle.motor_kind != MOTOR_DC:
+            return float(max(moving, turning) + rotors)
     for k in range(vehicle.rotor_count):
         speed = state.rotor_speed[k]
-        rotors += rotor_rate(vehicle, k, speed, airspeed, density)
+        if vehicle.rotor_law != INDUCED_LAW:
+            rotors += rotor_rate(vehicle, k, speed, airspeed, density)
         if vehicle.motor_kind == MOTOR_DC:
             motors = max(motors, motor_rate(vehicle, k, speed, density))
     return max(max(moving, turning) + rotors, motors)

@@ -24,7 +24,7 @@ from sitl_bridge.dynamics.contact import (
 )
 from sitl_bridge.dynamics.forces import derivative, settle_flow
 from sitl_bridge.dynamics.induced_flow import prepare_speeds
-from sitl_bridge.dynamics.motor import drive_motors, gains_speed, heat_controllers
+from sitl_bridge.dynamics.motor import drive_motors, gains_speed, heat_controllers, read_commands
 from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
 from sitl_bridge.dynamics.resting import note_rest, rests
 from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
@@ -116,7 +116,6 @@ def _move_rotors(
     ahead: float,
     rise: float,
     fall: float,
-    density: float,
 ) -> None:
     """Speeds of the rotors after a stage of the integration, for the next one.
 
@@ -128,7 +127,6 @@ def _move_rotors(
         ahead: s after the state.
         rise: exp(-h/2/tau) of a first-order motor that gains speed.
         fall: the same of one that loses speed.
-        density: kg/m^3 of the air.
     """
     if vehicle.motor_kind == MOTOR_DC:
         _turn_direct_rotors(vehicle, state, stage, weight, ahead)
@@ -139,7 +137,7 @@ def _move_rotors(
     else:
         return
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count, density)
+        prepare_speeds(state, vehicle.rotor_count)
 
 
 @compiled
@@ -163,13 +161,13 @@ def _start_rotors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def _begin(vehicle: Any, state: Any, y: Any, density: float, h: float) -> None:
+def _begin(vehicle: Any, state: Any, y: Any, h: float) -> None:
     """Prepare a step of ``h`` seconds: motion, rotor speeds, induced flow, sums of the slopes."""
     _load(state, y)
     _start_rotors(vehicle, state)
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count, density)
-        settle_flow(vehicle, state, density, h)
+        prepare_speeds(state, vehicle.rotor_count)
+        settle_flow(vehicle, state, h)
     _clear_totals(vehicle, state)
 
 
@@ -206,7 +204,7 @@ def _integrate(
     rows = state.rotor_work
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
-    _begin(vehicle, state, y, density, h)
+    _begin(vehicle, state, y, h)
     for stage in range(4):
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
         weight = 2.0 if stage == 1 or stage == 2 else 1.0
@@ -224,7 +222,7 @@ def _integrate(
             y[10 + i] = state.angular_velocity[i] + ahead * dy[10 + i]
         for i in range(4):
             y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
-        _move_rotors(vehicle, state, stage, weight, ahead, rise, fall, density)
+        _move_rotors(vehicle, state, stage, weight, ahead, rise, fall)
     update_contact(vehicle, state, y)
     if state.near_count > 0:
         update_surfaces(vehicle, state, y, h)
@@ -281,6 +279,17 @@ def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> 
 
 
 @compiled
+def _motor_decay(vehicle: Any, state: Any, h: float) -> tuple[float, float]:
+    """exp(-h/2/tau) of a motor that gains speed, and of one that loses speed; kept from step to step."""
+    known = state.motor_decay
+    if known[0] != h or known[1] != vehicle.motor_tau_up or known[2] != vehicle.motor_tau_down:
+        known[0], known[1], known[2] = h, vehicle.motor_tau_up, vehicle.motor_tau_down
+        known[3] = math.exp(-0.5 * h / vehicle.motor_tau_up)
+        known[4] = math.exp(-0.5 * h / vehicle.motor_tau_down)
+    return known[3], known[4]
+
+
+@compiled
 def advance_vehicle(
     vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
 ) -> None:
@@ -301,26 +310,26 @@ def advance_vehicle(
         seconds: s.
         substeps: integration steps within the step, >= 1.
     """
+    read_commands(vehicle, state, controls, armed)
     if not math.isinf(vehicle.battery_capacity):
-        settle(vehicle, state, controls, armed)
+        settle(vehicle, state, armed)
     before, scene, down = state.battery_current, environment.scene, state.position[2]
     gravity = local_gravity(environment, state.position[0], down)
-    drive_motors(vehicle, state, controls, armed)
+    drive_motors(vehicle, state)
     if rests(vehicle, state, gravity):
         state.hit_speed = -1.0
         _follow_motion(vehicle, state, state.battery_current, seconds)
         return
-    prepare_rotors(vehicle, state)
-    look_around(vehicle, state, scene, seconds)
     temperature, _, density = air(environment, down)
+    prepare_rotors(vehicle, state, density)
+    look_around(vehicle, state, scene, seconds)
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
     gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
     h = seconds / substeps
     touched = state.in_contact
     v, q = state.velocity, state.attitude
     north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
-    rise = math.exp(-0.5 * h / vehicle.motor_tau_up)
-    fall = math.exp(-0.5 * h / vehicle.motor_tau_down)
+    rise, fall = _motor_decay(vehicle, state, h)
     for _ in range(substeps):
         splits = _parts(vehicle, state, density, h)
         if splits == 1:
@@ -338,7 +347,7 @@ def advance_vehicle(
         note_rest(vehicle, state, scene, gravity)
     else:
         state.rest_steps = 0
-    settle(vehicle, state, controls, armed)
+    settle(vehicle, state, armed)
     _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
 
 
@@ -365,14 +374,15 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
         if quiet == 25:
             break
     _, _, density = air(environments[0], state.position[2])
-    prepare_rotors(vehicles[0], state)
+    prepare_rotors(vehicles[0], state, density)
     look_around(vehicles[0], state, environments[0].scene, 0.0)
     _start_rotors(vehicles[0], state)
     if vehicles[0].rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicles[0].rotor_count, density)
+        prepare_speeds(state, vehicles[0].rotor_count)
     gravity = local_gravity(environments[0], state.position[0], state.position[2])
     _evaluate(vehicles[0], state, density, gravity)
-    settle(vehicles[0], state, controls, 0)
+    read_commands(vehicles[0], state, controls, 0)
+    settle(vehicles[0], state, 0)
 
 
 def initial_state(
