@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fly over hills by the sticks at a height over the terrain that PX4 keeps by a range finder, and land there.
+"""Fly over hills by the sticks at a height over the terrain, by a range finder, and land there.
 
 sitl-bridge fly missions/follow_terrain.yaml
 """
@@ -7,11 +7,9 @@ sitl-bridge fly missions/follow_terrain.yaml
 import argparse
 import sys
 
-from mavsdk.asyncio.plugins.param import ParamError
-
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
-from sitl_bridge.offboard.stick_input import HeldSticks
+from sitl_bridge.offboard.stick_input import position_mode
 
 TERRAIN_FOLLOWING, DIRECT_VELOCITY = 1, 0
 """MPC_ALT_MODE and MPC_POS_MODE: Position mode keeps the height over the ground where sticks are velocities.
@@ -20,19 +18,10 @@ With MPC_POS_MODE 4, where they are accelerations, the height setpoint is smooth
 
 async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
-    try:
-        await vehicle.param.set_param_int("MPC_ALT_MODE", TERRAIN_FOLLOWING)
-        await vehicle.param.set_param_int("MPC_POS_MODE", DIRECT_VELOCITY)
-        await vehicle.param.set_param_float("MPC_VEL_MANUAL", options.speed)
-    except ParamError:
-        vehicle.fail("this flight stack does not follow terrain; fly PX4 (--px4)")
-    await vehicle.wait_until_armable()
-    await vehicle.arm()
-    await vehicle.take_off(options.height)
-    sticks = HeldSticks(vehicle)
-    try:
-        await vehicle.sleep(1.0)
-        await sticks.manual.start_position_control()
+    await vehicle.param.set_param_int("MPC_ALT_MODE", TERRAIN_FOLLOWING)
+    await vehicle.param.set_param_int("MPC_POS_MODE", DIRECT_VELOCITY)
+    await vehicle.param.set_param_float("MPC_VEL_MANUAL", options.speed)
+    async with position_mode(vehicle, options.height) as sticks:
         await vehicle.sleep(3.0)
         vehicle.say(f"flying ahead for {options.way:g} m, {options.height:g} m over the terrain")
         begin = vehicle.position
@@ -45,8 +34,6 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
         await vehicle.sleep(4.0)
         vehicle.say(f"stands {begin[2] - vehicle.position[2]:+.1f} m from the height at which it began")
         await vehicle.land()
-    finally:
-        await sticks.release()
 
 
 if __name__ == "__main__":

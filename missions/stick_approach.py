@@ -14,7 +14,7 @@ from mavsdk.asyncio.plugins.param import ParamError
 
 from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
-from sitl_bridge.offboard.stick_input import HeldSticks
+from sitl_bridge.offboard.stick_input import HeldSticks, position_mode
 
 STANDS, FOR = 0.1, 2.0
 """m/s below which the vehicle has stopped, and s for which it must be slower."""
@@ -54,13 +54,7 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
         )  # otherwise PX4 flies along the wall and around it
     except ParamError:
         vehicle.fail("this flight stack has no collision prevention; fly PX4 (--px4)")
-    await vehicle.wait_until_armable()
-    await vehicle.arm()
-    await vehicle.take_off(options.height)
-    sticks = HeldSticks(vehicle)
-    try:
-        await vehicle.sleep(1.0)
-        await sticks.manual.start_position_control()
+    async with position_mode(vehicle, options.height) as sticks:
         for speed in options.speeds:
             await go_to(vehicle, sticks, options.wall - options.run_up - 6.0 * speed)
             await stands(vehicle)
@@ -73,8 +67,6 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
         sticks.centre()
         await vehicle.sleep(1.0)
         await vehicle.land()
-    finally:
-        await sticks.release()
 
 
 async def go_to(vehicle: Vehicle, sticks: HeldSticks, north: float) -> None:

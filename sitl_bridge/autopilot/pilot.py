@@ -24,6 +24,7 @@ from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.atmosphere import air
@@ -45,7 +46,7 @@ def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
     """What the commander must know of an airframe."""
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
-    found = performance(airframe.record, density, float(environment["gravity"]))
+    found = performance(airframe.record, density, float(environment["gravity"]), endurance=False)
     kinds = {sensor.kind for sensor in airframe.sensors}
     return VehicleFacts(
         name=airframe.name,
@@ -76,7 +77,7 @@ class Pilot:
         start: us.
         controller: choice, None for the airframe's.
         parameters: changed from their defaults, by name.
-        log: file of its log, None for none.
+        log: file of its log, or the memory that keeps some topics in its place; None for none.
         facts: of the airframe, where ``facts_of`` was asked before.
 
     Attributes:
@@ -96,7 +97,7 @@ class Pilot:
         start: int,
         controller: ControllerChoice = None,
         parameters: dict[str, int | float] | None = None,
-        log: Path | None = None,
+        log: Path | TopicMemory | None = None,
         facts: VehicleFacts | None = None,
     ) -> None:
         self.parameters = Parameters((*GROUND_STATION, vehicle_type(len(airframe.rotors))))

@@ -194,6 +194,9 @@ FLIGHT = _table(
         ("MPC_MANTHR_MIN", 0.08, 0, 1, "norm", "Thrust of the lowest throttle in Stabilized"),
         ("MPC_MAN_TILT_MAX", 35.0, 1, 70, "deg", "Tilt of a full stick"),
         ("MPC_MAN_Y_MAX", 150.0, 0, 400, "deg/s", "Yaw rate of a full stick"),
+        ("MPC_ALT_MODE", 2, 0, 2, "", "Sticks hold: 0 altitude, 1 height over terrain, 2 that at rest"),
+        ("MPC_POS_MODE", 4, 0, 4, "", "Sticks in Position: 0 direct velocity, else smoothed"),
+        ("MPC_HOLD_MAX_XY", 0.8, 0, 3, "m/s", "Speed below which MPC_ALT_MODE 2 holds over terrain"),
         ("MPC_HOLD_DZ", 0.1, 0, 1, "", "Dead zone of the sticks"),
         ("MPC_XY_MAN_EXPO", 0.6, 0, 1, "", "Curve of the roll and pitch sticks in Position"),
         ("MPC_Z_MAN_EXPO", 0.6, 0, 1, "", "Curve of the throttle stick in Altitude and Position"),
@@ -234,7 +237,6 @@ FLIGHT = _table(
 BUILT_IN = COMMANDER + NAVIGATOR + FLIGHT
 
 LACKS = {
-    "MPC_ALT_MODE": ": it does not follow terrain",
     "CP_": ": it has no collision prevention",
     "EKF2_RNG_": ": its estimator does not use the range finder",
     "EKF2_OF_": ": its estimator does not use optical flow",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from mavsdk.asyncio.plugins.manual_control import ManualControlAsync
 
@@ -42,3 +44,23 @@ class HeldSticks:
         """Send nothing more."""
         self._task.cancel()
         await asyncio.wait([self._task])
+
+
+@asynccontextmanager
+async def position_mode(vehicle: Vehicle, height: float) -> AsyncIterator[HeldSticks]:
+    """Take off and hand over to centred sticks in Position mode, until the block ends.
+
+    Args:
+        vehicle: on the ground.
+        height: m over the ground.
+    """
+    await vehicle.wait_until_armable()
+    await vehicle.arm()
+    await vehicle.take_off(height)
+    sticks = HeldSticks(vehicle)
+    try:
+        await vehicle.sleep(1.0)
+        await sticks.manual.start_position_control()
+        yield sticks
+    finally:
+        await sticks.release()

@@ -7,6 +7,7 @@ import math
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
 from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
+from sitl_bridge.autopilot.modes.tasks.terrain_hold import DIRECT_VELOCITY, TerrainHold
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 
@@ -111,6 +112,7 @@ class StickTask:
         self._output = output
         self._sticks = sticks
         self._trajectory = MovingSetpoint()
+        self._terrain = TerrainHold(values, state)
         self._yaw = math.nan
         self._place_held = False
         self._height_held = False
@@ -121,6 +123,7 @@ class StickTask:
         self._trajectory.start(self._state)
         self._yaw = math.nan
         self._place_held = self._height_held = False
+        self._terrain.release()
 
     def rates(self) -> None:
         """Acro: sticks command rates."""
@@ -171,6 +174,8 @@ class StickTask:
         if self._land.landed or ramping:
             trajectory.start(state)
             trajectory.vx = trajectory.vy = trajectory.vz = 0.0
+        elif values["MPC_POS_MODE"] == DIRECT_VELOCITY:
+            trajectory.vx, trajectory.vy, trajectory.ax, trajectory.ay = ux, uy, 0.0, 0.0
         else:
             trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], values["MPC_JERK_MAX"])
         still = forward == right == 0.0 and math.hypot(trajectory.vx, trajectory.vy) < HOLD_SPEED
@@ -209,6 +214,11 @@ class StickTask:
         if not (still and self._height_held):
             trajectory.z = state.z
         self._height_held = still
+        if still and not self._land.landed and not ramping:
+            moved = max(abs(self._sticks.pitch), abs(self._sticks.roll)) > values["MPC_HOLD_DZ"]
+            trajectory.z = self._terrain.follow(trajectory.z, moved)
+        else:
+            self._terrain.release()
         output.z = trajectory.z if still else math.nan
         output.vz, output.az = trajectory.vz, trajectory.az + self._land.press
 
