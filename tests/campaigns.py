@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections import deque
@@ -86,6 +87,17 @@ def accident(job: Job) -> RunRow:
         os.kill(os.getpid(), signal.SIGKILL)
     values = {"world.wind.steady.speed": job.values[0]}
     return row_of(job, values, status="flown", reason="", succeeded=True, measures={"mission_legs_max": 1.0})
+
+
+def full_once(job: Job) -> RunRow:
+    """A run in a worker: at the first try of run 2 the disk is full, and it stays full for run 4."""
+    first = job.work.parent / f"tried-{job.number}"
+    if job.number == 4 or (job.number == 2 and not first.exists()):
+        first.parent.mkdir(parents=True, exist_ok=True)
+        first.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    values = {"world.wind.steady.speed": job.values[0]}
+    return row_of(job, values, status="flown", reason="", succeeded=True)
 
 
 def killed_once(job: Job) -> RunRow:

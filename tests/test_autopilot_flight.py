@@ -27,9 +27,9 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}
-PX4_ALONE = {"follow_terrain.py", "stick_approach.py"}
-"""Need PX4's collision prevention or terrain following; the missions state that where there is none."""
-OTHER_VEHICLES = {"replan.py"}
+PX4_ALONE = {"stick_approach.py"}
+"""Need PX4's collision prevention; the missions state that where there is none."""
+OTHER_VEHICLES = {"follow_terrain.py", "replan.py"}
 """Need a sensor that the iris lacks; their scenario names the vehicle."""
 FLOWN = [
     pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)

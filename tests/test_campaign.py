@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import csv
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from campaigns import MISSIONS, Inline, analytic, campaign, scenario
+from campaigns import MISSIONS, PLAN, Inline, analytic, campaign, scenario
 
 from sitl_bridge.campaign.campaign_run import CampaignRun
 from sitl_bridge.campaign.campaign_space import CampaignSpace
 from sitl_bridge.campaign.design import design_points
-from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job
+from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job, row_of
 from sitl_bridge.campaign.interval import clopper_pearson
-from sitl_bridge.campaign.ledger import ROWS, Ledger, read_rows
+from sitl_bridge.campaign.ledger import MOST_BYTES, ROWS, Ledger, read_rows
 from sitl_bridge.campaign.result_table import CSV, write_tables
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.distribution import distribution
+from sitl_bridge.report.measures import KINDS
 
 WIND = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\n"
 
@@ -101,6 +104,64 @@ def test_a_corner_that_makes_no_scenario_is_refused_with_its_values(tmp_path: Pa
     text = "vary: {'events[0].motor': 'range(1, 6)', world.wind.steady.speed: 'uniform(0, 5)'}\nruns: 3\n"
     with pytest.raises(ConfigurationError, match=r"events\[0\]\.motor: cannot be 5: .*motors 1 to 4"):
         space_of(tmp_path, text, "events: [{at: 3, kind: motor_loss}]\n")
+
+
+@pytest.mark.parametrize(
+    ("missions", "place"),
+    [
+        ("[a.plan, a.plan]", "at any of 2 corners: .*a.plan: no such mission file"),
+        (
+            f"['{PLAN}', a.plan]",
+            r"at 2 of 4 corners, the first at .*speed = 0, .*mission = a.plan: .*no such",
+        ),
+    ],
+)
+def test_a_reason_of_many_corners_is_printed_once_with_their_number(
+    tmp_path: Path, missions: str, place: str
+) -> None:
+    text = f"vary: {{world.wind.steady.speed: 'uniform(0, 5)', 'vehicles[0].mission': {missions}}}\nruns: 3\n"
+    with pytest.raises(ConfigurationError, match=place) as error:
+        space_of(tmp_path, text)
+    assert len(error.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("mission.py", "async def fly(:\n", "mission.py: is not a Python program"),
+        ("mission.py", None, "mission.py: no such mission file"),
+        ("mission.txt", "", "mission.txt"),
+    ],
+)
+def test_a_script_that_cannot_be_flown_is_refused_once_before_anything_starts(
+    tmp_path: Path, name: str, content: str | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "base.yaml").write_text(
+        f"world: {{wind: {{steady: {{speed: 3}}}}}}\nvehicles: [{{airframe: iris, mission: {name}}}]\n",
+        encoding="utf-8",
+    )
+    space = CampaignSpace.load(campaign(tmp_path, WIND + "runs: 3\n"))
+    with pytest.raises(ConfigurationError, match=message) as error:
+        space.check()
+    assert len(error.value.faults) == 1
+
+
+@pytest.mark.slow
+def test_a_campaign_flies_scripts(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "world: {wind: {steady: {speed: 3}}}\n"
+        f"vehicles: [{{airframe: iris, mission: {MISSIONS / 'hover.py'}, arguments: [--seconds, '5']}}]\n",
+        encoding="utf-8",
+    )
+    space = CampaignSpace.load(campaign(tmp_path, WIND + "runs: 1\n"))
+    space.check()
+    with Ledger(tmp_path / "out", space, anew=True) as ledger:
+        CampaignRun(space, ledger, Inline(fly_job)).fly()
+    (row,) = read_rows(tmp_path / "out")
+    assert row.succeeded, row.reason
+    assert row.simulated_seconds > 5.0
 
 
 @pytest.mark.parametrize(
@@ -235,6 +296,45 @@ def test_a_directory_of_another_campaign_is_refused(tmp_path: Path) -> None:
         assert len(ledger) == 0
 
 
+def test_ten_thousand_runs_leave_less_than_2_gb_and_memory_does_not_grow(tmp_path: Path) -> None:
+    space = space_of(tmp_path, WIND + "runs: 10000\nlimits: {mission_legs_max: 6}\n")
+    assert MOST_BYTES <= 1.5e9
+    measured = dict.fromkeys(KINDS, 1.2345678901234567)
+    values = {"world.wind.steady.speed": 3.2109876543210987}
+    held: list[int] = []
+    runs = 1500
+    with Ledger(tmp_path / "out", space) as ledger:
+        tracemalloc.start()
+        for i in range(runs):
+            job = Job(Path("c.yaml"), f"{i:012x}", i, (0.123456789,), (3.2,), i, "built_in", tmp_path / "no")
+            reason = "beyond its limit: distance from the mission legs, largest"
+            ledger.add(job, row_of(job, values, status="flown", reason=reason, measures=measured))
+            if i % 500 == 499:
+                held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    # An id and a place in the file for each run.
+    assert (held[2] - held[1]) / 500 < 400
+    write_tables(tmp_path / "out")
+    size = sum(file.stat().st_size for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert 10_000 * size / runs < 2e9 - MOST_BYTES
+
+
+def test_failed_runs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sitl_bridge.campaign.ledger.MOST_BYTES", 2500)
+    space = space_of(tmp_path, WIND + "runs: 10\n")
+    with Ledger(tmp_path / "out", space) as ledger:
+        for i in range(5):
+            job = Job(Path("c.yaml"), f"r{i}", i, (), (), i, "built_in", tmp_path / "work", keep=ledger.keep)
+            made = tmp_path / "work" / "run"
+            made.mkdir(parents=True)
+            (made / "truth.npy").write_bytes(bytes(1000))
+            ledger.add(job, row_of(job, {}, status="flown", reason="failed", directory=str(made)))
+        assert ledger.keep == "none"
+        assert ledger.kept == 3
+    with Ledger(tmp_path / "out", space) as ledger:
+        assert ledger.keep == "none"
+
+
 def test_flights_in_this_process_repeat_to_the_bit_and_keep_only_failures(tmp_path: Path) -> None:
     text = WIND + "runs: 3\nlimits: {mission_legs_max: 0.9}\nkeep_at_most: 1\n"
     space = space_of(tmp_path, text, "time_limit: 200\n")
@@ -249,7 +349,14 @@ def test_flights_in_this_process_repeat_to_the_bit_and_keep_only_failures(tmp_pa
     row = rows[1]
     values = tuple(row.values.values())
     job = Job(tmp_path / "campaign.yaml", row.id, 1, (), values, row.seed, "built_in", tmp_path / "again")
-    assert fly_job(job).measures == row.measures
+    # With all files, read back from them.
+    again = fly_job(job)
+    assert (Path(again.directory) / "autopilot" / "flight.ulg").is_file()
+    assert again.measures == row.measures
+    assert (again.margin, again.reason) == (row.margin, row.reason)
+    bare = fly_job(replace(job, keep="none", work=tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+    assert bare.measures == row.measures
     files = write_tables(tmp_path / "out")
     assert [file.suffix for file in files] == [".csv", ".parquet"]
     with (tmp_path / "out" / CSV).open(newline="") as file:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from campaigns import accident, campaign, killed_once, scenario
+from campaigns import accident, campaign, full_once, killed_once, scenario
 
 from sitl_bridge.campaign.campaign_run import CampaignRun
 from sitl_bridge.campaign.campaign_space import CampaignSpace
@@ -51,6 +51,24 @@ def test_a_killed_and_a_hung_worker_cost_one_retry_each(
 
 
 @pytest.mark.slow
+def test_a_full_disk_costs_one_retry_and_is_reported(tmp_path: Path) -> None:
+    scenario(tmp_path)
+    space = CampaignSpace.load(campaign(tmp_path, TEXT))
+    pool = WorkerPool(2, 60.0, full_once)
+    try:
+        with Ledger(tmp_path / "out", space) as ledger:
+            progress = CampaignRun(space, ledger, pool).fly()
+    finally:
+        pool.close()
+    rows = {row.number: row for row in read_rows(tmp_path / "out")}
+    assert (rows[2].status, rows[2].attempt) == ("flown", 2)
+    assert (rows[4].status, rows[4].attempt) == ("lost", 2)
+    assert rows[4].reason == "No space left on device"
+    assert len([line for line in progress.lost if "No space left on device" in line]) == 3
+    assert sum(row.succeeded for row in rows.values()) == 11
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_dask_workers_fly_a_campaign_and_one_of_them_is_killed(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="pip install distributed")
@@ -62,12 +80,14 @@ def test_dask_workers_fly_a_campaign_and_one_of_them_is_killed(tmp_path: Path) -
         engine = DaskEngine("dask://" + cluster.scheduler_address.removeprefix("tcp://"), killed_once)
         try:
             with Ledger(tmp_path / "out", space) as ledger:
-                CampaignRun(space, ledger, engine).fly()
+                progress = CampaignRun(space, ledger, engine).fly()
         finally:
             engine.close()
-    rows = list(read_rows(tmp_path / "out"))
-    assert sorted(row.number for row in rows) == list(range(12))
-    assert all(row.succeeded for row in rows)
+    rows = {row.number: row for row in read_rows(tmp_path / "out")}
+    assert sorted(rows) == list(range(12))
+    assert all(row.succeeded for row in rows.values())
+    assert rows[3].attempt == 2
+    assert any(rows[3].id in line and "worker ended" in line for line in progress.lost)
 
 
 @pytest.mark.slow

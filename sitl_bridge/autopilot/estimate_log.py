@@ -58,6 +58,18 @@ class EstimateLog:
 
     def __init__(self, log: TopicLog, sources: LogSources) -> None:
         self._put = log.put
+        self._sensors = log.keeps(
+            "sensor_combined",
+            "vehicle_acceleration",
+            "sensor_baro",
+            "vehicle_air_data",
+            "vehicle_magnetometer",
+            "distance_sensor",
+            "sensor_gps",
+            "vehicle_gps_position",
+        )
+        self._places = log.keeps("vehicle_global_position")
+        self._innovations = log.keeps("estimator_innovations", "estimator_innovation_variances")
         self._sources = sources
         self._rejected: list[int] = []
         self._gps_time = 0
@@ -67,7 +79,8 @@ class EstimateLog:
     def write(self, now: int) -> None:
         """One sample of everything at ``now`` (us)."""
         self._write_motion(now)
-        self._write_sensors(now)
+        if self._sensors:
+            self._write_sensors(now)
         self._write_estimator(now)
         self._write_truth(now)
 
@@ -113,7 +126,7 @@ class EstimateLog:
         self._put("vehicle_attitude", now, q=q)
         self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
         projection = self._sources.commander.state.projection
-        if known and projection is not None:
+        if known and projection is not None and self._places:
             here = projection.point(position[0], position[1])
             self._put(
                 "vehicle_global_position",
@@ -216,9 +229,10 @@ class EstimateLog:
             mag_device_id=_MAGNETOMETER,
         )
         self._write_flags(now, estimate)
-        self._put("estimator_innovations", now, **_by_source(estimate["innovation"].tolist()))
-        variances = _by_source(estimate["innovation_variance"].tolist())
-        self._put("estimator_innovation_variances", now, **variances)
+        if self._innovations:
+            self._put("estimator_innovations", now, **_by_source(estimate["innovation"].tolist()))
+            variances = _by_source(estimate["innovation_variance"].tolist())
+            self._put("estimator_innovation_variances", now, **variances)
         states = estimate["attitude"].tolist() + estimate["velocity"].tolist() + estimate["position"].tolist()
         states += estimate["gyroscope_bias"].tolist() + estimate["accelerometer_bias"].tolist()
         states += [0.0] * (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.estimate_log import INERTIAL, EstimateLog
@@ -18,9 +17,7 @@ from sitl_bridge.autopilot.records import (
     TRAJECTORY,
 )
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
-
-if TYPE_CHECKING:
-    pass
+from sitl_bridge.record.topic_memory import TopicMemory
 
 NAME = "sitl-bridge built-in flight stack"
 
@@ -41,7 +38,7 @@ class StackLog:
     """Logs one vehicle, at every update of its commander.
 
     Args:
-        path: of the file, in a directory that exists.
+        path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
         start: us.
         airframe: name of the vehicle.
         version: of this program.
@@ -51,7 +48,7 @@ class StackLog:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | TopicMemory,
         start: int,
         airframe: str,
         version: str,
@@ -69,9 +66,18 @@ class StackLog:
         }
         topics = TopicLog(path, start, info, parameters)
         self._file, self._put = topics.file, topics.put
+        self._commands = topics.keeps(
+            "vehicle_attitude_setpoint",
+            "vehicle_rates_setpoint",
+            "vehicle_thrust_setpoint",
+            "vehicle_torque_setpoint",
+        )
+        self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
+        self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
         self._estimate_log = EstimateLog(topics, sources)
         self._sources = sources
         self._parameters = dict(parameters)
+        self._version = -1
         self._now = start
         self._count = 0
         self._discharged = 0.0  # mAh
@@ -88,13 +94,15 @@ class StackLog:
         self._count += 1
         self._estimate_log.write(now)
         self._write_setpoints(now)
-        self._write_actuators(now)
+        if self._actuators:
+            self._write_actuators(now)
         self._write_target(now)
         self._write_manual_control(now)
         self._discharged += max(_finite(self._sources.commander.battery_state.current), 0.0) * seconds / 3.6
         self._write_status(now)
-        if slow:
+        if slow and self._slow:
             self._write_slow(now)
+        if slow:
             self._write_parameters()
         self._file.flush()
 
@@ -108,7 +116,6 @@ class StackLog:
         s = self._sources
         setpoint, controller = s.setpoint, s.controller
         level = int(setpoint["level"])
-        thrust = float(s.wrench["thrust"]) / s.full_thrust
         if level == TRAJECTORY:
             vectors = {name: setpoint[name].tolist() for name in ("position", "velocity", "acceleration")}
             turn = {"yaw": float(setpoint["yaw"]), "yawspeed": float(setpoint["yaw_rate"])}
@@ -121,6 +128,9 @@ class StackLog:
                 acceleration=vectors["acceleration"],
                 **turn,
             )
+        if not self._commands:
+            return
+        thrust = float(s.wrench["thrust"]) / s.full_thrust
         own = int(controller["kind"]) == USER
         if level == LEVEL_ATTITUDE or (level == TRAJECTORY and not own):
             given = level == LEVEL_ATTITUDE
@@ -246,6 +256,9 @@ class StackLog:
     def _write_parameters(self) -> None:
         """Parameters that have changed."""
         values = self._sources.commander.parameters
+        if values.version == self._version:
+            return
+        self._version = values.version
         for name in values:
             value = values.get(name)
             if value != self._parameters[name]:

@@ -26,6 +26,7 @@ from sitl_bridge.kernels.array_at import handles_of
 from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.mavlink.user_messages import pack
 from sitl_bridge.record.records import ROW, STEP
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.scheduled_events import Timeline
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -49,7 +50,7 @@ class StackVehicle:
         yaw: rad.
         controller: choice, None for the airframe's.
         parameters: of the stack, changed from their defaults.
-        log: file of its log, None for none.
+        log: file of its log, or the memory that keeps some topics in its place; None for none.
         tables: directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps
             none.
     """
@@ -60,7 +61,7 @@ class StackVehicle:
     yaw: float = 0.0
     controller: ControllerChoice = None
     parameters: dict[str, int | float] = field(default_factory=dict)
-    log: Path | None = None
+    log: Path | TopicMemory | None = None
     tables: Path | None = None
 
 

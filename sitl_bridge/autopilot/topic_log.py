@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.stack_process import LOG_ENDED
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter, spread
 
 
@@ -80,25 +81,45 @@ class _Row:
             self.unknown += [math.nan if kind in ("float", "double") else 0] * count
 
 
+@cache
+def _row(topic: str) -> _Row:
+    return _Row(topic)
+
+
 class TopicLog:
-    """Writes samples of topics to a ULog file.
+    """Writes samples of topics to a ULog file, or keeps some of them in memory.
 
     Args:
-        path: of the file, in a directory that exists.
+        path: of the file, in a directory that exists; or the memory.
         start: us.
         info: kept as ULog information.
         parameters: the stack's, by name.
     """
 
     def __init__(
-        self, path: Path, start: int, info: dict[str, str | int], parameters: dict[str, int | float]
+        self,
+        path: Path | TopicMemory,
+        start: int,
+        info: dict[str, str | int],
+        parameters: dict[str, int | float],
     ) -> None:
-        self.file = UlogWriter(path, start, formats(), topics(), info, parameters, _report)
-        self._rows = {topic: _Row(topic) for topic in topics()}
+        self.file: UlogWriter | TopicMemory
+        if isinstance(path, TopicMemory):
+            self.file, kept = path, path.topics
+        else:
+            self.file = UlogWriter(path, start, formats(), topics(), info, parameters, _report)
+            kept = topics()
+        self._rows = {topic: _row(topic) for topic in kept}
+
+    def keeps(self, *topics: str) -> bool:
+        """Whether samples of any of these topics are kept."""
+        return any(topic in self._rows for topic in topics)
 
     def put(self, topic: str, now: int, **values: float | Sequence[float]) -> None:
-        """Write a sample; a dot in a field's name is given as two underscores."""
-        row = self._rows[topic]
+        """Write a sample of a topic that is kept; a dot in a field's name is given as two underscores."""
+        row = self._rows.get(topic)
+        if row is None:
+            return
         flat = row.unknown.copy()
         for name, value in values.items():
             at, count = row.place[name.replace("__", ".")]

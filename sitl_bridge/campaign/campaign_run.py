@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ LOOK = 0.5
 """s of wall time between reports of the progress."""
 AHEAD = 2
 """Jobs for each worker that are handed out."""
+LOST_SHOWN = 100
+"""Losses of workers that are remembered; the table has all runs that were tried again."""
 TRIES = 2
 """Of a run whose worker is lost."""
 
@@ -51,7 +54,7 @@ class CampaignProgress:
     flown: int = 0
     began: float = math.inf
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    lost: deque[str] = field(default_factory=lambda: deque(maxlen=LOST_SHOWN))
     ended: str = ""
 
     @property
@@ -142,6 +145,7 @@ class CampaignRun:
                 work=self.ledger.work,
                 px4=self.px4,
                 weight=draw.weight,
+                keep=self.ledger.keep,
             )
             run = self._id(job, stage)
             yield replace(job, id=run, work=self.ledger.work.resolve() / run)
@@ -182,6 +186,7 @@ class CampaignRun:
                     work=self.ledger.work.resolve() / f"{row.id}-px4",
                     px4=self.px4,
                     weight=row.weight,
+                    keep=self.ledger.keep,
                 )
 
     # ------------------------------------------------------------------ flying

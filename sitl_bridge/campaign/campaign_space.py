@@ -29,7 +29,7 @@ from sitl_bridge.run.scenario_settings import limits_of, settings_of
 MOST_CORNERS = 512
 """Corners that are checked; of a space with more, the extremes of each value and others at random."""
 MOST_FAULTS = 5
-"""Corners whose faults are printed."""
+"""Reasons of faulty corners that are printed."""
 LARGEST_READ = 50_000_000
 """Bytes of a file up to which its content counts for the names of runs; beyond, its size."""
 
@@ -122,20 +122,35 @@ class CampaignSpace:
             ConfigurationError: with the faults.
         """
         file = str(self.campaign.file)
-        faults = [*self._path_faults(), *self._search_faults()]
+        faults = [*self._path_faults(), *self._search_faults()] or self._corner_faults()
         if faults:
             raise ConfigurationError(file, faults)
-        for corner in self.corners():
+
+    def _corner_faults(self) -> list[str]:
+        """Reasons why corners are no valid scenarios, each once with the number of its corners."""
+        corners = list({repr(corner): corner for corner in self.corners()}.values())
+        found: dict[str, list[tuple[Value, ...]]] = {}
+        for corner in corners:
             try:
                 self.settings(corner, 0, Choices(autopilot="builtin"))[1].check()
             except UserError as error:
-                where = ", ".join(f"{n} = {_shown(v)}" for n, v in zip(self.names, corner, strict=True))
-                line = self.campaign.fault(("vary",), f"no valid scenario at {where}")
-                faults += [f"{line}: {word}" for word in words_of(error)]
-            if len(faults) >= MOST_FAULTS:
-                break
-        if faults:
-            raise ConfigurationError(file, faults)
+                for reason in dict.fromkeys(words_of(error)):
+                    found.setdefault(reason, []).append(corner)
+        faults = [
+            self.campaign.fault(("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}")
+            for reason, bad in found.items()
+        ]
+        others = len(faults) - MOST_FAULTS
+        return faults if others <= 0 else [*faults[:MOST_FAULTS], f"and {others} other reasons"]
+
+    def _place(self, bad: Sequence[tuple[Value, ...]], checked: int) -> str:
+        """The corners of a fault in words."""
+        first = ", ".join(f"{n} = {_shown(v)}" for n, v in zip(self.names, bad[0], strict=True))
+        if len(bad) == 1:
+            return f"at {first}"
+        if len(bad) == checked:
+            return f"at any of {checked} corners"
+        return f"at {len(bad)} of {checked} corners, the first at {first}"
 
     def _path_faults(self) -> Iterator[str]:
         """Faults of single values, each alone at its ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,11 +15,11 @@ from typing import Any
 from sitl_bridge.campaign.campaign_space import CampaignSpace
 from sitl_bridge.campaign.plan_flight import PlanFlights, flies_here
 from sitl_bridge.errors import UserError
-from sitl_bridge.files.campaign_file import Stage
+from sitl_bridge.files.campaign_file import Keep, Stage
 from sitl_bridge.files.distribution import Value
 from sitl_bridge.report.measures import KINDS
 from sitl_bridge.report.run_evaluation import Evaluation, evaluate
-from sitl_bridge.report.run_record import read_run
+from sitl_bridge.report.run_record import RunRecord, read_run
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.session import FleetSession
@@ -44,6 +45,7 @@ class Job:
         px4: to fly with.
         weight: of importance sampling: probability density of the campaign over that of the draw.
         attempt: 1, and 2 after a worker was lost.
+        keep: which runs leave a directory; others that are flown within the process write nothing.
     """
 
     file: Path
@@ -57,6 +59,7 @@ class Job:
     px4: Path | None = None
     weight: float = 1.0
     attempt: int = 1
+    keep: Keep = "all"
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,9 @@ class RunRow:
         """Undo ``as_data``."""
         figures = ("margin", "simulated_seconds", "wall_seconds", "weight")
         found = {**data, **{name: float(data[name]) for name in figures}}
-        found["measures"] = {name: float(value) for name, value in data["measures"].items()}
+        # A report holds many rows: their names are the same objects.
+        found["measures"] = {sys.intern(name): float(value) for name, value in data["measures"].items()}
+        found["values"] = {sys.intern(name): value for name, value in data["values"].items()}
         found["point"] = tuple(data["point"])
         return cls(**found)
 
@@ -129,12 +134,10 @@ def fly_job(job: Job) -> RunRow:
         OSError: on a full disk; the run may be repeated.
     """
     names: tuple[str, ...] = ()
-    begun = time.monotonic()
     try:
         space = _space(job.file, job.file.stat().st_mtime)
         names = space.names
-        directory = _flown(space, job)
-        return _row(space, job, directory, time.monotonic() - begun)
+        return _flown(space, job)
     except UserError as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in FULL:
@@ -161,8 +164,9 @@ def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, *
     )
 
 
-def _flown(space: CampaignSpace, job: Job) -> Path:
-    """Fly; returns the run directory."""
+def _flown(space: CampaignSpace, job: Job) -> RunRow:
+    """Fly and evaluate."""
+    begun = time.monotonic()
     choices = Choices(
         autopilot="builtin" if job.stage == "built_in" else "px4",
         speed=math.inf,
@@ -173,8 +177,15 @@ def _flown(space: CampaignSpace, job: Job) -> Path:
     settings = space.settings(job.values, job.seed, choices)[1]
     if job.stage == "built_in" and flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
-        return _plan_flights().fly(settings, plans)
-    return _fly_processes(space, job, choices)
+        if job.keep != "all":
+            row = _row(space, job, _plan_flights().measure(settings, plans), begun)
+            if row.succeeded or job.keep == "none":
+                return row
+        # The same flight once more, to the bit, with its files.
+        directory = _plan_flights().fly(settings, plans)
+    else:
+        directory = _fly_processes(space, job, choices)
+    return _row(space, job, read_run(directory), begun, directory)
 
 
 def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> Path:
@@ -205,8 +216,9 @@ def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> Path:
             one.release()
 
 
-def _row(space: CampaignSpace, job: Job, directory: Path, wall: float) -> RunRow:
-    run = read_run(directory)
+def _row(
+    space: CampaignSpace, job: Job, run: RunRecord, begun: float, directory: Path | None = None
+) -> RunRow:
     found = evaluate(run, space.limits)
     reasons = list(run.problems) if run.succeeded is not True else []
     faults = [f"beyond its limit: {one.words()}" for one in found.exceeded if one.set_by_user]
@@ -223,8 +235,8 @@ def _row(space: CampaignSpace, job: Job, directory: Path, wall: float) -> RunRow
         margin=_margin(found),
         measures=worst_measures(found),
         simulated_seconds=float(summary.get("simulated_seconds") or math.nan),
-        wall_seconds=wall,
-        directory=str(directory),
+        wall_seconds=time.monotonic() - begun,
+        directory="" if directory is None else str(directory),
     )
 
 

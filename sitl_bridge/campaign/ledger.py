@@ -20,11 +20,19 @@ from sitl_bridge import __version__
 from sitl_bridge.campaign.campaign_space import CampaignSpace
 from sitl_bridge.campaign.flight_job import Job, RunRow
 from sitl_bridge.errors import UserError
+from sitl_bridge.files.campaign_file import Keep
 from sitl_bridge.output_file import append_whole, write_whole
 
 ROWS, CAMPAIGN, FOUND = "rows.jsonl", "campaign.json", "search.json"
 FREE = ("keep", "keep_at_most", "stop", "run_limit", "confirm")
 """Fields that may change between two parts of a campaign."""
+
+MOST_BYTES = 1_500_000_000
+"""Of failed runs that are kept, beyond which no more are."""
+
+
+def _size(directory: Path) -> int:
+    return sum(file.lstat().st_size for file in directory.rglob("*") if not file.is_dir())
 
 
 def identity(space: CampaignSpace) -> dict[str, Any]:
@@ -77,6 +85,7 @@ class Ledger:
         shutil.rmtree(self.work, ignore_errors=True)
         self._index()
         self.kept = sum(1 for _ in self.runs.iterdir())
+        self._kept_bytes = _size(self.runs)
 
     @property
     def runs(self) -> Path:
@@ -87,6 +96,13 @@ class Ledger:
     def work(self) -> Path:
         """Parent of the runs in flight."""
         return self.directory / "work"
+
+    @property
+    def keep(self) -> Keep:
+        """Which of the runs that end from now on leave a directory."""
+        made = self._space.campaign.specification
+        full = self.kept >= made.keep_at_most or self._kept_bytes >= MOST_BYTES
+        return "none" if made.keep == "failures" and full else made.keep
 
     def _clear(self) -> None:
         self._file.truncate(0)
@@ -143,16 +159,14 @@ class Ledger:
 
     def add(self, job: Job, row: RunRow) -> RunRow:
         """Keep a row, and the run's directory where it is wanted; returns the row as kept."""
-        made = self._space.campaign.specification
-        wanted = made.keep == "all" or (
-            made.keep == "failures" and not row.succeeded and self.kept < made.keep_at_most
-        )
+        wanted = self.keep == "all" or (self.keep == "failures" and not row.succeeded)
         directory = ""
         if row.directory and wanted:
             place = self.runs / row.id
             if not place.exists():
                 Path(row.directory).rename(place)
                 self.kept += 1
+                self._kept_bytes += _size(place)
             directory = str(place.relative_to(self.directory))
         if job.work.exists():
             shutil.rmtree(job.work, ignore_errors=True)

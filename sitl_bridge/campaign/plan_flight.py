@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.autopilot.commander import Commander
@@ -19,6 +23,7 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, Mode
 from sitl_bridge.autopilot.modes.mission_items import FENCE, MISSION, RALLY, MissionFault, MissionItem
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_upload import (
@@ -29,12 +34,16 @@ from sitl_bridge.files.plan_upload import (
     rally_rows,
     time_limit,
 )
+from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.report.object_contacts import object_contacts
-from sitl_bridge.report.summary import Outcome, summarise, write_json
-from sitl_bridge.report.ulog_analysis import read_flight
+from sitl_bridge.report.run_record import RecordedVehicle, RunRecord, run_in_memory
+from sitl_bridge.report.summary import Outcome, plain_values, summarise, write_json
+from sitl_bridge.report.ulog_analysis import read_flight, results_of
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
@@ -117,6 +126,11 @@ class _Flown:
     returning: bool = False
     landed: bool = False
 
+    @cached_property
+    def limit(self) -> float:
+        """s that the mission may take."""
+        return time_limit(self.plan)
+
     def fail(self, reason: str) -> _FailedError:
         return _FailedError(f"{self.name}: {reason}" if self.name else reason)
 
@@ -175,7 +189,7 @@ class _Flown:
             self.command(RETURN, (0.0,) * 7, now, "to return")
             self.returning = True
         self._watch_hold(mode, seconds)
-        limit = time_limit(self.plan) * (2.0 if self.returning else 1.0)
+        limit = self.limit * (2.0 if self.returning else 1.0)
         if seconds - self.began > limit:
             item = commander.mission_current + 1
             raise self.fail(f"the mission has not ended within {limit:.0f} s; it is at item {item}")
@@ -213,47 +227,60 @@ class PlanFlights:
         begun = time.monotonic()
         place = RunDirectory(settings.runs, settings.name)
         try:
-            return self._fly(settings, plans, place, begun)
+            logs = {vehicle.name: _log(settings, place, vehicle.name) for vehicle in settings.vehicles}
+            for log in logs.values():
+                log.parent.mkdir(parents=True, exist_ok=True)
+            fleet = self._take(settings, logs, place.path)
+            _describe(settings, fleet, place)
+            rows, reason = _flown(settings, plans, fleet, place.say)
+            with TruthLog(place.truth) as truth:  # at once: a header is written with every block
+                truth.write(rows)
+            for pilot, name in zip(fleet.pilots, logs, strict=True):
+                for _, text in pilot.commander.texts:
+                    place.say(text if len(logs) == 1 else f"{name}: {text}")
+            records = [read_flight(log) for log in logs.values()]
+            files = [{"flight log": log, "ground truth": place.truth} for log in logs.values()]
+            wall = time.monotonic() - begun
+            write_json(_summary(settings, fleet, records, reason, wall, files), place.path / "summary.json")
+            return place.path
         finally:
             place.close()
 
-    def _fly(self, settings: FleetSettings, plans: Sequence[Plan], place: RunDirectory, begun: float) -> Path:
-        fleet = self._take(settings, place)
-        names = [vehicle.name for vehicle in settings.vehicles]
-        simulation = fleet.simulation
-        _describe(settings, fleet, place)
-        recording = Recording(names, simulation.start, 0, None, lambda: fleet.record(None))
-        fleet.record(recording)
-        airframes = [vehicle.airframe for vehicle in settings.vehicles]
-        due = actions(settings.events, simulation, airframes, place.say)
-        fleet.timeline = Timeline(simulation.start, due)
-        alone = len(names) == 1
-        flown = [
-            _Flown(pilot.commander, plan, "" if alone else name)
-            for pilot, plan, name in zip(fleet.pilots, plans, names, strict=True)
-        ]
-        reason = ""
-        try:
-            _fly_all(fleet, flown, settings.time_limit)
-        except _FailedError as failure:
-            reason = str(failure)
-        except UserError as error:  # the motion diverges, or the user's own code fails
-            reason = str(error)
-        finally:
-            recording.close()
-            fleet.close()
-            with TruthLog(place.truth) as log:  # at once: a header is written with every block
-                log.write(recording.rows.reshape(-1))
-        for pilot, name in zip(fleet.pilots, names, strict=True):
-            for _, text in pilot.commander.texts:
-                place.say(text if alone else f"{name}: {text}")
-        _conclude(settings, fleet, place, reason, time.monotonic() - begun)
-        return place.path
+    def measure(self, settings: FleetSettings, plans: Sequence[Plan]) -> RunRecord:
+        """Fly the same flight without any file.
 
-    def _take(self, settings: FleetSettings, place: RunDirectory) -> StackFleet:
+        Args:
+            settings: of the flight, checked.
+            plans: of the vehicles.
+
+        Returns:
+            the run as read back from the directory that ``fly`` writes, with the topics that measures need.
+
+        Raises:
+            UserError: for vehicles that cannot be built.
+        """
+        begun = time.monotonic()
+        logs = {vehicle.name: TopicMemory(formats(), TOPICS) for vehicle in settings.vehicles}
+        fleet = self._take(settings, logs, None)
+        rows, reason = _flown(settings, plans, fleet, lambda _line: None)
+        table = rows.view(flat(ROW)).reshape(-1, len(logs))
+        vehicles: list[RecordedVehicle] = []
+        for i, (vehicle, memory) in enumerate(zip(settings.vehicles, logs.values(), strict=True)):
+            airframe, log = vehicle.airframe, FlightLog.of_memory(memory)
+            mission, rotors = str(vehicle.mission), len(airframe.rotors)
+            record = results_of(Path(), log)
+            vehicles.append(
+                RecordedVehicle(vehicle.name, airframe.name, mission, rotors, table[:, i], log, record)
+            )
+        records = [one.record for one in vehicles]
+        summary = _summary(settings, fleet, records, reason, time.monotonic() - begun)
+        run = {"events": [event.model_dump(mode="json") for event in settings.events]}
+        return run_in_memory(run, plain_values(summary), vehicles, settings.name)
+
+    def _take(
+        self, settings: FleetSettings, logs: Mapping[str, Path | TopicMemory], tables: Path | None
+    ) -> StackFleet:
         """A fleet at the start of its flight."""
-        for vehicle in settings.vehicles:
-            _log(settings, place, vehicle.name).parent.mkdir(parents=True, exist_ok=True)
         world = with_gusts(settings.world, settings.events)
         key = (
             world,
@@ -271,8 +298,8 @@ class PlanFlights:
                 v.yaw,
                 v.controller,
                 dict(v.parameters),
-                _log(settings, place, v.name),
-                place.path,
+                logs[v.name],
+                tables,
             )
             for v in settings.vehicles
         ]
@@ -284,6 +311,34 @@ class PlanFlights:
         fleet = StackFleet(World(world), members, seed=settings.seed, proximity=proximity)
         self._fleet, self._key = fleet, key
         return fleet
+
+
+def _flown(
+    settings: FleetSettings, plans: Sequence[Plan], fleet: StackFleet, say: Callable[[str], None]
+) -> tuple[NDArray[np.void], str]:
+    """Fly to the end; returns the true motion, (steps * n,) ROW, and the reason of a failure."""
+    names = [vehicle.name for vehicle in settings.vehicles]
+    simulation = fleet.simulation
+    recording = Recording(names, simulation.start, 0, None, lambda: fleet.record(None))
+    fleet.record(recording)
+    airframes = [vehicle.airframe for vehicle in settings.vehicles]
+    due = actions(settings.events, simulation, airframes, say)
+    fleet.timeline = Timeline(simulation.start, due)
+    flown = [
+        _Flown(pilot.commander, plan, "" if len(names) == 1 else name)
+        for pilot, plan, name in zip(fleet.pilots, plans, names, strict=True)
+    ]
+    reason = ""
+    try:
+        _fly_all(fleet, flown, settings.time_limit)
+    except _FailedError as failure:
+        reason = str(failure)
+    except UserError as error:  # the motion diverges, or the user's own code fails
+        reason = str(error)
+    finally:
+        recording.close()
+        fleet.close()
+    return recording.rows.reshape(-1), reason
 
 
 def _log(settings: FleetSettings, place: RunDirectory, name: str) -> Path:
@@ -343,15 +398,19 @@ def _describe(settings: FleetSettings, fleet: StackFleet, place: RunDirectory) -
     place.describe(speed="inf", **facts)
 
 
-def _conclude(
-    settings: FleetSettings, fleet: StackFleet, place: RunDirectory, reason: str, wall: float
-) -> None:
-    """Write the summaries."""
+def _summary(
+    settings: FleetSettings,
+    fleet: StackFleet,
+    records: Sequence[FlightRecord | None],
+    reason: str,
+    wall: float,
+    files: Sequence[dict[str, Path]] = (),
+) -> dict[str, Any]:
+    """The content of summary.json."""
     simulation = fleet.simulation
     seconds = (fleet.time - simulation.start) * 1e-6
     summaries: dict[str, Any] = {}
-    for i, vehicle in enumerate(settings.vehicles):
-        ulog = _log(settings, place, vehicle.name)
+    for i, (vehicle, record) in enumerate(zip(settings.vehicles, records, strict=True)):
         battery = fleet.pilots[i].commander.battery_state
         outcome = Outcome(
             settings.name if vehicle.mission is None else str(vehicle.mission),
@@ -363,19 +422,19 @@ def _conclude(
             simulated_seconds=seconds,
             wall_seconds=wall,
             impact_speed=float(simulation.states[i]["impact_speed"]),
+            vortex_ring_seconds=float(simulation.states[i]["vortex_ring_time"]),
             battery_used=1.0 - battery.remaining,
-            logs={"flight log": ulog, "ground truth": place.truth},
+            logs=files[i] if files else {},
             contacts=object_contacts(simulation.contacts, i, simulation.world.scene.names),
         )
-        summaries[vehicle.name] = summarise(outcome, read_flight(ulog), [])
+        summaries[vehicle.name] = summarise(outcome, record, [])
     if len(summaries) == 1:
-        whole = next(iter(summaries.values()))
-    else:
-        whole = {
-            "name": settings.name,
-            "succeeded": not reason,
-            "reason": reason,
-            "collision_count": int(simulation.proximity[0]["count"]),
-            "vehicles": summaries,
-        }
-    write_json(whole, place.path / "summary.json")
+        only: dict[str, Any] = next(iter(summaries.values()))
+        return only
+    return {
+        "name": settings.name,
+        "succeeded": not reason,
+        "reason": reason,
+        "collision_count": int(simulation.proximity[0]["count"]),
+        "vehicles": summaries,
+    }

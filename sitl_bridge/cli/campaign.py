@@ -24,6 +24,7 @@ from sitl_bridge.campaign.interval import clopper_pearson
 from sitl_bridge.campaign.ledger import Ledger, campaign_header, read_rows
 from sitl_bridge.campaign.result_table import write_tables
 from sitl_bridge.campaign.worker_pool import WorkerPool
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.report.measures import KINDS
@@ -52,6 +53,8 @@ def run(
     ] = "processes",
     px4: Annotated[Path | None, typer.Option(help="PX4's checkout, for the stage px4")] = None,
     anew: Annotated[bool, typer.Option("--anew", help="remove the results that the directory has")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Fly a campaign, or go on with it where it was interrupted.
 
@@ -63,9 +66,9 @@ def run(
     if "px4" in space.campaign.specification.stages:
         px4 = find_px4(px4).root
     place = out or Path("campaigns") / space.campaign.name
-    console = Console()
+    terminal = Terminal(quiet=quiet, verbose=verbose)
     raise typer.Exit(
-        signals.run(lambda: _run(space, place, lambda: _engine(engine, jobs, space), px4, anew, console))
+        signals.run(lambda: _run(space, place, lambda: _engine(engine, jobs, space), px4, anew, terminal))
     )
 
 
@@ -88,15 +91,16 @@ def _run(
     engine_of: Callable[[], Engine],
     px4: Path | None,
     anew: bool,
-    console: Console,
+    terminal: Terminal,
 ) -> int:
+    console = terminal.console
     with Ledger(place, space, anew=anew) as ledger:
         console.print(Text(f"campaign directory {place}"), soft_wrap=True)
         if len(ledger):
             console.print(Text(f"{len(ledger)} runs have been flown before"))
         engine = engine_of()
         try:
-            with _Display(console) as display:
+            with _Display(terminal) as display:
                 flown = CampaignRun(space, ledger, engine, px4=px4, on_progress=display.show)
                 progress = flown.fly()
         finally:
@@ -109,32 +113,38 @@ def _run(
     _print_status(place, console)
     for path in files:
         console.print(Text(f"table: {path}"), soft_wrap=True)
-    console.print(Text(f"report: {write_campaign_report(place)}"), soft_wrap=True)
+    with terminal.step("writing the report"):
+        page = write_campaign_report(place)
+    terminal.say(f"report: {page}")
+    bad = next((row for row in read_rows(place) if not row.succeeded), None)
+    if bad is not None:
+        terminal.point(f"look at a run that failed: sitl-bridge campaign reproduce {place} {bad.id}")
     return 0
 
 
 class _Display:
     """The progress: a live table on a terminal, else a line now and then."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, terminal: Terminal) -> None:
+        console = self._console = terminal.console
+        self._live_shown, self._every = terminal.live, 0.0 if terminal.verbose else EVERY
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._printed = time.monotonic()
 
     def __enter__(self) -> _Display:
-        if self._console.is_terminal:
+        if self._live_shown:
             self._live.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._console.is_terminal:
+        if self._live_shown:
             self._live.stop()
 
     def show(self, progress: CampaignProgress) -> None:
         """Show how far the campaign is."""
-        if self._console.is_terminal:
+        if self._live_shown:
             self._live.update(_table(progress))
-        elif time.monotonic() - self._printed > EVERY:
+        elif time.monotonic() - self._printed > self._every:
             self._printed = time.monotonic()
             cells = ", ".join(f"{name} {value}" for name, value in _cells(progress))
             self._console.print(Text(cells), soft_wrap=True)

@@ -24,6 +24,7 @@ FEWEST_FOR_AN_INTERVAL = 20
 """Runs before which an interval does not end a campaign."""
 
 Stage = Literal["built_in", "px4"]
+Keep = Literal["all", "failures", "none"]
 
 
 class StopRules(BaseModel):
@@ -125,9 +126,7 @@ class Campaign(BaseModel):
     )
     confirm: Confirmation = Field(Confirmation(), description="runs of the second stage")
     search: Search | None = Field(None, description="chooses the runs in place of a design")
-    keep: Literal["all", "failures", "none"] = Field(
-        "failures", description="runs whose directories stay; the table has every run"
-    )
+    keep: Keep = Field("failures", description="runs whose directories stay; the table has every run")
     keep_at_most: int = Field(50, ge=0, description="directories of failed runs; keep: all has no bound")
     run_limit: Positive = Field(600.0, description="limit of wall time of a run in s; then it is repeated")
 

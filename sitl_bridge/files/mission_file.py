@@ -29,13 +29,24 @@ def find_mission(mission: Path) -> Path:
     """
     if exists(mission):
         return mission
-    parts = mission.parts[1:] if mission.parts[:1] == (_FOLDER,) else mission.parts
-    if parts and not mission.is_absolute() and ".." not in parts:
-        for directory in shipped_directories(_FOLDER):
-            candidate = directory.joinpath(*parts)
-            if is_file(candidate):
-                return candidate
+    shipped = _shipped(mission)
+    if shipped is not None:
+        return shipped
     names = [path.name for path in shipped_missions()]
     near = did_you_mean(mission.name, names)
-    shipped = ", ".join(names) or "none"
-    raise UserError(f"{shortened(str(mission))}: no such mission file{near}; shipped missions: {shipped}")
+    known = ", ".join(names) or "none"
+    raise UserError(f"{shortened(str(mission))}: no such mission file{near}; shipped missions: {known}")
+
+
+def mission_of_scenario(scenario: Path, mission: Path) -> Path:
+    """The file of a mission that a scenario names: relative to the scenario, else a shipped one."""
+    beside = scenario.parent / mission
+    return beside if exists(beside) else _shipped(mission) or beside
+
+
+def _shipped(mission: Path) -> Path | None:
+    parts = mission.parts[1:] if mission.parts[:1] == (_FOLDER,) else mission.parts
+    if not parts or mission.is_absolute() or ".." in parts:
+        return None
+    candidates = (directory.joinpath(*parts) for directory in shipped_directories(_FOLDER))
+    return next((candidate for candidate in candidates if is_file(candidate)), None)
