@@ -11,28 +11,18 @@ import pytest
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from pyarrow import parquet
+from recorded_climb import Climb
 from rosbags.typesys import Stores, get_typestore
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.export.mcap_file import write_mcap
 from sitl_bridge.export.ros_definitions import DEFINITIONS, schema_name, schema_text
 from sitl_bridge.export.seen_samples import cloud_message, image_message
-from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.recorded_samples import samples_of
 from sitl_bridge.perception.cloud_folder import POINT
-from sitl_bridge.record.records import STEP
-from sitl_bridge.record.run_description import describe_simulation
-from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun
-from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.replay.replayed_steps import ReplayArrays
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 STEPS = 600
@@ -41,56 +31,10 @@ STEPS = 600
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     """A recorded run of two vehicles that stand, then climb; one among boxes, with a plan."""
-    directory = RunDirectory(tmp_path_factory.mktemp("runs"), "exported")
-    airframes = [load_airframe("iris"), load_airframe("hector")]
-    box = BoxObject(kind="box", name="hut", size=(2.0, 3.0, 4.0), position=(10.0, 20.0, -2.0))
-    world = WorldSpecification(scene=SceneSpecification(objects=(box,)))
-    setups = [
-        VehicleSetup(a.vehicle(), a.sensor_records(), (0.0, 3.0 * i, 0.0), 0.5, f"{i}")
-        for i, a in enumerate(airframes)
-    ]
-    simulation = Simulation(World(world), setups, seed=2, proximity=Proximity())
-    facts = describe_simulation("serve", simulation, airframes, Proximity())
-    facts["directory"] = str(Path(__file__).parent.parent)
-    facts["vehicles"][0]["mission"] = "missions/square.plan"
-    directory.describe(**facts)
-    arrays = ReplayArrays.of(simulation)
-    with RunRecorder(directory.path, ErrorLog()) as recorder:
-        record_climb(simulation, arrays, recorder)
-        recorder.note(1000, "link", text='a "quoted", text')
-    directory.close()
-    return RecordedRun(directory.path)
-
-
-def record_climb(simulation: Simulation, arrays: ReplayArrays, recorder: RunRecorder) -> None:
-    """Record steps with the frames that the simulation would send."""
-    from sitl_bridge.hil.frame_writer import write_step
-    from sitl_bridge.record.records import ROW
-    from sitl_bridge.record.truth_row import write_rows
-
-    rows, steps = np.zeros(len(simulation), ROW), np.zeros(1, STEP)
-    for k in range(STEPS):
-        simulation.controls[:, :4], simulation.armed[:] = (0.0 if k < 100 else 0.75), 1
-        simulation.advance()
-        write_rows(rows, simulation.time, simulation.armed, simulation.states, simulation.controls)
-        frames = []
-        for i in range(len(simulation)):
-            size = write_step(
-                arrays.out,
-                arrays.payloads[i],
-                arrays.payload_bytes[i],
-                simulation.states[i],
-                simulation.world.environment[0],
-                simulation.sensors[i],
-                simulation.sensor_states[i],
-                arrays.links[i],
-                arrays.slots[i],
-                simulation.time,
-            )
-            rows[i]["frame_bytes"] = size
-            frames.append(arrays.out[:size].copy())
-        steps["time"] = simulation.time
-        recorder.write(rows, np.concatenate(frames), steps)
+    with Climb(tmp_path_factory.mktemp("runs")) as climb:
+        climb.advance(STEPS)
+        climb.recorder.note(1000, "link", text='a "quoted", text')
+    return RecordedRun(climb.path)
 
 
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))

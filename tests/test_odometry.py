@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as mavlink
 from typer.testing import CliRunner
 
@@ -325,6 +326,47 @@ def test_a_lidars_odometry_is_sent_to_px4_in_a_level_frame_with_the_vehicles_hea
     assert (message.x, message.y, message.z) == pytest.approx(arrays["position"].tolist())
     assert np.isnan([message.vx, message.vy, message.vz]).all()
     assert message.estimator_type == mavlink.MAV_ESTIMATOR_TYPE_VISION, "PX4 drops those of the type lidar"
+
+
+class TrueMotion:
+    """An estimator without errors, for a lidar whose axes are the body's."""
+
+    def __init__(self, _voxel: float) -> None:
+        self._poses = [poses for _, poses in way()]
+        self._count = 0
+
+    def update(self, _turn: LidarTurn) -> NDArray[np.float64]:
+        self._count += 1
+        return true_motion(self._poses[0], self._poses[self._count - 1], np.eye(3))
+
+
+def test_a_map_by_the_lidars_odometry_is_off_by_the_errors_of_the_odometry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(LIDAR_ESTIMATORS, "small-gicp", TrueMotion)
+    lidar = LIDAR.model_copy(update={"odometry": "small-gicp", "map_pose": "odometry", "map_cell": 0.2})
+    process = lidar.processor()
+    assert process is not None
+    for time, poses in way():
+        seen = view(time, poses)
+        arrays = process(seen, lidar.measure(seen))
+    true, estimated = lidar.sight(seen, arrays), lidar.mapped(seen, arrays)
+    np.testing.assert_array_equal(np.isfinite(true.ranges), np.isfinite(estimated.ranges))
+    assert np.isfinite(true.ranges).mean() > 0.5
+    # The motion within a turn is taken for even: half of 1 m/s^2 and 20 deg/s^2 over a tenth of a second.
+    limit = 0.5 * (1.0 + np.radians(20.0) * 18.0) * 0.1**2
+    assert np.abs(estimated.points() - true.points()).max() < limit
+    free = np.isinf(true.ranges)
+    assert estimated.directions[free] == pytest.approx(
+        true.directions[free], abs=0.5 * np.radians(20.0) * 0.1**2
+    )
+    plain = LIDAR.measure(seen)
+    assert LIDAR.mapped(seen, plain).points().tobytes() == LIDAR.sight(seen, plain).points().tobytes()
+
+
+def test_a_map_by_odometry_needs_an_estimator() -> None:
+    with pytest.raises(ValidationError, match="map_pose: odometry needs odometry"):
+        LidarSpecification(kind="lidar", map_cell=0.2, map_pose="odometry")
 
 
 def test_px4_fuses_the_horizontal_position_of_lidar_odometry() -> None:

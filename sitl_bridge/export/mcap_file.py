@@ -54,6 +54,12 @@ class McapFile:
         self._writer.add_message(channel, time, data, time, sequence)
         self.count += 1
 
+    def skip(self, topics: Iterable[RosMessages]) -> None:
+        """Leave out messages of topics that have a channel: their sequence numbers are missing."""
+        for topic in topics:
+            if (channel := self._channels.get(topic.topic)) is not None:
+                self._sequences[channel] = self._sequences.get(channel, 0) + len(topic.time)
+
     def add_all(self, topics: Iterable[RosMessages]) -> None:
         """Write the messages of some topics in the order of their times."""
         found = [topic for topic in topics if len(topic.time)]

@@ -53,6 +53,19 @@ DEFINITIONS = {
         "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 is_bigendian\n"
         "uint32 step\nuint8[] data"
     ),
+    "sensor_msgs/RegionOfInterest": (
+        "uint32 x_offset\nuint32 y_offset\nuint32 height\nuint32 width\nbool do_rectify"
+    ),
+    "sensor_msgs/CameraInfo": (
+        "std_msgs/Header header\nuint32 height\nuint32 width\nstring distortion_model\nfloat64[] d\n"
+        "float64[9] k\nfloat64[9] r\nfloat64[12] p\nuint32 binning_x\nuint32 binning_y\n"
+        "sensor_msgs/RegionOfInterest roi"
+    ),
+    "sensor_msgs/LaserScan": (
+        "std_msgs/Header header\nfloat32 angle_min\nfloat32 angle_max\nfloat32 angle_increment\n"
+        "float32 time_increment\nfloat32 scan_time\nfloat32 range_min\nfloat32 range_max\n"
+        "float32[] ranges\nfloat32[] intensities"
+    ),
     "sensor_msgs/PointField": (
         "uint8 INT8=1\nuint8 UINT8=2\nuint8 INT16=3\nuint8 UINT16=4\nuint8 INT32=5\nuint8 UINT32=6\n"
         "uint8 FLOAT32=7\nuint8 FLOAT64=8\nstring name\nuint32 offset\nuint8 datatype\nuint32 count"

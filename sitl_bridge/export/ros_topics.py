@@ -5,15 +5,16 @@ World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.hil.recorded_samples import samples_of
-from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_reader import RecordedSteps
 
 Array = NDArray[np.float64]
 WORLD = "map"
@@ -85,7 +86,12 @@ def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: NDArray[
 
 
 def ros_messages(
-    run: RecordedRun, names: tuple[str, ...], first: int, last: int, rate: float = ODOMETRY_RATE
+    run: RecordedSteps,
+    names: tuple[str, ...],
+    first: int,
+    last: int,
+    rate: float = ODOMETRY_RATE,
+    topics: Set[str] | None = None,
 ) -> Iterator[RosMessages]:
     """Topics of the rows ``first`` to ``last`` of a run.
 
@@ -94,36 +100,34 @@ def ros_messages(
         names: of the vehicles.
         first, last: rows; whole steps.
         rate: Hz of ground truth and transforms.
+        topics: that are made; None for all.
     """
     rows = run.rows[first:last]
-    step = int(run.description["step"])
-    every = max(round(1e6 / rate / step), 1)
+    every = max(round(1e6 / rate / run.step), 1)
     n = len(names)
+    truth = set()
     for i, name in enumerate(names):
         mine = rows[i::n]
-        kept = mine[((mine["time"] - run.start) // step) % every == 0]
-        yield _odometry(name, kept)
-        yield _transforms(name, kept)
-        yield _wind(name, kept)
-    samples = samples_of(run, first, last)
-    makers = {
-        "imu": _imu,
-        "magnetometer": _magnetic_field,
-        "barometer": _pressure,
-        "gps": _fix,
-        "range_finder": _range,
-    }
-    for kind, maker in makers.items():
+        kept = mine[((mine["time"] - run.start) // run.step) % every == 0]
+        for topic, (_, motion) in motion_topics(name).items():
+            truth.add(topic)
+            if topics is None or topic in topics:
+                yield motion(topic, name, kept)
+    samples = samples_of(run, first, last) if topics is None or topics - truth else {}
+    for kind, (_, _, sensor) in SENSORS.items():
         table = samples.get(kind)
         if table is None:
             continue
         for i, name in enumerate(names):
             for instance in np.unique(table["instance"][table["vehicle"] == i]).tolist():
-                these = table[(table["vehicle"] == i) & (table["instance"] == instance)]
-                yield maker(name, "" if instance == 0 else str(instance), these)
+                topic = sensor_topic(name, kind, instance)
+                if topics is None or topic in topics:
+                    yield sensor(
+                        topic, name, table[(table["vehicle"] == i) & (table["instance"] == instance)]
+                    )
 
 
-def _odometry(name: str, rows: NDArray[np.void]) -> RosMessages:
+def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": WORLD, "child_frame_id": base_link(name)})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"])
@@ -131,7 +135,7 @@ def _odometry(name: str, rows: NDArray[np.void]) -> RosMessages:
     _set(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
     _set(table, "twist.twist.linear", to_flu(_to_body(rows["attitude"], rows["velocity"])))
     _set(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
-    return _made(f"/{ros_name(name)}/odometry", layout, table, rows["time"])
+    return _made(topic, layout, table, rows["time"])
 
 
 def _to_body(attitude: Array, ned: Array) -> Array:
@@ -142,22 +146,22 @@ def _to_body(attitude: Array, ned: Array) -> Array:
     return turned
 
 
-def _transforms(name: str, rows: NDArray[np.void]) -> RosMessages:
+def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
     layout = CdrLayout("tf2_msgs/TFMessage", strings, {"transforms": 1})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"], "transforms.0.header.stamp")
     _set(table, "transforms.0.transform.translation", to_enu(rows["position"]))
     _set(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
-    return _made("/tf", layout, table, rows["time"])
+    return _made(topic, layout, table, rows["time"])
 
 
-def _wind(name: str, rows: NDArray[np.void]) -> RosMessages:
+def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
     layout = CdrLayout("geometry_msgs/Vector3Stamped", {"header.frame_id": WORLD})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"])
     _set(table, "vector", to_enu(rows["wind"].astype(np.float64)))
-    return _made(f"/{ros_name(name)}/wind", layout, table, rows["time"])
+    return _made(topic, layout, table, rows["time"])
 
 
 def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, NDArray[np.void]]:
@@ -167,28 +171,28 @@ def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, 
     return layout, table
 
 
-def _imu(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/Imu", name, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
     _set(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
     _set(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
-    return _made(f"/{ros_name(name)}/imu{instance}", layout, table, samples["time"])
+    return _made(topic, layout, table, samples["time"])
 
 
-def _magnetic_field(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+def _magnetic_field(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/MagneticField", name, samples)
     _set(table, "magnetic_field", to_flu(samples["field"]))
-    return _made(f"/{ros_name(name)}/magnetic_field{instance}", layout, table, samples["time"])
+    return _made(topic, layout, table, samples["time"])
 
 
-def _pressure(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+def _pressure(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/FluidPressure", name, samples)
     table["fluid_pressure"] = samples["pressure"]
-    return _made(f"/{ros_name(name)}/pressure{instance}", layout, table, samples["time"])
+    return _made(topic, layout, table, samples["time"])
 
 
-def _fix(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/NavSatFix", name, samples)
     _stamp(table, samples["fix_time"])
     table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
@@ -198,14 +202,40 @@ def _fix(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
     for k, error in ((0, "eph"), (4, "eph"), (8, "epv")):
         table["position_covariance"][:, k] = samples[error] ** 2
     table["position_covariance_type"] = 1
-    return _made(f"/{ros_name(name)}/fix{instance}", layout, table, samples["time"])
+    return _made(topic, layout, table, samples["time"])
 
 
-def _range(name: str, instance: str, samples: NDArray[np.void]) -> RosMessages:
+def _range(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/Range", name, samples)
     table["radiation_type"] = 1
     table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
     # Beyond the far limit is REP 117's +inf.
     beyond = samples["distance"] > samples["maximum"]
     table["range"] = np.where(beyond, np.inf, samples["distance"])
-    return _made(f"/{ros_name(name)}/range{instance}", layout, table, samples["time"])
+    return _made(topic, layout, table, samples["time"])
+
+
+Maker: TypeAlias = Callable[[str, str, NDArray[np.void]], RosMessages]
+"""Makes the messages of a topic and a vehicle's name from rows or samples."""
+SENSORS: dict[str, tuple[str, str, Maker]] = {
+    "imu": ("imu", "sensor_msgs/Imu", _imu),
+    "magnetometer": ("magnetic_field", "sensor_msgs/MagneticField", _magnetic_field),
+    "barometer": ("pressure", "sensor_msgs/FluidPressure", _pressure),
+    "gps": ("fix", "sensor_msgs/NavSatFix", _fix),
+    "range_finder": ("range", "sensor_msgs/Range", _range),
+}
+"""By the kind of sensor: the end of the topic, the type of message, and what makes it."""
+
+
+def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
+    """Topics of a vehicle's true motion, with the type of message and what makes it."""
+    return {
+        f"/{ros_name(name)}/odometry": ("nav_msgs/Odometry", _odometry),
+        "/tf": ("tf2_msgs/TFMessage", _transforms),
+        f"/{ros_name(name)}/wind": ("geometry_msgs/Vector3Stamped", _wind),
+    }
+
+
+def sensor_topic(name: str, kind: str, instance: int) -> str:
+    """Topic of a vehicle's sensor."""
+    return f"/{ros_name(name)}/{SENSORS[kind][0]}{instance or ''}"

@@ -14,10 +14,13 @@ from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.export.ros_topics import RosMessages, base_link, ros_name
 from sitl_bridge.files.extras import missing
 from sitl_bridge.perception.cloud_folder import POINT
+from sitl_bridge.record.picture_files import picture_files, sensor_folders
 from sitl_bridge.record.run_reader import RecordedRun
 
 FLOAT32, UINT16 = 7, 4
 """Data types of sensor_msgs/PointField."""
+ENCODINGS = {1: "mono8", 2: "16UC1", 4: "32FC1"}
+"""Of sensor_msgs/Image with one channel, by bytes of a pixel."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,15 @@ def sample_files(run: RecordedRun, vehicle: str, sensor: str) -> list[SeenFile]:
     """The recorded samples of a sensor, in the order of their times."""
     topic = f"/{ros_name(vehicle)}/{ros_name(sensor)}"
     frame = f"{base_link(vehicle)}/{ros_name(sensor)}"
-    folders = (run.path / sensor, run.path / f"{vehicle}-{sensor}")
+    folders = sensor_folders(run.path, vehicle, sensor)
     found = [file for folder in folders for file in _files_of(folder, topic, frame)]
     return sorted(found, key=lambda file: file.time)
 
 
 def _files_of(folder: Path, topic: str, frame: str) -> Iterator[SeenFile]:
     """The samples in a sensor's directory, whichever layout it has."""
-    for camera in sorted(folder.glob("mav0/cam*")):
-        for file in camera.glob("data/*.png"):
-            yield _picture(file, int(file.stem), f"{topic}/{camera.name}", frame)
-    for kind in ("depth", "rgb"):
-        for file in folder.glob(f"{kind}/*.png"):
-            seconds, micro = file.stem.split(".")
-            yield _picture(file, int(seconds) * 1_000_000_000 + int(micro) * 1000, f"{topic}/{kind}", frame)
+    for one in picture_files(folder):
+        yield _picture(one.file, one.time, f"{topic}/{one.kind}", frame)
     for ending in ("pcd", "ply"):
         for file in folder.glob(f"*.{ending}"):
             yield _cloud(file, int(file.stem), f"{topic}/points", frame)
@@ -113,16 +111,16 @@ def read_cloud(file: Path) -> NDArray[np.void]:
     return np.frombuffer(points, POINT, len(points) // POINT.itemsize)
 
 
-def _one(topic: str, layout: CdrLayout, table: NDArray[np.void], time: int) -> RosMessages:
+def one_message(topic: str, layout: CdrLayout, table: NDArray[np.void], time: int) -> RosMessages:
+    """The single message of a table with a header; ``time`` is in ns."""
     table["header.stamp.sec"], table["header.stamp.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
     return RosMessages(topic, layout.name, np.array([time], np.int64), bytes_of(table))
 
 
 def image_message(image: NDArray[np.generic], time: int, topic: str, frame: str) -> RosMessages:
-    """A picture as sensor_msgs/Image; 16 bit are depths in counts of the recording."""
-    color, wide = image.ndim == 3, image.dtype.itemsize == 2
-    encoding = "rgb8" if color else "16UC1" if wide else "mono8"
-    data = np.ascontiguousarray(image, "<u2" if wide else "u1").view(np.uint8).ravel()
+    """A picture as sensor_msgs/Image; 16 bit are depths in counts of the recording, 32 bit depths in m."""
+    encoding = "rgb8" if image.ndim == 3 else ENCODINGS[image.dtype.itemsize]
+    data = np.ascontiguousarray(image, image.dtype.newbyteorder("<")).view(np.uint8).ravel()
     layout = CdrLayout(
         "sensor_msgs/Image", {"header.frame_id": frame, "encoding": encoding}, {"data": len(data)}
     )
@@ -130,7 +128,7 @@ def image_message(image: NDArray[np.generic], time: int, topic: str, frame: str)
     table["height"], table["width"] = image.shape[:2]
     table["step"] = len(data) // image.shape[0]
     table["data"] = data
-    return _one(topic, layout, table, time)
+    return one_message(topic, layout, table, time)
 
 
 def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) -> RosMessages:
@@ -150,4 +148,4 @@ def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) ->
     table["is_dense"] = 1
     if len(data):
         table["data"] = data
-    return _one(topic, layout, table, time)
+    return one_message(topic, layout, table, time)

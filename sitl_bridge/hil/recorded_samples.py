@@ -25,7 +25,7 @@ from sitl_bridge.hil.message_layout import (
     PAYLOADS,
 )
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_reader import RecordedSteps
 from sitl_bridge.world.world import HOUR
 
 PAYLOAD_NAMES = {
@@ -104,7 +104,7 @@ def _walk(data: Any, starts: Any, ends: Any, found: Any) -> int:
 
 
 def payloads_of(
-    run: RecordedRun, first: int = 0, last: int | None = None
+    run: RecordedSteps, first: int = 0, last: int | None = None
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.void]]]:
     """Payloads of the frames of rows ``first`` to ``last``, by the names of ``PAYLOADS``.
 
@@ -135,7 +135,7 @@ def payloads_of(
     return made
 
 
-def samples_of(run: RecordedRun, first: int = 0, last: int | None = None) -> dict[str, NDArray[np.void]]:
+def samples_of(run: RecordedSteps, first: int = 0, last: int | None = None) -> dict[str, NDArray[np.void]]:
     """The samples of rows ``first`` to ``last`` as tables with the columns of ``TABLES``; those with rows."""
     payloads = payloads_of(run, first, last)
     made = _inertial(run, *payloads["sensor"])
@@ -146,7 +146,7 @@ def samples_of(run: RecordedRun, first: int = 0, last: int | None = None) -> dic
 
 
 def _table(
-    name: str, run: RecordedRun, rows: NDArray[np.int64], instance: NDArray[Any] | int
+    name: str, run: RecordedSteps, rows: NDArray[np.int64], instance: NDArray[Any] | int
 ) -> NDArray[np.void]:
     dtype: np.dtype[np.void] = np.dtype(TABLES[name])
     table: NDArray[np.void] = np.zeros(len(rows), dtype)
@@ -156,7 +156,7 @@ def _table(
 
 
 def _inertial(
-    run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]
+    run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]
 ) -> dict[str, NDArray[np.void]]:
     """The tables of the sensors that HIL_SENSOR carries."""
 
@@ -177,7 +177,7 @@ def _inertial(
     return {"imu": imu, "magnetometer": magnetometer, "barometer": barometer, "airspeed": airspeed}
 
 
-def _gps(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _gps(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
     table = _table("gps", run, rows, sent["id"])
     # UTC is a whole number of hours ahead of simulated time.
     ahead = (sent["time_usec"].astype(np.int64) - table["time"] + HOUR // 2) // HOUR * HOUR
@@ -191,7 +191,7 @@ def _gps(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -> N
     return table
 
 
-def _ranges(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _ranges(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
     table = _table("range_finder", run, rows, sent["id"])
     table["distance"], table["variance"] = sent["current_distance"] * 1e-2, sent["covariance"] * 1e-4
     table["minimum"], table["maximum"] = sent["min_distance"] * 1e-2, sent["max_distance"] * 1e-2
@@ -199,7 +199,7 @@ def _ranges(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -
     return table
 
 
-def _flow(run: RecordedRun, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _flow(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
     table = _table("optical_flow", run, rows, sent["sensor_id"])
     table["flow"][:, 0], table["flow"][:, 1] = sent["integrated_x"], sent["integrated_y"]
     table["rotation"], table["distance"] = sent["integrated_gyro"], sent["distance"]

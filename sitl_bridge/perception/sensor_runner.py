@@ -24,7 +24,7 @@ from sitl_bridge.perception.sample_ring import SampleRing
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.sensors.perception.sight import Sight
-from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification, View
+from sitl_bridge.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.world.records import START
 
@@ -70,6 +70,7 @@ class SensorRunner:
 
     Attributes:
         latest: the last sample delivered; None before the first.
+        listeners: called with every sample that is delivered, between two steps.
         companion: sends messages over a MAVLink link that is not the simulator's, between two steps; None
             where there is none.
     """
@@ -92,6 +93,7 @@ class SensorRunner:
         self.vehicle = vehicle
         self.latest: SeenSample | None = None
         self.companion: Callable[[Sequence[Any]], None] | None = None
+        self.listeners: list[Callable[[SeenSample], None]] = []
         self._process = specification.processor()
         self._simulation = simulation
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=specification.name)
@@ -119,8 +121,7 @@ class SensorRunner:
         view = self._view(self._simulation.time)
         self._count = 0
         process = self.specification.processor()
-        arrays, _ = self._sample(view)
-        return arrays if process is None else process(view, arrays)
+        return self._sample(view, process)[0]
 
     @property
     def name(self) -> str:
@@ -159,6 +160,8 @@ class SensorRunner:
             self._record(view.poses, self.latest)
             if self._ring is not None:
                 self._ring.put(view.time, self.latest.arrays)
+            for listener in self.listeners:
+                listener(self.latest)
             messages += self._deliver(self.latest)
             messages += link_messages(self.specification, view.time, self.latest.arrays)
             if self.companion is not None:
@@ -174,14 +177,15 @@ class SensorRunner:
 
     def _measure(self, view: View) -> tuple[Arrays, Sight | None]:
         """A sample, and its rays where a map is built; on the worker's thread."""
-        arrays, sight = self._sample(view)
-        return arrays if self._process is None else self._process(view, arrays), sight
+        return self._sample(view, self._process)
 
-    def _sample(self, view: View) -> tuple[Arrays, Sight | None]:
+    def _sample(self, view: View, process: Processor | None) -> tuple[Arrays, Sight | None]:
         arrays = self.specification.measure(view)
+        if process is not None:
+            arrays = process(view, arrays)
         sight = None
         if self.mapper is not None and isinstance(self.specification, RangingSpecification):
-            sight = self.specification.sight(view, arrays)
+            sight = self.specification.mapped(view, arrays)
         return arrays, sight
 
     def _view(self, time: int) -> View:

@@ -23,6 +23,12 @@ MOST_RAYS = 20_000_000
 
 Pixels = Annotated[float, Field(ge=-1e5, le=1e5)]
 Angle = Annotated[float, Field(ge=-360.0, le=360.0)]
+Side = Annotated[int, Field(ge=2, le=4096, description="pixels")]
+Colored = Annotated[bool, Field(description="red, green and blue; else grey")]
+FieldOfView = Annotated[
+    float,
+    Field(gt=1.0, lt=350.0, description="deg, horizontal, before distortion; where no focal_length is given"),
+]
 
 
 class ImagingSpecification(SeeingSpecification):
@@ -33,15 +39,10 @@ class ImagingSpecification(SeeingSpecification):
     """
 
     rate: float = Field(20.0, ge=0.01, le=100.0, description="Hz, images a second")
-    width: int = Field(752, ge=2, le=4096, description="pixels")
-    height: int = Field(480, ge=2, le=4096, description="pixels")
-    color: bool = Field(False, description="red, green and blue; else grey")
-    field_of_view: float = Field(
-        80.0,
-        gt=1.0,
-        lt=350.0,
-        description="deg, horizontal, before distortion; where no focal_length is given",
-    )
+    width: Side = 752
+    height: Side = 480
+    color: Colored = False
+    field_of_view: FieldOfView = 80.0
     focal_length: tuple[Positive, Positive] | None = Field(None, description="pixels, fx and fy")
     center: tuple[Pixels, Pixels] | None = Field(
         None, description="pixels, cx and cy; absent: the middle of the image"

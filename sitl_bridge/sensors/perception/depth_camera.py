@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.normal_numbers import normal_numbers
 from sitl_bridge.quantities import NonNegative, Positive
-from sitl_bridge.sensors.perception.camera import CameraSpecification
+from sitl_bridge.sensors.perception.camera import CameraSpecification, Side
 from sitl_bridge.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.sensors.perception.depth_edges import cast_shadows, fray_edges
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
@@ -69,8 +69,8 @@ class DepthCameraSpecification(RangingSpecification):
 
     kind: Literal["depth_camera"]
     rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz")
-    width: int = Field(640, ge=2, le=4096, description="pixels")
-    height: int = Field(480, ge=2, le=4096, description="pixels")
+    width: Side = 640
+    height: Side = 480
     field_of_view: float = Field(58.0, gt=1.0, lt=179.0, description="deg, horizontal")
     minimum: NonNegative = Field(0.4, description="m")
     maximum: Positive = Field(8.0, description="m")

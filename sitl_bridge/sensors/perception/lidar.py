@@ -61,12 +61,17 @@ class LidarSpecification(RangingSpecification):
         None, description="estimator that follows the lidar's motion in flight; PX4 flies by its position"
     )
     odometry_voxel: float = Field(0.5, ge=0.01, le=100.0, description="m, of the estimator's map")
+    map_pose: Literal["true", "odometry"] = Field(
+        "true", description="poses from which the map is built: the true ones, or those of its odometry"
+    )
     cloud_format: Literal["pcd", "ply"] = Field("pcd", description="of recorded clouds")
 
     @model_validator(mode="after")
     def _fits(self) -> LidarSpecification:
         if self.minimum >= self.maximum:
             raise ValueError("minimum must be less than maximum")
+        if self.map_pose == "odometry" and (self.odometry is None or self.map_cell is None):
+            raise ValueError("map_pose: odometry needs odometry, an estimator, and map_cell")
         if self.columns * len(self.ring_elevations) > MOST_BEAMS:
             raise ValueError(f"columns times rings must be {MOST_BEAMS} at most")
         return self
@@ -145,12 +150,32 @@ class LidarSpecification(RangingSpecification):
             ranges[np.isnan(ranges)] = np.inf
         return Sight(origins, turned, ranges, self.sight_range)
 
+    def mapped(self, view: View, arrays: Arrays) -> Sight:
+        """The beams by the true motion, or by the estimated one; that takes a turn as seen from its end."""
+        if "map_points" not in arrays:
+            return self.sight(view, arrays)
+        place = arrays["map_place"].astype(float)
+        rays = arrays["map_points"].astype(float) - place
+        ranges = np.linalg.norm(rays, axis=1)
+        lost = np.isnan(ranges)
+        rays[lost] = arrays["map_rays"][lost]
+        rays[~lost] /= ranges[~lost, None]
+        if self.drop_out == 0.0:
+            ranges[lost] = np.inf
+        return Sight(place[None], rays, ranges, self.sight_range)
+
     def processor(self) -> Processor | None:
         """The map of obstacles and the estimate of the motion, as far as the flight stack is to have them."""
         obstacles = super().processor()
         if self.odometry is None:
             return obstacles
-        motion = LidarMotion(self.odometry, self.odometry_voxel, self.mounting())
+        motion = LidarMotion(
+            self.odometry,
+            self.odometry_voxel,
+            self.mounting(),
+            offset=self.position,
+            rays=self.directions if self.map_pose == "odometry" else None,
+        )
         if obstacles is None:
             return motion.update
         return lambda view, arrays: obstacles(view, motion.update(view, arrays))

@@ -68,6 +68,10 @@ class RangingSpecification(SeeingSpecification):
     def sight(self, view: View, arrays: Arrays) -> Sight:
         """The rays of a sample, as many as a map needs."""
 
+    def mapped(self, view: View, arrays: Arrays) -> Sight:
+        """The rays that go into the map, of a sample after its processor."""
+        return self.sight(view, arrays)
+
     @property
     def sight_range(self) -> float:
         """m up to which rays count for the map."""

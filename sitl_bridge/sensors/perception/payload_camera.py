@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from sitl_bridge.quantities import STRICT
-from sitl_bridge.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification, Side
 from sitl_bridge.sensors.perception.gimbal import GimbalSpecification
 from sitl_bridge.sensors.perception.view import Arrays, View
 
@@ -46,15 +46,10 @@ class PayloadCameraSpecification(ImagingSpecification):
         0, ge=0, lt=CAMERAS, description="tells several apart; MAVLink component 100 + instance"
     )
     rate: float = Field(10.0, ge=0.01, le=100.0, description="Hz, pictures a second of video and recording")
-    width: int = Field(640, ge=2, le=4096, description="pixels")
-    height: int = Field(480, ge=2, le=4096, description="pixels")
-    color: bool = Field(True, description="red, green and blue; else grey")
-    field_of_view: float = Field(
-        70.0,
-        gt=1.0,
-        lt=350.0,
-        description="deg, horizontal, before distortion; where no focal_length is given",
-    )
+    width: Side = 640
+    height: Side = 480
+    color: Colored = True
+    field_of_view: FieldOfView = 70.0
     interval: float = Field(0.2, ge=0.02, le=60.0, description="s, least time between two photos")
     quality: int = Field(92, ge=1, le=100, description="of the photos' JPEG files")
     video: VideoSpecification | None = Field(None, description="sent at the camera's rate; absent: none")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.quantities import NonNegative, Positive, Vector
-from sitl_bridge.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Processor, View
 
 
@@ -39,13 +39,8 @@ class StereoCameraSpecification(PairSpecification):
 
     kind: Literal["stereo_camera"]
     rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz, pairs a second")
-    color: bool = Field(True, description="red, green and blue; else grey")
-    field_of_view: float = Field(
-        90.0,
-        gt=1.0,
-        lt=350.0,
-        description="deg, horizontal, before distortion; where no focal_length is given",
-    )
+    color: Colored = True
+    field_of_view: FieldOfView = 90.0
 
     def measure(self, view: View) -> Arrays:
         """``left`` and ``right``, (height, width) or (height, width, 3), uint8."""
