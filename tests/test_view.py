@@ -34,7 +34,8 @@ from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.view.page_server import open_page
-from sitl_bridge.view.pictures import packed, sample_picture, unpacked
+from sitl_bridge.view.pictures import LARGEST, packed, sample_picture, unpacked
+from sitl_bridge.view.playback import Playback
 from sitl_bridge.view.run_link import RunLink
 from sitl_bridge.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
 from sitl_bridge.view.vehicle_shapes import vehicle_shape
@@ -296,6 +297,31 @@ def test_pictures_of_all_kinds_are_shown() -> None:
     assert shown[0, 0, 0] > shown[0, 1, 0] > shown[1, 0, 0] == shown[1, 1, 0] == 0
     assert np.array_equal(unpacked(packed("0", "camera", 1.0, shown)), shown)
     assert sample_picture({"points": depth}) is None
+
+
+def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    run = make_run(tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    described["vehicles"][0]["airframe"] = load_airframe("iris_camera").model_dump(
+        mode="json", exclude_unset=True
+    )
+    (run / "run.json").write_text(json.dumps(described))
+    viewed = ViewedRun(run)
+    folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
+    folder.mkdir(parents=True)
+    for k in range(3):
+        image.fromarray(np.full((600, 960), 80 * k, np.uint8)).save(folder / f"{k * 10**10}.png")
+    playback = Playback(viewed, free_port())
+    try:
+        playback._set_playing(False)
+        for seconds, level in ((5.0, 0), (11.0, 80), (19.0, 80), (21.0, 160)):
+            playback._seconds = seconds
+            playback.advance(0.0)
+            assert playback._picture.image.shape == (LARGEST * 600 // 960, LARGEST, 3)
+            assert playback._picture.image[100, 100].tolist() == [level] * 3
+    finally:
+        playback.close()
 
 
 def test_view_of_nothing_is_one_message(tmp_path: Path) -> None:

@@ -189,3 +189,54 @@ def test_a_button_of_the_live_page_pauses_the_simulation(
     assert errors.lines == []
     assert view.failure is None
     assert [fault for fault in faults if "WebSocket" not in fault] == []
+
+
+def test_the_live_page_shows_the_pictures_of_a_camera(
+    opened: tuple[Any, list[str]],
+    make_simulation: Callable[..., Simulation],
+    free_port: Callable[[], int],
+    tmp_path: Path,
+) -> None:
+    """The left half of each picture is red and the right half green; later, the left half is blue."""
+    page, faults = opened
+    simulation = make_simulation("iris_camera")
+    airframe = load_airframe("iris_camera")
+    sensor = airframe.seeing_sensors()[0].name
+    facts = describe_simulation("serve", simulation, [airframe], None)
+    (tmp_path / "run.json").write_text(json.dumps(facts, default=str))
+    image = np.zeros((120, 160, 3), np.uint8)
+    image[:, :80], image[:, 80:] = (200, 20, 20), (20, 180, 20)
+    asked: list[tuple[str, str]] = []
+
+    def last(vehicle: str, name: str) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
+        asked.append((vehicle, name))
+        return float(len(asked)), {"image": image.copy()}
+
+    def shown(colour: tuple[int, int, int]) -> int:
+        """Pixels of the page about in a colour."""
+        shot = np.asarray(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE))).convert("RGB"))
+        return int((np.abs(shot.astype(int) - colour).max(axis=-1) < 30).sum())
+
+    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None))
+    notes: list[str] = []
+    port = free_port()
+    with recorder:
+        server = LockstepServer(simulation, ports=[port], speed=1.0, recorder=recorder)
+        server.prepare()
+        with server:
+            peer = Peer(port)
+            with LiveView(server, free_port(), run=tmp_path, last_sample=last, notify=notes.append) as view:
+                eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
+                page.set_viewport_size({"width": 1000, "height": 1400})
+                page.goto(view.url)
+                eventually(page, lambda: bool(asked), "a picture is asked for")
+                eventually(page, lambda: shown((200, 20, 20)) > 2000, "red appears")
+                assert shown((20, 180, 20)) > 2000
+                image[:, :80] = (20, 20, 220)
+                eventually(page, lambda: shown((20, 20, 220)) > 2000, "the next picture replaces it")
+                assert shown((200, 20, 20)) < 200
+            peer.close()
+    assert set(asked) == {("0", sensor)}
+    # Chromium reports one resource as missing while pictures are replaced; they are shown all the same.
+    known = ("WebSocket", "ERR_FILE_NOT_FOUND")
+    assert [fault for fault in faults if not any(text in fault for text in known)] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from sitl_bridge.errors import UserError
 
@@ -15,14 +16,18 @@ class OutletChoices:
     Attributes:
         view: TCP port of the live page.
         viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
+        samples: local socket on which the samples of sensors that see are offered.
+        stream: address and TCP port on which Foxglove connects.
     """
 
     view: int | None = None
     viewer: tuple[str, int] | None = None
+    samples: Path | None = None
+    stream: tuple[str, int] | None = None
 
     def faults(self) -> list[str]:
         """What keeps them from starting: missing packages and ports in use."""
-        from sitl_bridge.view.page_server import require_free_port, require_viser
+        from sitl_bridge.view.page_server import require_free_port, require_viser, require_websockets
 
         found = []
         if self.view is not None:
@@ -36,4 +41,18 @@ class OutletChoices:
                 socket.getaddrinfo(*self.viewer, family=socket.AF_INET, type=socket.SOCK_DGRAM)
             except OSError as error:
                 found.append(f"--viewer: host {self.viewer[0]!r} is unknown: {error.strerror}")
+        if self.samples is not None:
+            from sitl_bridge.export.sample_socket import require_socket
+
+            try:
+                require_socket(self.samples)
+            except UserError as error:
+                found.append(f"--samples: {error}")
+        if self.stream is not None:
+            host, port = self.stream
+            try:
+                require_websockets()
+                require_free_port(port, host, "the stream")
+            except UserError as error:
+                found.append(f"--stream: {error}")
         return found

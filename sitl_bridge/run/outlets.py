@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sitl_bridge.bus.address import BusAddress
 from sitl_bridge.bus.execution import CommandWitness
@@ -14,6 +15,18 @@ from sitl_bridge.bus.simulation_commands import OnCommand
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.sensors.sensor_host import SensorHost
+
+
+class Shower(Protocol):
+    """Shows a run to others until it is closed."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def close(self) -> None:
+        """End; safe to call twice."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class ShownRun:
 
 
 def start_outlets(
-    run: ShownRun, bus: BusAddress | None, choices: OutletChoices, keep: Callable[[Outlet], object]
+    run: ShownRun, bus: BusAddress | None, choices: OutletChoices, keep: Callable[[Shower], object]
 ) -> None:
     """Start what is chosen.
 
@@ -56,13 +69,17 @@ def start_outlets(
     Raises:
         UserError: for a port in use.
     """
-    made: list[Outlet] = []
+    made: list[Shower] = []
     if bus is not None:
         made.append(_bus(run, bus))
     if choices.view is not None:
         made.append(_live_view(run, choices.view))
     if choices.viewer is not None:
         made.append(_viewer_stream(run, choices.viewer))
+    if choices.samples is not None:
+        made.append(_sample_socket(run, choices.samples))
+    if choices.stream is not None:
+        made.append(_foxglove_stream(run, choices.stream))
     for outlet in made:
         keep(outlet)
         outlet.start()
@@ -105,4 +122,24 @@ def _viewer_stream(run: ShownRun, target: tuple[str, int]) -> Outlet:
 
     return viewer_stream(
         run.source, target, run.instances, run=run.directory, notify=run.notify, errors=run.errors
+    )
+
+
+def _sample_socket(run: ShownRun, path: Path) -> Shower:
+    from sitl_bridge.export.sample_socket import SampleSocket
+
+    return SampleSocket(path, run.hosts, run.source.simulation.names, run.notify)
+
+
+def _foxglove_stream(run: ShownRun, address: tuple[str, int]) -> Outlet:
+    from sitl_bridge.view.live_view import last_samples
+    from sitl_bridge.view.stream_outlets import foxglove_stream
+
+    return foxglove_stream(
+        run.source,
+        address,
+        run=run.directory,
+        last_sample=last_samples(run.hosts, run.source.simulation),
+        notify=run.notify,
+        errors=run.errors,
     )

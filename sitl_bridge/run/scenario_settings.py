@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from sitl_bridge.errors import ConfigurationError, UserError, faults_of
+from sitl_bridge.files.mission_file import mission_of_scenario
 from sitl_bridge.files.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
 from sitl_bridge.report.measures import checked_limits
 from sitl_bridge.run.autopilot_choice import choose_autopilot
@@ -108,7 +109,7 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[S
             continue
         python, origin = _python_of(group, file, choices), scenario.world.origin
         try:
-            check_mission(file.parent / group.mission, group.arguments, origin, python)
+            check_mission(mission_of_scenario(file, group.mission), group.arguments, origin, python)
         except UserError as error:
             faults += [
                 fault_line(scenario.document, ("vehicles", i, "mission"), fault) for fault in faults_of(error)
@@ -136,7 +137,7 @@ def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choi
         autopilot=group.autopilot if choices.autopilot == "auto" else choices.autopilot,
         controller=group.controller,
         parameters=group.parameters,
-        mission=None if group.mission is None else file.parent / group.mission,
+        mission=None if group.mission is None else mission_of_scenario(file, group.mission),
         arguments=group.arguments,
         python=_python_of(group, file, choices),
     )
@@ -196,7 +197,7 @@ def _script(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[str
     specification = scenario.specification
     if specification.mission is None:
         return None
-    script = file.parent / specification.mission
+    script = mission_of_scenario(file, specification.mission)
     if script.suffix == ".plan":
         raise scenario.fault(("mission",), "a plan is for one vehicle; set it as mission of each vehicle")
     try:

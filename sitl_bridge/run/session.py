@@ -78,6 +78,7 @@ class FleetSession:
         self.choices = settings.check()
         self.errors = ErrorLog(self.say)
         self._notify = notify
+        self.verbose = False  # whether the lines of the console log are printed, too
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.missions: FleetMissions | None = None
@@ -135,8 +136,7 @@ class FleetSession:
         for vehicle in self.vehicles:
             if vehicle.autopilot.px4 is not None:
                 self._stack.callback(vehicle.stop)
-                lean = len(self.vehicles) > 1
-                vehicle.start_px4(self.world, fleet.speed, lean=lean, expose=fleet.expose)
+                vehicle.start_px4(self.world, fleet.speed, lean=len(self.vehicles) > 1, expose=fleet.expose)
         self._begun = time.monotonic()
         self._wait_for_builtin()
 
@@ -285,13 +285,14 @@ class FleetSession:
 
     def say(self, line: str) -> None:
         """Print a line and log it to the console log; from any thread."""
-        self._log(line)
-        with contextlib.suppress(OSError):  # the terminal is closed; the console log has the line
-            self._notify(line)
+        self._log(line, shown=True)
 
-    def _log(self, line: str) -> None:
+    def _log(self, line: str, shown: bool = False) -> None:
         with self.errors.guard("writing of the console log"), self._lock:
             self.directory.say(line)
+        if shown or self.verbose:
+            with contextlib.suppress(OSError):  # the terminal is closed; the console log has the line
+                self._notify(line)
 
     def _report_link(self, line: str) -> None:
         if not self._stopped:  # PX4 disconnects when it is stopped

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from numpy.typing import NDArray
 
-from sitl_bridge.bus.client_link import Picture, PictureRequest, Sent
 from sitl_bridge.bus.execution import CommandWitness, Execution
-from sitl_bridge.bus.outlet import Outlet
 from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.bus.simulation_commands import OnCommand
 from sitl_bridge.error_log import ErrorLog
@@ -18,11 +16,8 @@ from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.view.page_server import page_url, require_free_port, require_viser
-from sitl_bridge.view.pictures import packed, sample_picture
-
-LastSample: TypeAlias = Callable[[str, str], tuple[float, Mapping[str, NDArray[Any]]] | None]
-"""The last sample of a vehicle's sensor: s of simulated time since the start, and its arrays; None before
-the first."""
+from sitl_bridge.view.pictures import LastSample
+from sitl_bridge.view.stream_outlets import Stream
 
 
 def last_samples(hosts: Sequence[SensorHost], simulation: Simulation) -> LastSample:
@@ -39,7 +34,7 @@ def last_samples(hosts: Sequence[SensorHost], simulation: Simulation) -> LastSam
     return last
 
 
-class LiveView(Outlet):
+class LiveView(Stream):
     """Shows a running simulation on a page and executes commands from it, until it is closed.
 
     Args:
@@ -75,33 +70,18 @@ class LiveView(Outlet):
         super().__init__(
             "the live view",
             "sitl_bridge.view.live_page",
+            [str(port)],
             source,
-            execution,
-            directory=run / "view",
+            run=run,
+            directory="view",
+            execution=execution,
+            last_sample=last_sample,
             notify=notify,
             errors=errors,
         )
-        self._port, self._run, self._last_sample = port, run.resolve(), last_sample
+        self._port = port
 
     @property
     def url(self) -> str:
         """Address of the page."""
         return page_url(self._port)
-
-    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
-        """Start the page; return before it is served."""
-        super().start([str(self._port), str(self._run), *arguments], first)
-
-    def _process(self, message: Sent) -> None:
-        match message:
-            case PictureRequest(vehicle, sensor):
-                self._send(self._picture(vehicle, sensor))
-            case _:
-                super()._process(message)
-
-    def _picture(self, vehicle: str, sensor: str) -> Picture:
-        sample = self._last_sample(vehicle, sensor)
-        image = None if sample is None else sample_picture(sample[1])
-        if sample is None or image is None:
-            return Picture(vehicle, sensor, -1.0, 0, 0, "")
-        return packed(vehicle, sensor, sample[0], image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import socket
@@ -32,19 +33,38 @@ def require_viser() -> None:
         raise missing("viser", "pages with a 3-D view", VIEW) from error
 
 
-def require_free_port(port: int) -> None:
-    """Check that a TCP port on this machine is free.
+def require_websockets() -> None:
+    """Check that websockets is installed.
 
     Raises:
-        UserError: with the program that holds it.
+        UserError: with the command that installs it.
+    """
+    try:
+        import websockets.asyncio.server  # noqa: F401
+    except ImportError as error:
+        raise missing("websockets", "streams for Foxglove", VIEW) from error
+
+
+def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:
+    """Check that a TCP port on this machine is free.
+
+    Args:
+        port: its number.
+        host: address to listen on.
+        what: listens there.
+
+    Raises:
+        UserError: with the program that holds it, or if the address is not one of this machine.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
         except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise UserError(f"{what} cannot listen on {host}: {error.strerror}") from error
             raise UserError(
-                f"port {port} of the page is in use by {holder_of(port)}; choose another port"
+                f"port {port} of {what} is in use by {holder_of(port)}; choose another port"
             ) from error
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.export.seen_samples import SeenFile, read_image, sample_files
+from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.view.page_server import open_page
-from sitl_bridge.view.pictures import shown_picture
+from sitl_bridge.view.pictures import LARGEST
 from sitl_bridge.view.stage import Stage
 from sitl_bridge.view.viewed_run import ViewedRun
 
@@ -139,7 +140,7 @@ class Playback:
         k = int(np.searchsorted(times, self._run.start * 1000 + round(self._seconds * 1e9), "right")) - 1
         if k >= 0 and hash((self._camera.value, k)) != self._picture_shown:
             self._picture_shown = hash((self._camera.value, k))
-            self._picture.image = shown_picture(read_image(files[k].file))
+            self._picture.image = shown_picture(read_image(files[k].file), LARGEST)
 
     def run(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Play until stopped."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sitl_bridge.bus.client_link import Sent
+from sitl_bridge.bus.client_link import PictureRequest, Sent
 from sitl_bridge.bus.execution import Execution
 from sitl_bridge.bus.outlet import Outlet
 from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.error_log import ErrorLog
+from sitl_bridge.view.pictures import LastSample, picture_of
 
 
 class Stream(Outlet):
@@ -22,6 +23,8 @@ class Stream(Outlet):
         source: the running simulation.
         run: the run directory, whose run.json is written and whose recording has begun.
         directory: for the log, in the run directory.
+        execution: of the commands from the process; None for a stream, which sends none.
+        last_sample: of the cameras.
         notify: prints messages for the user.
         errors: collects errors that do not end the simulation.
     """
@@ -35,17 +38,33 @@ class Stream(Outlet):
         *,
         run: Path,
         directory: str,
+        execution: Execution | None = None,
+        last_sample: LastSample = lambda _vehicle, _sensor: None,
         notify: Callable[[str], None] = lambda _line: None,
         errors: ErrorLog | None = None,
     ) -> None:
         super().__init__(
-            name, module, source, Execution(source), directory=run / directory, notify=notify, errors=errors
+            name,
+            module,
+            source,
+            execution or Execution(source),
+            directory=run / directory,
+            notify=notify,
+            errors=errors,
         )
         self._arguments = [*arguments, str(run.resolve())]
+        self._last_sample = last_sample
 
     def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
         """Start the process."""
         super().start([*self._arguments, *arguments], first)
+
+    def _process(self, message: Sent) -> None:
+        match message:
+            case PictureRequest(vehicle, sensor):
+                self._send(picture_of(self._last_sample, vehicle, sensor))
+            case _:
+                super()._process(message)
 
 
 def viewer_stream(
@@ -73,6 +92,35 @@ def viewer_stream(
         source,
         run=run,
         directory="viewer",
+        notify=notify,
+        errors=errors,
+    )
+
+
+def foxglove_stream(
+    source: RunSource,
+    address: tuple[str, int],
+    *,
+    run: Path,
+    last_sample: LastSample = lambda _vehicle, _sensor: None,
+    notify: Callable[[str], None] = lambda _line: None,
+    errors: ErrorLog | None = None,
+) -> Stream:
+    """The stream for Foxglove.
+
+    Args:
+        source, run, last_sample, notify, errors: as of ``Stream``.
+        address: host and TCP port to listen on.
+    """
+    host, port = address
+    return Stream(
+        "the stream for Foxglove",
+        "sitl_bridge.view.foxglove_stream",
+        [host, str(port)],
+        source,
+        run=run,
+        directory="stream",
+        last_sample=last_sample,
         notify=notify,
         errors=errors,
     )
