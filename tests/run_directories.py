@@ -112,7 +112,14 @@ def make_run(path: Path, vehicles: int = 1, *, summary: bool = True, **changes: 
         directory = "autopilot" if vehicles == 1 else f"vehicle-{name}"
         write_log(path / directory / "log" / "flight.ulg")
     if summary:
-        one = {"flight_stack": "PX4", "problems": [], "contacts": [], "battery_used": 0.1, "succeeded": True}
+        one = {
+            "flight_stack": "PX4",
+            "problems": [],
+            "contacts": [],
+            "battery_used": 0.1,
+            "vortex_ring_seconds": 1.5,
+            "succeeded": True,
+        }
         whole = {"mission": "there & <b>back</b>.py", "simulated_seconds": 42.0, "wall_seconds": 21.0, **one}
         if vehicles > 1:
             whole = {"name": "fleet", "succeeded": True, "vehicles": dict.fromkeys(names, one)}

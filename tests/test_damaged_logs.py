@@ -16,7 +16,10 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.report.recorded_flight import read_flight as read_for_identification
+from sitl_bridge.report.run_evaluation import evaluate
+from sitl_bridge.report.run_record import read_run
 from sitl_bridge.report.summary import Outcome, problems_of
 from sitl_bridge.report.ulog_analysis import read_flight
 
@@ -144,3 +147,36 @@ def test_no_damage_raises_anything_but_a_message(ulog: Path, truth: Path) -> Non
             except UserError as error:
                 assert str(path) in str(error)  # noqa: PT017 (either is right)
         path.write_bytes(whole)
+
+
+def test_a_log_of_an_older_px4_is_reported_with_what_it_has(tmp_path: Path) -> None:
+    """PX4 v1.11 logs no device in estimator_status and no coning of the gyroscopes."""
+    path = tmp_path / "old.ulg"
+    imu = ["uint32_t accel_device_id", "float accel_vibration_metric"]
+    status = ["float hgt_test_ratio", "uint16_t filter_fault_flags", "float[3] output_tracking_error"]
+    formats = FORMATS | {
+        "estimator_status": ["uint64_t timestamp", *status],
+        "vehicle_imu_status": ["uint64_t timestamp", *imu],
+    }
+    with UlogWriter(path, 0, formats, list(formats)) as log:
+        for k in range(0, 40_000_000, 100_000):
+            landed = not 5_000_000 <= k < 35_000_000
+            log.write("vehicle_local_position", k, 0.0, 0.0, -5.0, 0.0, 0.0, 0.0)
+            log.write("vehicle_land_detected", k, landed)
+            log.write("estimator_status", k, 0.25, 0, 0.0, 0.0, 0.0)
+            log.write("vehicle_imu_status", k, 1, 1.5)
+    run = read_run(path)
+    assert not any("no field" in note for note in run.notes)
+    values = {measure.kind.name: measure.value for measure in evaluate(run).measures}
+    assert values["vibration"] == pytest.approx(1.5)
+    assert values["test_ratio_height"] == pytest.approx(0.25)
+
+
+def test_a_log_whose_motors_never_turned_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "bench.ulg"
+    outputs = ["uint64_t timestamp", "float[4] output"]
+    with UlogWriter(path, 0, {"actuator_outputs": outputs}, ["actuator_outputs"]) as log:
+        for k in range(100):
+            log.write("actuator_outputs", k * 10_000, 900.0, 900.0, 900.0, 900.0)
+    with pytest.raises(UserError, match="its motors never turned"):
+        read_vehicle_log(path, 4, whole=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyulog import ULog
 
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter
 
 FORMATS = {
@@ -54,3 +56,24 @@ def test_an_unknown_type_is_refused(tmp_path: Path) -> None:
         UlogWriter(tmp_path / "log.ulg", 0, {"a": ["uint64_t timestamp", "quaternion q"]}, ["a"])
     with pytest.raises(ValueError, match="is not a ULog field"):
         UlogWriter(tmp_path / "log.ulg", 0, {"a": ["timestamp"]}, ["a"])
+
+
+def test_memory_holds_the_columns_that_a_file_gives_back(tmp_path: Path) -> None:
+    layouts = {
+        "point": ("double lat", "float alt", "bool valid"),
+        "sample": ("uint64_t timestamp", "float[3] xyz", "int8_t kind", "point place", "bool armed"),
+    }
+    memory = TopicMemory(layouts, ["sample", "absent"])
+    with UlogWriter(tmp_path / "a.ulg", 0, layouts, ["sample"]) as file:
+        for log in (file, memory):
+            log.write("sample", 5, 0.1, 2.0, math.nan, -3, 47.123456789, 0.3, True, False)
+            log.write("sample", 9, 1e-7, 1e9, 0.0, 4, -1.0, 7.7, False, True)
+            log.say(7, 4, "wind")
+    read = ULog(str(tmp_path / "a.ulg"))
+    expected, found = read.data_list[0].data, memory.columns("sample")
+    assert list(found) == list(expected)
+    for name, column in expected.items():
+        assert found[name].dtype == column.dtype, name
+        assert np.array_equal(found[name], column, equal_nan=True), name
+    assert memory.topics == ["sample"]
+    assert memory.messages == [(m.timestamp, m.log_level - ord("0"), m.message) for m in read.logged_messages]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,14 +14,27 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from run_directories import GOALS, LAG, OFFSET, make_run, write_truth
+from run_directories import (
+    END,
+    FORMATS,
+    GOALS,
+    LAG,
+    LANDING,
+    OFFSET,
+    TAKE_OFF,
+    make_run,
+    true_motion,
+    write_truth,
+)
 
 from sitl_bridge.cli.report import report as command
 from sitl_bridge.errors import UserError
+from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.report.measures import KINDS, checked_limits, limit_of_option
 from sitl_bridge.report.report_page import LARGEST, page
 from sitl_bridge.report.reported_run import report
-from sitl_bridge.report.run_evaluation import evaluate
+from sitl_bridge.report.run_changes import run_changes
+from sitl_bridge.report.run_evaluation import evaluate, event_times
 from sitl_bridge.report.run_record import read_run
 
 
@@ -42,7 +58,7 @@ class Checked(HTMLParser):
         self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "img"):
             self.open.append(tag)
         for name, value in attrs:
             if name in ("href", "src"):
@@ -69,6 +85,7 @@ def test_the_evaluation_finds_the_figures_of_a_known_flight(tmp_path: Path) -> N
     assert measured["rates_rms"] == pytest.approx(0.2 / np.sqrt(2.0), rel=0.02)
     assert measured["touchdown"] == 0.5
     assert measured["battery_used"] == pytest.approx(10.0)
+    assert measured["vortex_ring_time"] == 1.5
     assert measured["real_time_factor"] == pytest.approx(2.0)
     # The gust begins 2 s after the last goal was set, so no reaction to it can be told apart.
     assert GOALS[-1][0] + 5.0 > 30.0
@@ -161,6 +178,48 @@ def test_a_killed_run_says_so_and_shows_what_it_recorded(tmp_path: Path) -> None
     assert "Incomplete" in text
     assert "killed or is not over" in text
     assert run_command(run) == 1
+
+
+def test_the_report_shows_the_faults_and_changes_that_happened(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", vehicles=2)
+    scheduled = {"at": 30.0, "kind": "gust", "lasts": 2.0, "vehicles": None}
+    (only,) = run_changes(read_run(run))
+    assert (only.begin, only.end, only.vehicles) == (30.0, 32.0, ())
+    entries = [
+        {"time": 5_000_000, "kind": "link", "text": "connected"},
+        {"time": 12_000_000, "kind": "command", "command": "rotor", "vehicle": 1, "data": {"rotor": 2}},
+        {"time": 13_000_000, "kind": "command", "command": "pause", "vehicle": None, "data": {}},
+        {"time": 14_000_000, "kind": "command", "command": "jam", "vehicle": 0, "data": {"level": 2}},
+        {"time": 30_004_000, "kind": "event", "begins": True, "vehicles": [0, 1], "event": scheduled},
+        {"time": 31_000_000, "kind": "event", "begins": False, "vehicles": [0, 1], "event": scheduled},
+    ]
+    for entry in entries:
+        if entry["kind"] == "command":
+            entry["refused"] = "level is 0 to 1" if entry["command"] == "jam" else None
+    lines = [json.dumps(entry) for entry in entries]
+    # A killed program: the last line is not whole, and an event scheduled for later never happened.
+    (run / "events.jsonl").write_text("\n".join([*lines, '{"time": 40_0']))
+    rotor, gust = run_changes(read_run(run))
+    assert (rotor.begin, rotor.text, rotor.vehicles) == (12.0, "command rotor (rotor 2)", ("1",))
+    assert (gust.begin, gust.end) == pytest.approx((30.004, 31.0))
+    assert gust.vehicles == ()
+    assert event_times(read_run(run), "0") == pytest.approx([30.004])
+    (run / "events.jsonl").write_text("")
+    assert run_changes(read_run(run)) == []
+
+
+def test_an_empty_run_is_refused_and_one_without_a_step_is_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds nothing of a run that can be read"):
+        command([tmp_path / "empty"])
+    run = make_run(tmp_path / "begun", summary=False)
+    shutil.rmtree(run / "autopilot")
+    (run / "events.jsonl").write_text("")
+    (run / "truth.npy").unlink()
+    write_truth(run / "truth.npy", end=0.0)
+    (one,) = report([read_run(run)])
+    assert one.passed is None
+    assert "Incomplete" in page([one])
 
 
 def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
@@ -288,3 +347,46 @@ def test_simulated_avoidance_is_reported_from_its_tracks(tmp_path: Path) -> None
     assert [m.value for m in one.evaluation.measures] == pytest.approx([2.0])
     data = json.loads(page([one]).split('id="data">')[1].split("</script>")[0])["runs"][0]
     assert [track["name"] for track in data["tracks"]] == ["a", "b"]
+
+
+def test_pose_errors_of_the_estimate_are_those_of_its_known_error(tmp_path: Path) -> None:
+    """0.1 m at 0.5 Hz, downwards: 0.1 / sqrt(2) in all, and twice that between two poses 1 s apart."""
+    run = make_run(tmp_path / "run")
+    formats = FORMATS | {"vehicle_attitude": ["uint64_t timestamp", "float[4] q"]}
+    file = run / "autopilot" / "log" / "flight.ulg"
+    file.unlink()
+    with UlogWriter(file, 0, formats, list(formats)) as log:
+        for k in range(int(END * 50)):
+            stamp, seconds = k * 20_000, k / 50.0
+            position, velocity = true_motion(np.array([seconds]))
+            place = position[0] - OFFSET + np.array([0.0, 0.0, 0.1 * np.sin(np.pi * seconds)])
+            log.write("vehicle_local_position", stamp, *place, *velocity[0], 47.4, 8.5, 488.0, 1)
+            log.write("vehicle_attitude", stamp, 1.0, 0.0, 0.0, 0.0)
+            log.write("vehicle_land_detected", stamp, not TAKE_OFF <= seconds < LANDING)
+    found = values(run)
+    assert found["pose_error_absolute"] == pytest.approx(0.1 / np.sqrt(2.0), rel=0.05)
+    assert found["pose_error_relative"] == pytest.approx(0.2 / np.sqrt(2.0), rel=0.05)
+    assert found["pose_error_rotation"] == pytest.approx(0.0, abs=0.01)
+
+
+def test_pictures_of_cameras_are_in_the_report(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    run = make_run(tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    described["vehicles"][0]["airframe"]["sensors"] = [{"kind": "camera", "name": "front"}, {"kind": "imu"}]
+    (run / "run.json").write_text(json.dumps(described))
+    folder = run / "front" / "mav0" / "cam0" / "data"
+    folder.mkdir(parents=True)
+    for k in range(20):
+        image.fromarray(np.full((480, 640, 3), (200, 10 * k, 0), np.uint8)).save(folder / f"{k * 10**9}.png")
+    (one,) = report([read_run(run)])
+    assert [picture.camera for picture in one.pictures] == ["front, cam0"] * 6
+    assert [picture.time for picture in one.pictures] == pytest.approx([0, 4, 8, 11, 15, 19])
+    shown = image.open(io.BytesIO(base64.b64decode(one.pictures[-1].data)))
+    assert shown.size == (320, 240)
+    assert np.asarray(shown)[100, 100].tolist() == pytest.approx([200, 190, 0], abs=4)
+    assert page([one]).count("<figure><img") == 6
+    (folder / "0.png").write_bytes(b"no picture")
+    (damaged,) = report([read_run(run)])
+    assert any("0.png: is not shown" in note for note in damaged.run.notes)
+    assert "Pictures</h2>" not in page(report([read_run(make_run(tmp_path / "other"))]))

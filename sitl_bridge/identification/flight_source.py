@@ -14,6 +14,19 @@ from sitl_bridge.record.run_recorder import FRAMES, TRUTH
 from sitl_bridge.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
 
 
+def refuse_mcap(flight: Path) -> None:
+    """Refuse an exported MCAP file, which lacks what an identification needs.
+
+    Raises:
+        UserError: for one, with what to give in its place.
+    """
+    if flight.suffix.lower() == ".mcap" and not flight.is_dir():
+        raise UserError(
+            f"{flight}: an MCAP file has no motor commands and no estimates of the flight stack, which the"
+            " fit needs; give the run directory from which it was exported, or the flight's ULog (.ulg)"
+        )
+
+
 def flight_log(flight: Path) -> Path:
     """The ULog of a run directory, or the file itself.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib import format as npy
@@ -14,6 +14,41 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
+
+
+class RecordedSteps(Protocol):
+    """Steps of a run with what was sent in them: a whole recording, or a part of one that goes on."""
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """(k,) ROW, one a step and vehicle in that order; whole steps."""
+        ...
+
+    @property
+    def frames(self) -> NDArray[np.uint8]:
+        """The bytes that ``rows`` count; empty if there are none."""
+        ...
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """us of simulated time at which the run began."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """us of simulated time between two steps."""
+        ...
+
+
+def bytes_before(rows: NDArray[np.void]) -> NDArray[np.int64]:
+    """(k,) where the bytes of each row begin, after those of the rows before it."""
+    sizes = rows["message_bytes"].astype(np.int64) + rows["frame_bytes"]
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
 
 class RecordedRun:
@@ -33,7 +68,6 @@ class RecordedRun:
             raise UserError(f"{path}: is no run directory of fly, serve or simulate: it has no {TRUTH}")
         self.path = path.resolve()
         self.rows = self._rows()
-        """(k,) ROW, one a step and vehicle in that order; whole steps."""
 
     def _rows(self) -> NDArray[np.void]:
         table = read_table(self.path / TRUTH)
@@ -75,6 +109,11 @@ class RecordedRun:
         """us of simulated time at which the run began."""
         return int(self.description["start"])
 
+    @property
+    def step(self) -> int:
+        """us of simulated time between two steps."""
+        return int(self.description["step"])
+
     @cached_property
     def frames(self) -> NDArray[np.uint8]:
         """The bytes of frames.bin that ``rows`` count; empty if the file is missing."""
@@ -89,8 +128,7 @@ class RecordedRun:
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
-        sizes = self.rows["message_bytes"].astype(np.int64) + self.rows["frame_bytes"]
-        return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        return bytes_before(self.rows)
 
     @cached_property
     def steps(self) -> NDArray[np.void]:
@@ -101,16 +139,23 @@ class RecordedRun:
     @cached_property
     def events(self) -> tuple[dict[str, Any], ...]:
         """The entries of events.jsonl in order; a last line that is not whole is left out."""
-        file = self.path / EVENTS
-        if not file.is_file():
-            return ()
-        found = []
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                break
-        return tuple(found)
+        return read_events(self.path / EVENTS) or ()
+
+
+def read_events(file: Path) -> tuple[dict[str, Any], ...] | None:
+    """The entries of events.jsonl up to the first that is not whole; None without the file."""
+    if not file.is_file():
+        return None
+    found = []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(entry, dict):
+            break
+        found.append(entry)
+    return tuple(found)
 
 
 def read_table(path: Path) -> NDArray[np.void]:

@@ -48,6 +48,15 @@ def _code(formats: Formats, name: str) -> str:
     return code
 
 
+def structure_of(formats: Formats, topic: str) -> struct.Struct:
+    """The layout of a sample.
+
+    Raises:
+        ValueError: for a field whose type ULog does not have.
+    """
+    return struct.Struct("<" + _code(formats, topic))
+
+
 def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
     """Fields of a format and of formats nested in it as (name, type, count); nested names have dots."""
     found: list[tuple[str, str, int]] = []
@@ -94,7 +103,7 @@ class UlogWriter:
         parameters: Mapping[str, int | float] | None = None,
         notify: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        structures = {name: struct.Struct("<" + _code(formats, name)) for name in topics}
+        structures = {name: structure_of(formats, name) for name in topics}
         self._path, self._notify = path, notify
         self._ended = False
         self._waiting = bytearray()

@@ -237,6 +237,10 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
             made = _outputs(log.initial_parameters, outputs, instance, motors)
             if made is not None:
                 found.append((made[1].rate, *made))
+    if not found and any(name == "actuator_outputs" for name, _ in tables):
+        raise UserError(
+            f"{path}: its motors never turned, or it has no outputs of {motors} motors: check --airframe"
+        )
     if not found:
         raise UserError(
             f"{path}: no motor commands of {motors} motors: neither actuator_motors nor actuator_outputs has"

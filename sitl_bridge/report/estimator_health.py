@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -160,13 +162,20 @@ def _check_vibration(log: FlightLog, instance: int, record: FlightRecord, warnin
     status = log.topic("estimator_status", instance)
     for number in log.instances("vehicle_imu_status"):
         imu = log.topic("vehicle_imu_status", number)
-        if imu is None or status is None or imu["accel_device_id"][0] != status["accel_device_id"][0]:
+        if imu is None or status is None or not _is_its_imu(status, imu):
             continue
         chosen = in_air(record, seconds(imu), GROUND_EFFECT_MARGIN)
         for name, (words, peak, mean) in SHAKING.items():
-            values = np.asarray(imu[name])[chosen]
+            values = np.asarray(imu.get(name, np.zeros(len(chosen))))[chosen]  # older versions lack some
             if len(values) and (values.max() > peak or values.mean() > mean):
                 warnings.append(f"{words}: up to {values.max():.2g}, mean {values.mean():.2g}")
+
+
+def _is_its_imu(status: Mapping[str, Any], imu: Mapping[str, Any]) -> bool:
+    """Whether an estimator uses an inertial sensor; before v1.12 PX4 logged no device in its status."""
+    if "accel_device_id" not in status or "accel_device_id" not in imu:
+        return True
+    return bool(imu["accel_device_id"][0] == status["accel_device_id"][0])
 
 
 def vibration(log: FlightLog, record: FlightRecord) -> float:
@@ -177,6 +186,6 @@ def vibration(log: FlightLog, record: FlightRecord) -> float:
         if status is None:
             continue
         chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
-        if chosen.any():
+        if chosen.any() and "accel_vibration_metric" in status:
             worst = float(np.fmax(worst, np.asarray(status["accel_vibration_metric"])[chosen].max()))
     return worst

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.flight_log import NAME
+from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.report.ulog_file import read_ulog
 from sitl_bridge.world.geography import Projection
 
@@ -153,21 +154,57 @@ class FlightRecord:
 
 
 class FlightLog:
-    """A ULog's topics as float arrays."""
+    """Topics of a flight as arrays.
 
-    def __init__(self, path: Path, topics: Sequence[str] = TOPICS) -> None:
-        self.log = read_ulog(path, topics)
+    Args:
+        columns: of the topics by (name, instance), then by field.
+        messages: (us, level, text) in order.
+        built_in: whether the built-in stack flew.
+        damaged: whether parts cannot be read.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[tuple[str, int], dict[str, NDArray[Any]]],
+        messages: Sequence[tuple[int, int, str]],
+        *,
+        built_in: bool,
+        damaged: bool = False,
+    ) -> None:
+        self._columns, self.messages, self._built_in = columns, messages, built_in
+        self.damaged = damaged
+
+    @classmethod
+    def read(cls, path: Path, topics: Sequence[str] = TOPICS) -> Self:
+        """Read some topics of a ULog.
+
+        Raises:
+            UserError: for a file that cannot be read or is no ULog.
+        """
+        log = read_ulog(path, topics)
+        found: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
+        for data in log.data_list:
+            found.setdefault((data.name, data.multi_id), dict(data.data))
+        messages = [(m.timestamp, int(m.log_level) - ord("0"), m.message) for m in log.logged_messages]
+        built_in = log.msg_info_dict.get("sys_name") == NAME
+        return cls(found, messages, built_in=built_in, damaged=log.file_corruption)
+
+    @classmethod
+    def of_memory(cls, memory: TopicMemory) -> Self:
+        """What the built-in stack logged into memory."""
+        found = {(topic, 0): memory.columns(topic) for topic in memory.topics}
+        # As in a ULog, a topic without samples is not there.
+        found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}
+        return cls(found, memory.messages, built_in=True)
 
     def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
         """Return the columns of one instance of a topic by field name; None if it was not logged."""
-        for data in self.log.data_list:
-            if data.name == name and data.multi_id == instance and len(data.data["timestamp"]):
-                return dict(data.data)
-        return None
+        found = self._columns.get((name, instance))
+        return found if found is not None and len(found["timestamp"]) else None
 
     def metres_a_degree(self, latitude: float, altitude: float) -> tuple[float, float]:
         """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
-        if self.log.msg_info_dict.get("sys_name") == NAME:
+        if self._built_in:
             projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
             north, east = projection.local(latitude + small, small)
             return north / small, east / small
@@ -176,7 +213,7 @@ class FlightLog:
 
     def instances(self, name: str) -> list[int]:
         """Return the logged instances of a topic."""
-        return sorted(data.multi_id for data in self.log.data_list if data.name == name)
+        return sorted(instance for topic, instance in self._columns if topic == name)
 
 
 def seconds(topic: dict[str, NDArray[Any]]) -> Array:

@@ -61,6 +61,9 @@ KINDS: dict[str, MeasureKind] = {
         MeasureKind("rates_peak_frequency", "Angular velocity: frequency of the strongest oscillation", "Hz"),
         MeasureKind("estimate_error_rms", "Estimated against true position, RMS", "m"),
         MeasureKind("estimate_error_max", "Estimated against true position, largest", "m"),
+        MeasureKind("pose_error_absolute", "Absolute pose error of the estimate (APE), RMS", "m"),
+        MeasureKind("pose_error_relative", "Relative pose error of the estimate over 1 s (RPE), RMS", "m"),
+        MeasureKind("pose_error_rotation", "Relative rotation error of the estimate over 1 s, RMS", "deg"),
         MeasureKind("test_ratio_mag", "Innovation test ratio: heading", "", RED, source="PX4 Tools/ecl_ekf"),
         MeasureKind(
             "test_ratio_velocity", "Innovation test ratio: velocity", "", RED, source="PX4 Tools/ecl_ekf"
@@ -84,6 +87,7 @@ KINDS: dict[str, MeasureKind] = {
         ),
         MeasureKind("failsafes", "Failsafe causes in flight", "", 0.0, source="a flight without failsafe"),
         MeasureKind("saturation", "Flight time with a motor at its limit", "%"),
+        MeasureKind("vortex_ring_time", "Time with a rotor in its vortex ring state", "s"),
         MeasureKind("battery_used", "Battery charge used", "%"),
         MeasureKind("battery_voltage", "Battery voltage, lowest", "V", at_least=True),
         MeasureKind(

@@ -37,10 +37,26 @@ def body(reported: Sequence[Reported]) -> str:
     parts.append(f'<section id="measures"><h2>Measures</h2>{_measures(reported)}</section>')
     parts.append('<section id="events"><h2>Events</h2>')
     parts += [_events(one, several) for one in reported]
-    parts.append('</section><section id="details"><h2>Details</h2>')
+    parts.append("</section>")
+    if any(one.pictures for one in reported):
+        parts.append('<section id="pictures"><h2>Pictures</h2>')
+        parts += [_pictures(one, several) for one in reported]
+        parts.append("</section>")
+    parts.append('<section id="details"><h2>Details</h2>')
     parts += [_details(one, several) for one in reported]
     parts.append("</section></main>")
     return "\n".join(parts)
+
+
+def _pictures(one: Reported, several: bool) -> str:
+    """The pictures of a run's cameras; each names its camera and its time."""
+    label = f"<h3>{escape(one.label)}</h3>" if several and one.pictures else ""
+    figures = "".join(
+        f'<figure><img alt="{escape(p.camera)} at {p.time:.1f} s" src="data:image/jpeg;base64,{p.data}">'
+        f"<figcaption>{escape(p.camera)}, {p.time:.1f} s</figcaption></figure>"
+        for p in one.pictures
+    )
+    return f'{label}<div class="pictures">{figures}</div>'
 
 
 # -------------------------------------------------------------------------- verdict

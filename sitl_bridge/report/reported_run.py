@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.report.flight_pictures import FlightPicture, flight_pictures
 from sitl_bridge.report.measures import Limits, checked_limits
 from sitl_bridge.report.run_evaluation import Evaluation, evaluate
 from sitl_bridge.report.run_events import TimelineEntry, timeline
@@ -14,12 +15,13 @@ from sitl_bridge.report.run_record import RunRecord
 
 @dataclass(frozen=True)
 class Reported:
-    """A run with its evaluation and time line, ready for the page."""
+    """A run with its evaluation, time line and pictures, ready for the page."""
 
     label: str
     run: RunRecord
     evaluation: Evaluation
     events: list[TimelineEntry]
+    pictures: list[FlightPicture] = field(default_factory=list)
 
     @property
     def passed(self) -> bool | None:
@@ -33,7 +35,9 @@ def report(runs: Sequence[RunRecord], limits: Limits | None = None) -> list[Repo
     """Evaluate runs for a report."""
     labels = _labels(runs)
     return [
-        Reported(label, run, evaluate(run, _limits(run) | dict(limits or {})), timeline(run))
+        Reported(
+            label, run, evaluate(run, _limits(run) | dict(limits or {})), timeline(run), flight_pictures(run)
+        )
         for label, run in zip(labels, runs, strict=True)
     ]
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.report.estimate_pose import estimate_pose_errors
 from sitl_bridge.report.flight_record import OFFBOARD, columns, last_before, seconds
 from sitl_bridge.report.measures import Limits, Measure, measured, unmeasured
 from sitl_bridge.report.rotors_evaluation import (
@@ -23,6 +24,7 @@ from sitl_bridge.report.rotors_evaluation import (
     hovering,
     waypoint_results,
 )
+from sitl_bridge.report.run_changes import run_changes
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.report.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
 from sitl_bridge.report.vehicle_distances import closest_pair
@@ -166,14 +168,8 @@ def _rotors(
 
 
 def event_times(run: RunRecord, vehicle: str) -> list[float]:
-    """Times in s at which scheduled events of a vehicle or of the world begin."""
-    times = []
-    for event in run.run.get("events") or ():
-        who = event.get("vehicles") if isinstance(event, dict) else None
-        concerned = who is None or vehicle in [str(w) for w in (who if isinstance(who, list) else [who])]
-        if concerned and isinstance(event.get("at"), int | float):
-            times.append(float(event["at"]))
-    return sorted(times)
+    """Times in s at which faults and changes of a vehicle or of the world begin."""
+    return sorted(one.begin for one in run_changes(run) if not one.vehicles or vehicle in one.vehicles)
 
 
 def _spectra_and_steps(
@@ -231,6 +227,12 @@ def _log_values(vehicle: RecordedVehicle, values: dict[str, float]) -> None:
     if record.estimate_error is not None:
         values["estimate_error_rms"] = record.estimate_error.rms
         values["estimate_error_max"] = record.estimate_error.max
+    poses = estimate_pose_errors(vehicle)
+    if poses is not None:
+        absolute, relative = poses.absolute.statistics(), poses.relative.statistics()
+        values["pose_error_absolute"] = absolute["translation"].rmse
+        values["pose_error_relative"] = relative["translation"].rmse
+        values["pose_error_rotation"] = relative["angle"].rmse
     for kind in ("mag", "velocity", "position", "height"):
         ratios = [e.ratios[kind] for e in record.estimators if kind in e.ratios]
         if ratios:
@@ -279,6 +281,9 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     used = summary.get("battery_used")
     if isinstance(used, int | float):
         values["battery_used"] = 100.0 * used
+    ring = summary.get("vortex_ring_seconds")
+    if isinstance(ring, int | float):
+        values["vortex_ring_time"] = float(ring)
     if isinstance(summary.get("contacts"), list):
         values["object_contacts"] = len(summary["contacts"])
     flight = vehicle.flight()

@@ -13,6 +13,7 @@ import numpy as np
 
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.report.flight_record import MODES, seconds
+from sitl_bridge.report.run_changes import run_changes
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
 
 LANES = ("flight mode", "armed", "in the air", "injected", "failsafe", "formation", "contact", "message")
@@ -102,26 +103,10 @@ def _messages(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
 
 
 def _injected(run: RunRecord) -> list[TimelineEntry]:
-    found = []
-    for event in run.run.get("events") or ():
-        if not isinstance(event, Mapping) or not isinstance(event.get("at"), int | float):
-            continue
-        begin, lasts = float(event["at"]), event.get("lasts")
-        end = begin + float(lasts) if isinstance(lasts, int | float) else begin
-        who = event.get("vehicles")
-        names = (
-            ", ".join(str(w) for w in (who if isinstance(who, list) else [who])) if who is not None else ""
-        )
-        found.append(TimelineEntry("injected", begin, end, _event_words(event), "warning", names))
-    return found
-
-
-def _event_words(event: Mapping[str, Any]) -> str:
-    """A scheduled event in words: its kind, then the settings that it has."""
-    left_out = ("at", "lasts", "kind", "vehicles")
-    settings = [f"{key} {value}" for key, value in event.items() if key not in left_out and value is not None]
-    kind = str(event.get("kind", "event")).replace("_", " ")
-    return f"{kind} ({', '.join(settings)})" if settings else kind
+    return [
+        TimelineEntry("injected", one.begin, one.end, one.text, "warning", ", ".join(one.vehicles))
+        for one in run_changes(run)
+    ]
 
 
 def _formation(run: RunRecord) -> list[TimelineEntry]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan, parse_plan
+from sitl_bridge.record.run_reader import read_events
+from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth
 from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.report.ulog_analysis import results_of
@@ -101,6 +103,7 @@ class RunRecord:
         path: its directory, or the flight log that it was read from.
         name: of what was flown.
         run, summary: contents of run.json and summary.json; empty where missing.
+        events: entries of events.jsonl; None where missing.
         vehicles: in order.
         tracks: of a formation or of avoidance, by name; None without.
         formation: the summary of a formation; empty without.
@@ -113,6 +116,7 @@ class RunRecord:
     name: str
     run: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    events: tuple[dict[str, Any], ...] | None = None
     vehicles: list[RecordedVehicle] = field(default_factory=list)
     tracks: dict[str, NDArray[Any]] | None = None
     formation: dict[str, Any] = field(default_factory=dict)
@@ -160,6 +164,7 @@ def read_run(path: Path) -> RunRecord:
     record = RunRecord(path, path.name)
     record.run = _json(record, RUN)
     record.summary = _json(record, SUMMARY)
+    record.events = read_events(path / EVENTS)
     _read_tracks(record)
     _read_vehicles(record)
     if not (record.run or record.summary or record.tracks or any(_has_data(v) for v in record.vehicles)):
@@ -173,6 +178,21 @@ def read_run(path: Path) -> RunRecord:
     if not record.summary:
         record.partial = f"the run has no {SUMMARY}: it was killed or is not over; shown is what it recorded"
     return record
+
+
+def run_in_memory(
+    run: dict[str, Any], summary: dict[str, Any], vehicles: list[RecordedVehicle], name: str = ""
+) -> RunRecord:
+    """A run that left no directory.
+
+    Args:
+        run, summary: what run.json and summary.json would hold.
+        vehicles: with their truth, logs and results.
+        name: of what was flown.
+    """
+    for vehicle in vehicles:
+        _place(vehicle)
+    return RunRecord(Path(), name, run, summary, vehicles=vehicles)
 
 
 def _has_data(vehicle: RecordedVehicle) -> bool:
@@ -277,12 +297,16 @@ def _log_file(record: RunRecord, vehicle: RecordedVehicle) -> Path | None:
 
 def _read_log(record: RunRecord, vehicle: RecordedVehicle, file: Path, *, required: bool = False) -> None:
     try:
-        vehicle.log = FlightLog(file, LOGGED)
-        vehicle.record = results_of(file, vehicle.log)
+        vehicle.log = FlightLog.read(file, LOGGED)
     except UserError as error:
         if required:
             raise
         record.notes.append(str(error))
+        return
+    try:
+        vehicle.record = results_of(file, vehicle.log)
+    except UserError as error:
+        record.notes.append(f"{error}, which the measures need; the curves are shown")
         return
     if vehicle.record.damaged:
         record.notes.append(f"{file}: is damaged; the figures are of the part that can be read")

@@ -173,14 +173,15 @@ def write_json(summary: dict[str, Any], path: Path) -> None:
     Raises:
         UserError: if it cannot be written.
     """
-    write_whole(path, json.dumps(_finite(summary), indent=2, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(plain_values(summary), indent=2, ensure_ascii=False) + "\n")
 
 
-def _finite(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
+    """A value as JSON gives it back: what is not finite is None, and tuples are lists."""
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: plain_values(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [plain_values(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

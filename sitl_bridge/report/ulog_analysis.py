@@ -49,7 +49,7 @@ def read_flight(path: Path) -> FlightRecord:
     Raises:
         UserError: if the file is not a ULog, or lacks a field of one of its topics.
     """
-    return results_of(path, FlightLog(path))
+    return results_of(path, FlightLog.read(path))
 
 
 def results_of(path: Path, log: FlightLog) -> FlightRecord:
@@ -65,10 +65,8 @@ def results_of(path: Path, log: FlightLog) -> FlightRecord:
 
 
 def _figures(path: Path, log: FlightLog) -> FlightRecord:
-    record = FlightRecord(path=path, damaged=log.log.file_corruption)
-    record.messages = [
-        (m.timestamp * 1e-6, int(m.log_level) - ord("0"), m.message.strip()) for m in log.log.logged_messages
-    ]
+    record = FlightRecord(path=path, damaged=log.damaged)
+    record.messages = [(time * 1e-6, level, text.strip()) for time, level, text in log.messages]
     windows = _air_windows(log)
     position = log.topic("vehicle_local_position")
     if position is None:
