@@ -17,7 +17,7 @@ import pytest
 from sitl_bridge.cli import doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
-from sitl_bridge.kernels.compiled import cache_directory
+from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.system.signals import SIGNALS
@@ -162,7 +162,7 @@ def test_the_doctor_counts_the_simulation_as_compiled_only_with_the_loop_that_se
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    kernels = cache_directory() / "tests_1"
+    kernels = cache_directory(PACKAGE / "hil" / "loop.py")
     assert tmp_path in kernels.parents
     kernels.mkdir(parents=True)
     (kernels / "test_world_wind._blow-1.py311.nbi").touch()
@@ -250,6 +250,17 @@ def test_a_missing_mission_names_the_shipped_ones() -> None:
     assert "no such mission file, did you mean 'square.plan'?; shipped missions: " in result.stderr
 
 
+@pytest.mark.parametrize("mission", ["square.plan", "missions/square.plan"])
+def test_a_scenario_names_shipped_missions_from_any_directory(mission: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"vehicles: [{{airframe: iris, mission: {mission}}}]\n", encoding="utf-8")
+    result = run("check", str(file))
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "missions").mkdir()
+    (tmp_path / "missions" / "square.plan").touch()
+    assert (run("check", str(file)).returncode == 0) == (mission == "square.plan")  # one's own comes first
+
+
 def test_the_demonstration_passes_options_on_to_fly() -> None:
     result = run("demo", "--no-such-option")
     assert result.returncode == ExitCode.USER_ERROR
@@ -261,7 +272,7 @@ def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp
     facts = json.loads(run("check", "firefly", "--json").stdout)
     assert 15.0 < facts["top_speed_m_s"] < 30.0
     assert "vortex ring state" in facts["rotors_in_moving_air"]
-    assert facts["not_modelled"] == ["flapping and uneven inflow"]
+    assert facts["not_modelled"] == ["hub pitching moment of the uneven inflow", "flapping"]
     bare = tmp_path / "bare.yaml"
     bare.write_text(
         "base: firefly\nname: bare\ndescription: RotorS law\nrotor_model: {inflow: none}\n", encoding="utf-8"

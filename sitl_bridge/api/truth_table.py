@@ -220,7 +220,8 @@ class Recording(TruthTable):
         if self._stale and self.file is not None:
             self._rows = _read(self.file)
         elif self._stale:
-            self._rows = np.concatenate(self._blocks)
+            # As bytes: numpy compares the types of records block by block.
+            self._rows = np.concatenate([block.view(np.uint8) for block in self._blocks]).view(ROW)
             self._blocks = [self._rows]
         self._stale = False
         return super().rows

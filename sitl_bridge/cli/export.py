@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import whole_file
 from sitl_bridge.record.truth_log import read_truth
@@ -30,6 +31,8 @@ def export(
         ),
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Hz of ground truth and transforms in MCAP")] = 50.0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Convert the recording of a run, also of one that was killed.
 
@@ -37,12 +40,16 @@ def export(
     messages, and objects, plan, fence and formation slots as Foxglove's scene.
     """
     chosen = to or _by_ending(output)
-    if chosen == "csv":
-        _truth(run, output, every)
-    elif chosen == "mcap":
-        _mcap(run, output, rate)
-    else:
-        _tables(run, output, every, parquet=chosen == "parquet")
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    with terminal.step(f"converting {run}"):
+        if chosen == "csv":
+            lines = [_truth(run, output, every)]
+        elif chosen == "mcap":
+            lines = [_mcap(run, output, rate)]
+        else:
+            lines = _tables(run, output, every, parquet=chosen == "parquet")
+    for line in lines:
+        terminal.say(line)
 
 
 def _by_ending(output: Path | None) -> Format:
@@ -53,7 +60,7 @@ def _by_ending(output: Path | None) -> Format:
     return "csv"
 
 
-def _truth(run: Path, output: Path | None, every: int) -> None:
+def _truth(run: Path, output: Path | None, every: int) -> str:
     """Write the truth and the commands as a table with a header line."""
     source = run / "truth.npy" if run.is_dir() else run
     table = read_truth(source)[::every]
@@ -62,19 +69,19 @@ def _truth(run: Path, output: Path | None, every: int) -> None:
     formats = ["%d" if np.issubdtype(table.dtype[name], np.integer) else "%.9g" for name in names]
     with whole_file(target) as place:
         np.savetxt(place, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
-    typer.echo(f"{target}: {len(table)} rows of {len(names)} columns")
+    return f"{target}: {len(table)} rows of {len(names)} columns"
 
 
-def _mcap(run: Path, output: Path | None, rate: float) -> None:
+def _mcap(run: Path, output: Path | None, rate: float) -> str:
     from sitl_bridge.export.mcap_file import write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
     target = output or recorded.path / f"{recorded.path.name}.mcap"
-    typer.echo(f"{target}: {write_mcap(recorded, target, rate)} messages")
+    return f"{target}: {write_mcap(recorded, target, rate)} messages"
 
 
-def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> None:
+def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:
     from sitl_bridge.export.recorded_tables import recorded_tables, write_csv_table, write_parquet_table
     from sitl_bridge.record.run_reader import RecordedRun
 
@@ -84,7 +91,9 @@ def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> Non
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    lines = []
     for name, table in recorded_tables(recorded, every).items():
         target = directory / f"{name}.{'parquet' if parquet else 'csv'}"
         (write_parquet_table if parquet else write_csv_table)(target, table)
-        typer.echo(f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns")
+        lines.append(f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns")
+    return lines

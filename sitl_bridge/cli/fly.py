@@ -19,7 +19,9 @@ from sitl_bridge.cli.options import (
     ExposeOption,
     Px4Option,
     RunsOption,
+    SamplesOption,
     SpeedOption,
+    StreamOption,
     ViewerOption,
     ViewOption,
     WindOption,
@@ -29,6 +31,7 @@ from sitl_bridge.cli.options import (
     parse_bus,
     parse_speed,
 )
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
@@ -38,6 +41,11 @@ from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progre
 from sitl_bridge.system import signals
 from sitl_bridge.system.interpreter import find_interpreter
 from sitl_bridge.vehicle.vehicle_specification import Choice
+
+ControllerOption = Annotated[
+    str | None,
+    typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
+]
 
 
 def live_line(progress: Progress) -> Text:
@@ -84,10 +92,7 @@ def fly(
         Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
     ] = "auto",
     px4: Px4Option = None,
-    controller: Annotated[
-        str | None,
-        typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
-    ] = None,
+    controller: ControllerOption = None,
     instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; sets all ports")] = 0,
     time_limit: Annotated[
         float | None, typer.Option(help="limit of simulated time in s; a longer flight fails")
@@ -95,11 +100,15 @@ def fly(
     bus: BusOption = None,
     view: ViewOption = None,
     viewer: ViewerOption = None,
+    samples: SamplesOption = None,
+    stream: StreamOption = None,
     expose: ExposeOption = False,
     headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False,
     limit: LimitOption = None,
     report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Fly a mission or a scenario in simulation, with real PX4 or the built-in flight stack.
 
@@ -117,17 +126,18 @@ def fly(
         runs=runs_dir,
         arguments=tuple(arguments or ()),
         bus=parse_bus(bus),
-        outlets=outlet_choices(view, viewer),
+        outlets=outlet_choices(view, viewer, samples, stream),
         expose=expose,
         python=None if python is None else find_interpreter(python),
         limits=parse_limits(limit),
     )
     settings = flight_settings(mission, airframe, controller, choices)
-    raise typer.Exit(signals.run(lambda: run(settings, Console(), live=not headless, report=report)))
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    raise typer.Exit(signals.run(lambda: run(settings, terminal, live=not headless, report=report)))
 
 
 def run(
-    settings: FlightSettings | FleetSettings, console: Console, *, live: bool, report: bool = False
+    settings: FlightSettings | FleetSettings, terminal: Terminal, *, live: bool, report: bool = False
 ) -> int:
     """Fly, show progress and print the summary.
 
@@ -138,16 +148,15 @@ def run(
         UserError: before take-off, with the cause and the remedy.
     """
 
-    def notify(line: str) -> None:
-        console.print(Text(line), soft_wrap=True)
-
+    console = terminal.console
     for note in () if settings.world is None else settings.world.scene.notes:
-        console.print(Text(f"note: {note}", "yellow"), soft_wrap=True)
+        terminal.say(f"note: {note}", "yellow")
     session = (
-        FlightSession(settings, notify)
+        FlightSession(settings, terminal.say)
         if isinstance(settings, FlightSettings)
-        else FleetSession(settings, notify)
+        else FleetSession(settings, terminal.say)
     )
+    session.verbose = terminal.verbose
     status: int | None = None
     try:
         with session:
@@ -158,7 +167,7 @@ def run(
             ):
                 console.print(Text(warning, "yellow"))
             console.print(Text(f"run directory {session.directory.path}"))
-            if live and console.is_terminal:
+            if live and terminal.live:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:
                     session.fly_fleet(lambda progress: display.update(_line(session, progress)))
             else:
@@ -168,8 +177,12 @@ def run(
         console.print(Text(f"{signalled}: all processes have been stopped", "yellow"))
         if not session.started:
             return status
-    succeeded = _conclude(session, console)
-    succeeded = judge(session.directory.path, settings.limits, console, report=report) and succeeded
+    with terminal.step("evaluating the flight"):
+        succeeded, reason = _conclude(session, console)
+    kept = judge(session.directory.path, settings.limits, console, report=report)
+    if not (succeeded and kept):
+        terminal.point_to_run(session.directory.path, reason or ("" if kept else "a limit is exceeded"))
+    succeeded = succeeded and kept
     return status if status is not None else int(not succeeded)
 
 
@@ -179,12 +192,12 @@ def _line(session: FleetSession, progress: FleetProgress) -> Text:
     return fleet_line(progress)
 
 
-def _conclude(session: FleetSession, console: Console) -> bool:
-    """Print the summary; returns whether the flight succeeded."""
+def _conclude(session: FleetSession, console: Console) -> tuple[bool, str]:
+    """Print the summary; returns whether the flight succeeded, and the reason of a failure."""
     if isinstance(session, FlightSession):
         one, record = session.conclude()
         show(console, one, record, session.messages)
-        return one.succeeded
+        return one.succeeded, one.reason
     outcome = session.conclude_fleet()
     show_fleet(console, outcome)
-    return outcome.succeeded
+    return outcome.succeeded, outcome.reason

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError, shortened
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def identify(
     keep: Annotated[
         bool, typer.Option("--keep", help="store the attitude model in airframes/identified")
     ] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Fit an airframe to a flight by analysis by synthesis, and estimate the wind along it.
 
@@ -54,18 +57,29 @@ def identify(
     With --model attitude: fit gain and time constant of roll and pitch, and drag, to a flight in calm air
     that follows attitude setpoints (`missions/offboard_attitude.py`), for collision avoidance.
     """
+    from sitl_bridge.identification.flight_source import refuse_mcap
+
+    refuse_mcap(flight)
     if model == "attitude":
         if fix or output is not None or fit != DEFAULT:
             raise UserError("--fit, --fix and --output are for --model airframe")
-        _identify_attitude(flight, airframe, keep=keep)
+        with Terminal(quiet=quiet, verbose=verbose).step(f"fitting {flight}"):
+            _identify_attitude(flight, airframe, keep=keep)
         return
     if keep:
         raise UserError("--keep stores an attitude model: give --model attitude, or -o FILE for an airframe")
-    _identify_airframe(flight, airframe or airframe_of(flight), fit, fix or [], window, output)
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    _identify_airframe(flight, airframe or airframe_of(flight), fit, fix or [], window, output, terminal)
 
 
 def _identify_airframe(
-    flight: Path, name: str, fit: str, fix: list[str], window: float, output: Path | None
+    flight: Path,
+    name: str,
+    fit: str,
+    fix: list[str],
+    window: float,
+    output: Path | None,
+    terminal: Terminal,
 ) -> None:
     from sitl_bridge.files.airframe_file import load_airframe
     from sitl_bridge.identification.airframe_identification import identify_airframe
@@ -78,10 +92,11 @@ def _identify_airframe(
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
     log = read_identification_flight(flight, len(airframe.rotors))
-    console = Console()
+    console = terminal.console
     rate = f"{log.commands.rate:.0f} Hz"
     console.print(f"{flight} on {name}: motor commands {log.source}, {rate}", highlight=False, soft_wrap=True)
-    found = identify_airframe(log, airframe, fit=groups, fix=known, window=window)
+    with terminal.step(f"fitting {name} to {flight}"):
+        found = identify_airframe(log, airframe, fit=groups, fix=known, window=window)
     _show(found, console)
     if output is not None:
         for note in write_identified(output, name, found, flight.resolve().name):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-OPTIONAL_VALUES = {"--view": "8080"}
-"""Options that may stand without a value, and the value that they then have."""
+OPTIONAL_VALUES = {"--view": ("8080", r"\d+"), "--stream": ("8765", r"([\w.-]+:)?\d+")}
+"""Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
 
 def with_values(arguments: Sequence[str]) -> list[str]:
@@ -16,6 +17,7 @@ def with_values(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             return made + given[i:]
         following = given[i + 1] if i + 1 < len(given) else ""
-        lone = word in OPTIONAL_VALUES and not following.isdecimal()
-        made.append(f"{word}={OPTIONAL_VALUES[word]}" if lone else word)
+        default, pattern = OPTIONAL_VALUES.get(word, ("", ""))
+        lone = word in OPTIONAL_VALUES and not re.fullmatch(pattern, following)
+        made.append(f"{word}={default}" if lone else word)
     return made

@@ -58,6 +58,21 @@ ViewerOption = Annotated[
         help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
     ),
 ]
+SamplesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="SOCKET",
+        help="offer images, clouds and scans on this local socket as ROS 2 messages, an MCAP stream",
+    ),
+]
+STREAM_ADDRESS = "127.0.0.1"
+"""Address on which the stream listens unless it is given."""
+StreamOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[[HOST:]PORT]", help="let Foxglove connect and follow the run (127.0.0.1, port 8765)"
+    ),
+]
 AirframeOption = Annotated[str, typer.Option(help="name or file of the airframe")]
 
 
@@ -72,7 +87,12 @@ def check_port(port: int, option: str) -> int:
     return port
 
 
-def outlet_choices(view: int | None, viewer: str | None = None) -> OutletChoices:
+def outlet_choices(
+    view: int | None,
+    viewer: str | None = None,
+    samples: Path | None = None,
+    stream: str | None = None,
+) -> OutletChoices:
     """The pages and streams of the command line.
 
     Raises:
@@ -81,6 +101,8 @@ def outlet_choices(view: int | None, viewer: str | None = None) -> OutletChoices
     return OutletChoices(
         None if view is None else check_port(view, "--view"),
         None if viewer is None else parse_viewer(viewer),
+        samples,
+        None if stream is None else parse_stream(stream),
     )
 
 
@@ -94,6 +116,18 @@ def parse_viewer(text: str) -> tuple[str, int]:
     if not host or (colon and not port.isdecimal()):
         raise UserError(f"--viewer {text!r}: write HOST or HOST:PORT, such as 127.0.0.1")
     return host, check_port(int(port), "--viewer: port") if colon else VIEWER_PORT
+
+
+def parse_stream(text: str) -> tuple[str, int]:
+    """``PORT`` or ``HOST:PORT``.
+
+    Raises:
+        UserError: for any other text.
+    """
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or (colon and not host):
+        raise UserError(f"--stream {text!r}: write PORT or HOST:PORT, such as 8765 or 0.0.0.0:8765")
+    return host or STREAM_ADDRESS, check_port(int(port), "--stream: port")
 
 
 def parse_bus(text: str | None) -> BusAddress | None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sitl_bridge.cli.exit_codes import ExitCode
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def replay(
     px4: Annotated[
         Path | None, typer.Option(help="PX4 checkout or build that runs the replay of EKF2 at once")
     ] = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Repeat a run with its recorded commands and events, and compare every byte.
 
@@ -51,19 +54,20 @@ def replay(
     """
     if not flight.exists():
         raise UserError(f"{flight}: no such run directory or ULog")
+    terminal = Terminal(quiet=quiet, verbose=verbose)
     if flight.is_dir():
         if airframe is not None or ekf2 is not None:
             raise UserError("--airframe and --ekf2 are for a ULog, such as those in the run's autopilot/log/")
-        raise typer.Exit(ExitCode.SUCCESS if _replay_run(flight, Console()) else ExitCode.FAILED)
+        raise typer.Exit(ExitCode.SUCCESS if _replay_run(flight, terminal) else ExitCode.FAILED)
     if ekf2 is not None:
-        _replay_estimator(flight, ekf2, px4, Console())
+        _replay_estimator(flight, ekf2, px4, terminal)
         return
     if airframe is None:
         raise UserError(f"{flight}: name the airframe that is to fly its commands: --airframe NAME")
-    _replay_log(flight, airframe, window, wind, output, Console())
+    _replay_log(flight, airframe, window, wind, output, terminal)
 
 
-def _replay_run(directory: Path, console: Console) -> bool:
+def _replay_run(directory: Path, terminal: Terminal) -> bool:
     from sitl_bridge.record.run_reader import RecordedRun
     from sitl_bridge.replay.rebuilt_run import differing_versions
     from sitl_bridge.replay.run_replay import replay_run
@@ -71,7 +75,9 @@ def _replay_run(directory: Path, console: Console) -> bool:
     run = RecordedRun(directory)
     if not len(run.rows):
         raise UserError(f"{directory}: no step was recorded")
-    result = replay_run(run)
+    console = terminal.console
+    with terminal.step(f"repeating {directory}"):
+        result = replay_run(run)
     seconds = (int(run.rows["time"][-1]) - run.start) * 1e-6
     vehicles = f"{run.count} vehicle{'s' if run.count > 1 else ''}"
     if result.message_bytes:
@@ -94,6 +100,7 @@ def _replay_run(directory: Path, console: Console) -> bool:
     console.print(table)
     for line in differing_versions(run):
         console.print(f"note: {line}", highlight=False)
+    terminal.point(f"look at {directory / 'run.json'} for the versions that flew it")
     return False
 
 
@@ -103,7 +110,7 @@ def _replay_log(
     window: float,
     wind: Literal["auto", "log", "fit", "none"],
     output: Path | None,
-    console: Console,
+    terminal: Terminal,
 ) -> None:
     from sitl_bridge.export.recorded_tables import scalar_columns, write_csv_table
     from sitl_bridge.files.airframe_file import load_airframe
@@ -112,14 +119,16 @@ def _replay_log(
 
     airframe = load_airframe(name)
     log = read_vehicle_log(file, len(airframe.rotors))
-    result = replay_log(log, airframe, window=window, wind=wind)
+    console = terminal.console
+    with terminal.step(f"flying {file.name} on {airframe.name}"):
+        result = replay_log(log, airframe, window=window, wind=wind)
     _show(result, f"{file.name} on {airframe.name}", console)
     if output is not None:
         write_csv_table(output, scalar_columns(result.table))
         console.print(f"{output}: {len(result.table)} rows", highlight=False)
 
 
-def _replay_estimator(file: Path, directory: Path, px4: Path | None, console: Console) -> None:
+def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: Terminal) -> None:
     from sitl_bridge.px4.find import find_px4
     from sitl_bridge.replay.estimator_replay import (
         PARAMETERS,
@@ -128,6 +137,7 @@ def _replay_estimator(file: Path, directory: Path, px4: Path | None, console: Co
         write_replay_files,
     )
 
+    console = terminal.console
     build = None if px4 is None else find_px4(px4)
     for note in write_replay_files(file, directory, build):
         console.print(f"note: {note}", highlight=False)
@@ -139,7 +149,8 @@ def _replay_estimator(file: Path, directory: Path, px4: Path | None, console: Co
             soft_wrap=True,
         )
         return
-    result = run_estimator_replay(file, directory)
+    with terminal.step("PX4 replays its estimator"):
+        result = run_estimator_replay(file, directory)
     console.print(
         f"{result.log}: {result.samples:,} positions, RMS {result.rms:.3f} m and at most"
         f" {result.largest:.3f} m from the logged ones",

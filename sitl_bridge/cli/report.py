@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import parse_limits
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def report(
         Path | None, typer.Option(help="directory for figures for papers: PNG, SVG and PDF of each")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the measures as JSON")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Evaluate runs and write a report: one HTML file that needs no network.
 
@@ -52,20 +55,26 @@ def report(
     from sitl_bridge.report.reported_run import report as reported
 
     chosen = ({} if limits is None else limits_of_file(limits)) | parse_limits(limit)
-    records = _read(runs)
-    found = reported(records, chosen)
+    terminal = Terminal(quiet=quiet, verbose=verbose, stderr=as_json)
+    with terminal.step("reading the runs"):
+        records = _read(runs)
+    with terminal.step("evaluating"):
+        found = reported(records, chosen)
     place = out or (records[0].path / PAGE if len(records) == 1 and records[0].path.is_dir() else Path(PAGE))
-    write_report(found, place)
+    with terminal.step("writing the report"):
+        write_report(found, place)
     written = [place]
     if figures is not None:
         from sitl_bridge.report.paper_figures import write_figures
 
-        written += write_figures(found, figures)
-    console = Console(stderr=as_json)
+        with terminal.step("drawing the figures"):
+            written += write_figures(found, figures)
     for one in found:
-        show_measures(console, one)
+        show_measures(terminal.console, one)
     for path in written:
-        console.print(Text(f"written: {path}"), soft_wrap=True)
+        terminal.say(f"written: {path}")
+    if not all(one.passed for one in found):
+        terminal.point(f"look at {place}")
     if as_json:
         print(json.dumps(plain(found), indent=2, ensure_ascii=False))
     if len(records) < len(runs):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -14,7 +16,9 @@ from sitl_bridge.cli.options import (
     AirframeOption,
     BusOption,
     RunsOption,
+    SamplesOption,
     SpeedOption,
+    StreamOption,
     ViewerOption,
     ViewOption,
     WindOption,
@@ -24,12 +28,16 @@ from sitl_bridge.cli.options import (
     parse_bus,
     parse_speed,
 )
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.run.serving import ServeSession, ServeSettings
 from sitl_bridge.system import signals
+
+EVERY = 10.0
+"""s of wall time between lines of the state with ``--verbose`` where there is no terminal."""
 
 
 def status_line(status: ServerStatus, host: str) -> Text:
@@ -81,7 +89,11 @@ def serve(
     bus: BusOption = None,
     view: ViewOption = None,
     viewer: ViewerOption = None,
+    samples: SamplesOption = None,
+    stream: StreamOption = None,
     runs_dir: RunsOption = Path("runs"),
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
 
@@ -98,28 +110,28 @@ def serve(
         _policy(on_stall),
         battery,
         parse_bus(bus),
-        outlet_choices(view, viewer),
+        outlet_choices(view, viewer, samples, stream),
         runs_dir,
         vehicles,
         px4_files,
     )
     if vehicles > 1 and instance + vehicles > 255:
         raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
-    raise typer.Exit(signals.run(lambda: _serve(settings, Console())))
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    raise typer.Exit(signals.run(lambda: _serve(settings, terminal)))
 
 
-def _serve(settings: ServeSettings, console: Console) -> int:
+def _serve(settings: ServeSettings, terminal: Terminal) -> int:
     """Serve until a signal, or until the server ends by itself; returns the exit code.
 
     Raises:
         UserError: with the cause and the remedy.
     """
 
-    def notify(line: str) -> None:
-        console.print(Text(line), soft_wrap=True)
+    notify = terminal.say
 
     def warn(line: str) -> None:
-        console.print(Text(line, "yellow"), soft_wrap=True)
+        terminal.say(line, "yellow")
 
     for note in settings.world.scene.notes:
         warn(f"note: {note}")
@@ -129,12 +141,27 @@ def _serve(settings: ServeSettings, console: Console) -> int:
         stacks = f"flight stack {first}" if first == last else f"flight stacks {first} to {last}"
         ports = f"{settings.ports[0]}" if first == last else f"{settings.ports[0]} to {settings.ports[-1]}"
         notify(f"waiting for {stacks} on {host}:{ports}; stop with Ctrl-C")
-        if console.is_terminal:
-            with Live(console=console, refresh_per_second=10, transient=True) as display:
+        if terminal.live:
+            with Live(console=terminal.console, refresh_per_second=10, transient=True) as display:
                 session.wait(lambda status: display.update(status_line(status, host)))
+        elif terminal.verbose:
+            session.wait(_now_and_then(lambda status: terminal.say(status_line(status, host).plain)))
         else:
             session.wait()
     return int(bool(session.server.errors.lines))
+
+
+def _now_and_then(show: Callable[[ServerStatus], None]) -> Callable[[ServerStatus], None]:
+    """The function, called at most once in ``EVERY`` seconds."""
+    last = -math.inf
+
+    def call(status: ServerStatus) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            show(status)
+
+    return call
 
 
 def _policy(text: str) -> OnStall:

@@ -17,6 +17,7 @@ from rich.console import Console
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import ReportOption, judge
 from sitl_bridge.cli.options import RunsOption
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.mission_file import find_mission
@@ -58,6 +59,8 @@ def simulate(
     ] = 1,
     report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Simulate a formation or avoidance scenarios in one process, and write figures and a summary.
 
@@ -66,10 +69,35 @@ def simulate(
     The exit code is 0 only if every limit of the scenario was kept.
     """
     from sitl_bridge.files.scenario import load_scenario
-    from sitl_bridge.run.event_support import flight_kind, refuse_events, refuse_events_of
 
     scenarios = [find_mission(file) for file in scenarios]
     loaded = [load_scenario(file, seed=seed) for file in scenarios]
+    _refuse_unsuitable(loaded, on, airframe)
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    console = terminal.console
+    names = ", ".join(str(file) for file in scenarios)
+    console.print(f"simulating {names}; the first simulation with a new version compiles")
+    for scenario in loaded:
+        for note in _left_out(scenario, on):
+            console.print(f"note: {note}", highlight=False)
+    if loaded[0].formation is not None:
+        good, directory = _formation(loaded[0], on, airframe, runs_dir, terminal)
+    else:
+        good, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, terminal)
+    good = judge(directory, _limits(loaded), console, report=report) and good
+    if not good:
+        terminal.point_to_run(directory)
+    raise typer.Exit(ExitCode.SUCCESS if good else ExitCode.FAILED)
+
+
+def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
+    """Refuse scenarios that cannot be simulated here, and events without effect.
+
+    Raises:
+        UserError: for the first of them.
+    """
+    from sitl_bridge.run.event_support import flight_kind, refuse_events, refuse_events_of
+
     for scenario in loaded:
         if scenario.formation is None and scenario.avoidance is None:
             raise UserError(
@@ -82,18 +110,6 @@ def simulate(
         refuse_events(scenario, flight_kind(scenario, on))
         if airframe is not None:
             refuse_events_of(scenario, load_airframe(airframe))
-    console = Console()
-    names = ", ".join(str(file) for file in scenarios)
-    console.print(f"simulating {names}; the first simulation with a new version compiles")
-    for scenario in loaded:
-        for note in _left_out(scenario, on):
-            console.print(f"note: {note}", highlight=False)
-    if loaded[0].formation is not None:
-        good, directory = _formation(loaded[0], on, airframe, runs_dir, console)
-    else:
-        good, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, console)
-    good = judge(directory, _limits(loaded), console, report=report) and good
-    raise typer.Exit(ExitCode.SUCCESS if good else ExitCode.FAILED)
 
 
 def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
@@ -133,18 +149,20 @@ def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
 
 
 def _formation(
-    scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, console: Console
+    scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, terminal: Terminal
 ) -> tuple[bool, Path]:
     from sitl_bridge.report.formation_result import write_result
     from sitl_bridge.report.plot_formation import draw
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
+    console = terminal.console
     plan, file = scenario.formation, scenario.document.source
     assert plan is not None
     directory, airframes = RunDirectory(runs, scenario.name), _airframes(scenario, airframe)
     with contextlib.ExitStack() as stack:
         stack.callback(directory.close)
+        stack.enter_context(terminal.step(f"simulating {scenario.name}"))
         _describe(directory, [scenario], on, airframes)
 
         def record(fleet: StackFleet, proximity: Proximity) -> EventWitness:
@@ -203,7 +221,7 @@ def _avoidance(
     method: str,
     seeds: int,
     runs: Path,
-    console: Console,
+    terminal: Terminal,
 ) -> tuple[bool, Path]:
     from sitl_bridge.report.avoidance_tracks import write_tracks
     from sitl_bridge.report.plot_avoidance import save_figures
@@ -214,6 +232,7 @@ def _avoidance(
     methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
     makers = {name: pilots(name) for name in methods}
 
+    console = terminal.console
     directory = RunDirectory(runs, loaded[0].name)
     rows, good = [], True
     try:
@@ -222,16 +241,11 @@ def _avoidance(
             frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
             specification = _with_attitude_model(scenario, airframe, console)
             for name, make in makers.items():
-                flights = [
-                    fly(
-                        specification,
-                        seed=seed,
-                        method=name,
-                        pilots=make,
-                        plant=None if on == "quick" else _full_dynamics(scenario, frame, seed, console),
-                    )
-                    for seed in range(scenario.seed, scenario.seed + seeds)
-                ]
+                flights = []
+                for seed in range(scenario.seed, scenario.seed + seeds):
+                    plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, console)
+                    with terminal.step(f"{scenario.name}, {name}, seed {seed}"):
+                        flights.append(fly(specification, seed=seed, method=name, pilots=make, plant=plant))
                 rows.append(row(scenario.name, name, flights))
                 if name == PREDICTIVE:
                     good = good and all(succeeded(flight) for flight in flights)
