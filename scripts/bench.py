@@ -26,6 +26,7 @@ from typing import Any
 
 import bench_environment
 import bench_perception
+import bench_recorder
 import numpy as np
 import psutil
 from bench_peers import sih_factor
@@ -43,6 +44,7 @@ from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.formation_specification import (
@@ -147,7 +149,9 @@ def null_factors(
     return factors
 
 
-def bridge_factor(build: Px4Build, airframe: str, directory: Path, count: int, seconds: float) -> float:
+def bridge_factor(
+    build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
+) -> float:
     """Real-time factor of the bridge; several vehicles are in one world, collisions and downwash included."""
     frame = load_airframe(airframe)
     setups = [
@@ -159,7 +163,11 @@ def bridge_factor(build: Px4Build, airframe: str, directory: Path, count: int, s
     ports = [PORT + i for i in range(count)]
     server = LockstepServer(simulation, ports=ports, speed=math.inf, on_stall="leave", patience=5.0)
     server.prepare()
-    with server, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        if recorded:
+            directory.mkdir(parents=True)
+            server.recorder = stack.enter_context(RunRecorder(directory, server.errors))
+        stack.enter_context(server)
         for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
@@ -714,6 +722,20 @@ def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"px4": build.version, **medians}
 
 
+def recording(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Cost of recording: processor time, bytes, conversion, and the real-time factor with real PX4."""
+    try:
+        build = find_px4()
+    except UserError as error:
+        say(f"  without PX4: {error}")
+        return bench_recorder.recorder(record_frames, None, options.repeats, say)
+
+    def factor(directory: Path, kept: bool) -> float:
+        return bridge_factor(build, "iris", directory, 1, options.seconds, recorded=kept)
+
+    return bench_recorder.recorder(record_frames, factor, options.repeats, say)
+
+
 def steps_of_environments(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Steps of vector environments."""
     return bench_environment.environments(options.repeats, 0.2 * options.seconds, say)
@@ -727,6 +749,10 @@ MEASUREMENTS = {
     "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),
     "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
+    "recorder": (
+        recording,
+        "a recording: processor time, bytes, conversion to MCAP, speed with real PX4",
+    ),
     "environment": (steps_of_environments, "vector environments, beside crazyflow's where it is installed"),
     "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),

@@ -1,4 +1,4 @@
-"""Pages of the documentation that are generated from the code: the command line and the users' files.
+"""Pages of the documentation that are generated from the code: commands, files, bus topics, recorded columns.
 
 A hook of mkdocs (mkdocs.yml); the pages exist only while the documentation is built.
 """
@@ -14,10 +14,12 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 
+from sitl_bridge.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.files.campaign_file import Campaign
 from sitl_bridge.files.scenario import Scenario
+from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
@@ -32,7 +34,13 @@ MODELS: dict[str, type[BaseModel]] = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    for path, lines in (("command-line", command_line()), ("files", user_files())):
+    pages = {
+        "command-line": command_line(),
+        "files": user_files(),
+        "bus-topics": bus_topics(),
+        "recorded-columns": recorded_columns(),
+    }
+    for path, lines in pages.items():
         files.append(File.generated(config, f"reference/{path}.md", content="\n".join(lines)))
     return files
 
@@ -90,19 +98,62 @@ def user_files() -> Iterator[str]:
     yield "# Files\n"
     yield "Every field of the input files.  A field without a default is required.\n"
     for heading, model in MODELS.items():
-        schema = model.model_json_schema(by_alias=True)
-        sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
         yield f"## {heading}\n"
-        yield from fields(heading, schema)
-        for name, section in sections.items():
-            if "properties" in section:
-                yield f"### {heading}: {name} {{ #{anchor(heading, name)} }}\n"
-                yield from fields(heading, section)
+        yield from described(heading, model.model_json_schema(by_alias=True))
+
+
+def described(heading: str, schema: dict[str, Any]) -> Iterator[str]:
+    """The fields of a schema, and of each section that it refers to."""
+    sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
+    yield from fields(heading, schema)
+    for name, section in sections.items():
+        if "properties" in section:
+            yield f"### {heading}: {name} {{ #{anchor(heading, name)} }}\n"
+            yield from fields(heading, section)
+
+
+def bus_topics() -> Iterator[str]:
+    """The page of the bus's messages, a topic each."""
+    yield "# Bus topics\n"
+    yield "Topics below `sitl/RUN/`, and the fields of their JSON messages.  [The message bus](../bus.md)"
+    yield "tells how they are used; the schemas are in `sitl_bridge/bus/schemas/`.\n"
+    topics: dict[str, tuple[str, Any]] = {
+        ({"reply": "reply/REQUEST_ID"}.get(name) or name.replace("vehicle_", "vehicle/NAME/")): (
+            "serialization", model,
+        )
+        for name, model in PUBLISHED.items()
+    }  # fmt: skip
+    topics |= {f"command/{kind}": ("validation", model) for kind, model in RUN_COMMANDS.items()}
+    topics |= {
+        f"vehicle/NAME/command/{kind}": ("validation", model) for kind, model in VEHICLE_COMMANDS.items()
+    }
+    for topic, (mode, model) in topics.items():
+        yield f"## `{topic}`\n"
+        yield from described(topic, model.model_json_schema(mode=mode))
+
+
+def recorded_columns() -> Iterator[str]:
+    """The page of the columns of a run's tables."""
+    yield "# Recorded columns\n"
+    yield "Columns of the tables of a run, in their order, with their types in NumPy, and the columns of the"
+    yield "exported tables.  [The run directory](../run-directory.md) has their units.\n"
+    for file, dtype in (("truth.npy", ROW), ("steps.npy", STEP)):
+        yield f"## {file}\n"
+        yield "| column | type | exported as |"
+        yield "|---|---|---|"
+        exported = iter(flat(dtype).names or ())
+        for name in dtype.names or ():
+            shape = dtype[name].shape
+            names = [next(exported) for _ in range(shape[0] if shape else 1)]
+            shown = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
+            count = f" × {shape[0]}" if shape else ""
+            yield f"| `{name}` | {dtype[name].base.name}{count} | {shown} |"
+        yield ""
 
 
 def anchor(heading: str, name: str) -> str:
     """Identifier of a section of a file."""
-    return f"{heading}-{name}".lower()
+    return f"{heading}-{name}".lower().replace("/", "-")
 
 
 def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:

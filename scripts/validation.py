@@ -1,0 +1,296 @@
+"""Writes published figures beside those of this version into docs/validation-figures.md.
+
+Run it through scripts/validation; it needs no flight stack.  A test holds the page to
+the figures, within one unit of the last digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.dynamics.aerodynamics import ground_effect_factor
+from sitl_bridge.dynamics.performance import performance
+from sitl_bridge.dynamics.records import VEHICLE
+from sitl_bridge.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.world.atmosphere import air_at_height
+from sitl_bridge.world.earth import gravity
+from sitl_bridge.world.magnetic import magnetic_field
+from sitl_bridge.world.turbulence import dryden_scales
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))  # the benches of sensors and controllers
+PAGE = ROOT / "docs" / "validation-figures.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+SEA_LEVEL = 1.225
+"""kg/m^3"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure, with its digits, beside the simulated one."""
+
+    quantity: str
+    unit: str
+    published: str
+    value: float
+
+    @property
+    def decimals(self) -> int:
+        """Digits behind the point of the published figure."""
+        return len(self.published.partition(".")[2])
+
+    @property
+    def shown(self) -> str:
+        """The simulated value with the digits of the published one."""
+        text = f"{self.value:.{self.decimals}f}"
+        return text.removeprefix("-") if float(text) == 0.0 else text
+
+    @property
+    def difference(self) -> float:
+        """Simulated less published."""
+        return self.value - float(self.published)
+
+
+def atmosphere() -> Iterator[Figure]:
+    """The standard atmosphere."""
+    for height, *published in (
+        (0, "288.150", "101325.00", "1.225000"),
+        (488, "284.978", "95598.28", "1.168630"),
+        (1000, "281.650", "89874.56", "1.111643"),
+        (3000, "268.650", "70108.53", "0.909122"),
+        (5000, "255.650", "54019.89", "0.736116"),
+        (11000, "216.650", "22632.04", "0.363918"),
+        (15000, "216.650", "12044.57", "0.193673"),
+    ):
+        found = air_at_height(float(height), 288.15, 101325.0)
+        for name, unit, text, value in zip(
+            ("temperature", "pressure", "density"), ("K", "Pa", "kg/m³"), published, found, strict=True
+        ):
+            yield Figure(f"{name} at {height} m", unit, text, float(value))
+
+
+def earth() -> Iterator[Figure]:
+    """Gravity on the ellipsoid, and the magnetic field."""
+    yield Figure("gravity at the equator", "m/s²", "9.7803253", gravity(0.0, 0.0))
+    yield Figure("gravity at the poles", "m/s²", "9.8321849", gravity(math.pi / 2, 0.0))
+    for year, height, latitude, longitude, *published in (
+        (2025.0, 0.0, 80.0, 0.0, "6521.6", "145.9", "54791.5"),
+        (2025.0, 0.0, 0.0, 120.0, "39677.8", "-109.6", "-10580.2"),
+        (2027.5, 100.0, -80.0, 240.0, "5983.98", "14760.14", "-49317.67"),
+    ):
+        place = f"{latitude:g}°, {longitude:g}°, {height:g} km, {year:g}"
+        field = magnetic_field(math.radians(latitude), math.radians(longitude), 1e3 * height, year) * 1e9
+        for axis, text, value in zip("XYZ", published, field, strict=True):
+            yield Figure(f"magnetic field {axis} at {place}", "nT", text, float(value))
+
+
+def turbulence() -> Iterator[Figure]:
+    """Scales and intensities of the Dryden turbulence at low altitude."""
+    for height, *published in (
+        (6.096, "43.77", "6.10", "1.9291"),
+        (20.0, "116.06", "20.00", "1.7970"),
+        (50.0, "202.29", "50.00", "1.5934"),
+        (100.0, "262.79", "100.00", "1.3800"),
+    ):
+        along, vertical, sigma, sigma_w = dryden_scales(height, 10.0)
+        values = (along, vertical, sigma / sigma_w)
+        for name, unit, text, value in zip(
+            ("L_u", "L_w", "σ_u/σ_w"), ("m", "m", "1"), published, values, strict=True
+        ):
+            yield Figure(f"{name} at {height:g} m", unit, text, float(value))
+
+
+def hovers() -> Iterator[Figure]:
+    """Rotor speed at hover in the standard atmosphere at sea level."""
+    for name, published in (
+        ("firefly", "541.0"), ("hummingbird", "453.2"), ("pelican", "505.4"), ("hector", "485.3"),
+    ):  # fmt: skip
+        trim = performance(load_airframe(name).record, SEA_LEVEL, 9.81).hover
+        assert trim is not None
+        yield Figure(f"`{name}`: rotor speed at hover", "rad/s", published, float(np.mean(trim.rotor_speed)))
+
+
+def hector() -> Iterator[Figure]:
+    """The DC motor and the propeller of hector_quadrotor."""
+    record = load_airframe("hector").record
+    trim = performance(record, SEA_LEVEL, 9.80665).hover
+    assert trim is not None
+    yield Figure("thrust of a rotor at hover", "N", "3.622", float(np.mean(trim.rotor_thrust)))
+    yield Figure("voltage of a motor at hover", "V", "7.035", float(np.mean(trim.motor_voltage)))
+    yield Figure("current of a motor at hover", "A", "2.973", float(np.mean(trim.motor_current)))
+    yield Figure("power of four motors at hover", "W", "83.7", float(trim.motor_power))
+    for inflow, published in ((-2.0, "3.867"), (2.0, "3.378")):
+        thrust = thrust_and_torque(record, 0, 485.3, inflow, SEA_LEVEL)[0]
+        yield Figure(f"thrust at 485.3 rad/s and {inflow:+g} m/s of inflow", "N", published, thrust)
+
+
+DIAMETER = 0.254
+"""m, APC Slow Flyer 10x4.7."""
+
+
+def propeller_coefficients(ct: float, cp: float, rpm: float, advance: float) -> tuple[float, float]:
+    """C_T and C_P in axial flow of a propeller that is described by its static ones and its diameter."""
+    model = CoefficientRotor(
+        radius=0.5 * DIAMETER,
+        inertia=1e-5,
+        thrust_c2=ct * SEA_LEVEL * DIAMETER**4 / (2.0 * math.pi) ** 2,
+        torque_thrust_ratio=cp / ct * DIAMETER / (2.0 * math.pi),
+        inflow="momentum",
+    )
+    vehicle = np.zeros(1, VEHICLE)[0]
+    pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
+    turns = rpm / 60.0
+    speed = 2.0 * math.pi * turns
+    thrust, torque, _, _ = rotor_loads(vehicle, 0, speed, advance * turns * DIAMETER, 0.0, SEA_LEVEL)
+    scale = SEA_LEVEL * turns**2 * DIAMETER**4
+    return thrust / scale, 2.0 * math.pi * torque / (scale * DIAMETER)
+
+
+def wind_tunnel() -> Iterator[Figure]:
+    """A propeller in axial flow, from its static figures alone."""
+    for rpm, ct, cp, rows in (
+        (6512, 0.1299, 0.0531, (
+            ("0.112", "0.1171", "0.0522"), ("0.199", "0.1019", "0.0493"), ("0.308", "0.0833", "0.0454"),
+            ("0.395", "0.0669", "0.0414"), ("0.445", "0.0562", "0.0381"),
+        )),
+        (6020, 0.1280, 0.0522, (
+            ("0.458", "0.0519", "0.0366"), ("0.551", "0.0296", "0.0297"), ("0.652", "0.0017", "0.0207"),
+            ("0.747", "-0.0265", "0.0112"),
+        )),
+    ):  # fmt: skip
+        for advance, *published in rows:
+            found = propeller_coefficients(ct, cp, rpm, float(advance))
+            for name, text, value in zip(("C_T", "C_P"), published, found, strict=True):
+                yield Figure(f"{name} at {rpm} rpm, advance ratio {advance}", "1", text, value)
+
+
+def ground_effect() -> Iterator[Figure]:
+    """Thrust near the ground over thrust far from it."""
+    for radii in (2.0, 1.0, 0.75):
+        published = f"{1.0 / (1.0 - (0.25 / radii) ** 2):.4f}"
+        value = ground_effect_factor(0.13, radii * 0.13, 1.0, 0.0, 5.0)
+        yield Figure(f"thrust at {radii:g} radii above the ground", "1", published, value)
+
+
+def inertial_sensor() -> Iterator[Figure]:
+    """Noise densities of the ADIS16448 on the `firefly`, from the Allan deviation over 0.1 s."""
+    from sensor_bench import STEP, Bench
+
+    (sensor,) = (s for s in load_airframe("firefly").sensors if s.kind == "imu")
+    samples = Bench(sensor).run(400_000)
+    size = 100_000 // STEP
+    for name, unit, columns, published, scale in (
+        ("gyroscope", "mrad/s/√Hz", slice(3, 6), "0.339", 1e3),
+        ("accelerometer", "mm/s²/√Hz", slice(0, 3), "4.00", 1e3),
+    ):
+        means = samples[:, columns].reshape(-1, size, 3).mean(axis=1)
+        deviation = math.sqrt(0.5 * float(np.mean(np.diff(means, axis=0) ** 2)))
+        yield Figure(f"noise density of the {name}", unit, published, scale * deviation * math.sqrt(0.1))
+
+
+def hovering_error() -> Iterator[Figure]:
+    """RotorS's controller with RotorS's figures, 10 s of hover with the ideal sensor."""
+    from autopilot_bench import Bench, ideally_fed
+
+    firefly = ideally_fed(load_airframe("firefly"), mass=1.5 + 6 * 0.005 + 0.015, ground_effect=False)
+    bench = Bench([firefly], "rotors")
+    bench.world.environment["gravity"] = 9.8
+    bench.controllers[0] = controller_record(firefly, bench.world, "rotors")
+    bench.take_off(height=1.0, seconds=9.5)
+    error = bench.run(10.0)["position"][:, 0] - bench.setpoints["position"][0]
+    rms = math.sqrt(float(np.mean(np.sum(error**2, axis=1))))
+    yield Figure("position error of the hover, RMS", "m", "0.040", rms)
+    yield Figure("steady offset in height", "m", "0.0398", -float(np.mean(error[:, 2])))
+
+
+def slots() -> Iterator[Figure]:
+    """The formations of XTDrone for nine vehicles."""
+    for name, published in (("cube", "3.4641"), ("pyramid", "6.9282"), ("triangle", "5.6569")):
+        farthest = float(np.linalg.norm(pattern(name, 9), axis=1).max())
+        yield Figure(f"{name}: farthest slot from the leader", "m", published, farthest)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures of one source."""
+
+    title: str
+    source: str
+    figures: Callable[[], Iterator[Figure]]
+
+
+SECTIONS = (
+    Section("Atmosphere", "ISO 2533 (1976 US Standard Atmosphere below 20 km)", atmosphere),
+    Section("Gravity and magnetic field", "NIMA TR8350.2; test values of WMM2025", earth),
+    Section("Turbulence", "MIL-F-8785C, low altitude", turbulence),
+    Section("Hover", "worked out from RotorS's and hector_quadrotor's figures", hovers),
+    Section("DC motor and propeller", "worked out from hector_quadrotor as released, 1.225 kg/m³", hector),
+    Section(
+        "A propeller in axial flow",
+        "UIUC propeller data base, APC Slow Flyer 10x4.7 (rd0841, rd0840); simulated from its static figures",
+        wind_tunnel,
+    ),
+    Section(
+        "Ground effect",
+        "Cheeseman and Bennett, ARC R&M 3021; bounded at 4/3 below half a radius",
+        ground_effect,
+    ),
+    Section("Inertial sensor", "RotorS, ADIS16448 (component_snippets.xacro)", inertial_sensor),
+    Section(
+        "Hovering example of RotorS",
+        "Furrer et al., RotorS, section 3.6; the offset is worked out",
+        hovering_error,
+    ),
+    Section("Formations", "XTDrone, formation_dict.py, nine vehicles", slots),
+)
+
+
+def collect() -> list[tuple[Section, list[Figure]]]:
+    """The figures of every section."""
+    return [(section, list(section.figures())) for section in SECTIONS]
+
+
+def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
+    """Lines of the page between its markers."""
+    for section, figures in found:
+        yield f"## {section.title}\n"
+        yield f"Source: {section.source}.\n"
+        yield "| quantity | unit | published | simulated |"
+        yield "|---|---|---|---|"
+        for figure in figures:
+            yield f"| {figure.quantity} | {figure.unit} | {figure.published} | {figure.shown} |"
+        yield ""
+
+
+def updated(page: str, lines: list[str]) -> str:
+    """The page with other lines between its markers."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([f"{before}{BEGIN}\n", *lines, END]) + after
+
+
+def main() -> None:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(prog="scripts/validation", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page differs")
+    options = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    new = updated(page, list(tables(collect())))
+    if options.check:
+        sys.exit(f"{PAGE.name} differs; run scripts/validation" if new != page else 0)
+    PAGE.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
