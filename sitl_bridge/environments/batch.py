@@ -140,7 +140,7 @@ class VehicleBatch:
                 step=self.step_time,
                 proximity=proximity,
             )
-        kept = STATE.fields["work" if len(self._world.scene.shapes) else "history"][1] // 8  # type: ignore[index]
+        kept = STATE.fields["rotor_work" if len(self._world.scene.shapes) else "history"][1] // 8  # type: ignore[index]
         changing = CONTROLLER.fields["level"][1] // 8  # type: ignore[index]
         slots = _slots(sensors)
         work = self._work(airframe, blocks, sensors, height)

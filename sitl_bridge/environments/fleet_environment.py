@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from pettingzoo import ParallelEnv
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
-from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.environments.action_levels import action_level
-from sitl_bridge.environments.batch import VehicleBatch
 from sitl_bridge.environments.environment_spaces import (
     LIMIT,
     Observation,
@@ -23,6 +22,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_space,
 )
 from sitl_bridge.environments.randomisation import Randomisation
+from sitl_bridge.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.environments.tasks import ReachWaypoint, Task, VehicleMotion
 from sitl_bridge.errors import UserError
 
@@ -82,22 +82,17 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         side = int(np.ceil(np.sqrt(count)))
         places = np.zeros((count, 3))
         places[:, 0], places[:, 1] = (spacing * x for x in np.divmod(np.arange(count), side))
-        self._batch = VehicleBatch(
+        self._batch = task_batch(
             found,
-            count,
             self.level,
-            world=world_of(world).build(),
-            randomisation=randomisation or Randomisation(),
+            self.task,
+            places,
+            world=world,
+            randomisation=randomisation,
             period=period,
             step=step,
-            height=self.task.height,
-            places=places,
-            draws=self.task.draws,
-            with_sensors=False,
-            threads=1,
             proximity=proximity or Proximity(),
         )
-        self.task.prepare(places + self._batch.home)
         self._seen = min(neighbours, count - 1)
         self.figures = observation_figures("truth", self.task) + tuple(
             f"neighbour {k + 1} {figure}"
@@ -134,7 +129,7 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         n = len(self.possible_agents)
         everyone = np.ones(n, np.bool_)
         if seed is None and not self._begun:
-            seed = int(np.random.SeedSequence().generate_state(1)[0])
+            seed = seed_of_system()
         if seed is not None:
             self._batch.seed(range(seed, seed + n), everyone)
         self._begun = True
@@ -180,8 +175,7 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
     @property
     def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
-        batch = self._batch
-        return VehicleMotion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
+        return motion_of(self._batch)
 
     def _rows(self) -> Observation:
         """(n, k) observations of all vehicles."""

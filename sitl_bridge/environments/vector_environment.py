@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
-from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.environments.action_levels import action_level
 from sitl_bridge.environments.batch import VehicleBatch
 from sitl_bridge.environments.environment_spaces import (
@@ -23,6 +23,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_space,
 )
 from sitl_bridge.environments.randomisation import Randomisation
+from sitl_bridge.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.errors import UserError
 
@@ -78,17 +79,15 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         self.task = task or HoldPosition()
         self.level = action_level(actions, len(found.rotors))
         self.figures = observation_figures(observations, self.task)
-        self._batch = VehicleBatch(
+        self._batch = task_batch(
             found,
-            num_envs,
             self.level,
-            world=world_of(world).build(),
-            randomisation=randomisation or Randomisation(),
+            self.task,
+            np.zeros((num_envs, 3)),
+            world=world,
+            randomisation=randomisation,
             period=period,
             step=step,
-            height=self.task.height,
-            places=np.zeros((num_envs, 3)),
-            draws=self.task.draws,
             with_sensors=observations == "sensors",
             threads=threads,
         )
@@ -97,7 +96,6 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             raise UserError(
                 f"{found.name}: observations by sensors need imu, magnetometer, barometer and gps"
             )
-        self.task.prepare(np.broadcast_to(self._batch.home, (num_envs, 3)))
         self.num_envs = num_envs
         self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": []}
         self._mode = autoreset_mode
@@ -130,7 +128,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         """
         chosen = self._mask((options or {}).get("reset_mask"))
         if seed is None and not self._begun:
-            seed = int(np.random.SeedSequence().generate_state(1)[0])
+            seed = seed_of_system()
         if seed is not None:
             seeds = self._seeds(seed)
             super().reset(seed=seeds[0])
@@ -138,7 +136,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         self._begun = True
         self._begin(chosen)
         self._done[chosen] = False
-        return self._observation(self._motion()), {}
+        return self._observation(self.motion), {}
 
     def _seeds(self, seed: int | Sequence[int]) -> list[int]:
         if isinstance(seed, int | np.integer):
@@ -159,7 +157,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
 
     def _begin(self, chosen: Mask) -> None:
         self._batch.reset(chosen)
-        self.task.begin(chosen, self._batch.draws, self._motion())
+        self.task.begin(chosen, self._batch.draws, self.motion)
 
     # ------------------------------------------------------------------ step
 
@@ -189,7 +187,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
                 raise UserError("step: episodes have ended; reset them first, by options={'reset_mask': ...}")
             skipped = self._done.copy()
         batch.fly(skipped)
-        motion = self._motion()
+        motion = self.motion
         terminated = self.task.terminated(motion)
         truncated = (motion.time > self._limit) & ~terminated
         reward = self.task.reward(motion)
@@ -198,7 +196,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             reward[skipped] = 0.0
             terminated[skipped] = truncated[skipped] = False
             self._begin(skipped)
-            motion = self._motion()
+            motion = self.motion
         self._done = terminated | truncated
         observation = self._observation(motion)
         if self._mode == AutoresetMode.SAME_STEP and self._done.any():
@@ -214,11 +212,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         self._begin(done)
         self._done = np.zeros(self.num_envs, np.bool_)
         info = {"final_obs": last, "_final_obs": done, "final_info": {}, "_final_info": done}
-        return self._observation(self._motion()), info
-
-    def _motion(self) -> VehicleMotion:
-        batch = self._batch
-        return VehicleMotion(batch.truth, batch.time, batch.actions, batch.on_ground, batch.collided)
+        return self._observation(self.motion), info
 
     def _observation(self, motion: VehicleMotion) -> Observation:
         """A new array."""
@@ -230,7 +224,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
     @property
     def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
-        return self._motion()
+        return motion_of(self._batch)
 
     @property
     def batch(self) -> VehicleBatch:
