@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from px4_flights import INSTANCE, MISSIONS, fly
+from px4_flights import INSTANCE, MISSIONS, fly, follow_terrain, places
 
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.world_file import load_world
@@ -47,19 +46,16 @@ def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> Non
     assert float(truth["velocity_north"].max()) > 4.5
 
 
-def places(truth: NDArray[np.void]) -> NDArray[np.float64]:
-    return np.stack([truth[f"position_{axis}"] for axis in ("north", "east", "down")], axis=1)
-
-
 @pytest.mark.parametrize(
-    ("scenario", "limit", "side"),
+    ("scenario", "limit", "side", "axes"),
     [
-        ("without_gps.yaml", 0.5, 10.0),
-        ("without_gps_flow.yaml", 1.5, 10.0),  # flow measures velocity alone
+        ("without_gps.yaml", 0.5, 10.0, 3),
+        ("without_gps_flow.yaml", 1.5, 10.0, 3),  # flow measures velocity alone
+        ("without_gps_lidar.yaml", 0.5, 4.0, 2),  # the height is that of the barometer
     ],
 )
 def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
-    scenario: str, limit: float, side: float, tmp_path: Path
+    scenario: str, limit: float, side: float, axes: int, tmp_path: Path
 ) -> None:
     file = MISSIONS / scenario
     choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
@@ -70,7 +66,7 @@ def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
     truth = read_truth(session.directory.truth)
     seconds = (truth["time"] - truth["time"][0]) * 1e-6
     hover = places(truth[(seconds > JAMMED + 5.0) & (seconds < JAMMED + 65.0)])
-    off = float(np.linalg.norm(hover - hover[0], axis=1).max())
+    off = float(np.linalg.norm((hover - hover[0])[:, :axes], axis=1).max())
     print(f"{off:.2f} m off in a minute")
     assert off < limit
     square = places(truth[seconds > JAMMED + 65.0])
@@ -79,33 +75,7 @@ def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
 
 
 def test_it_follows_the_terrain_under_sticks_and_lands_on_it(tmp_path: Path) -> None:
-    file = MISSIONS / "follow_terrain.yaml"
-    choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
-    with FleetSession(scenario_settings(file, choices)) as session:
-        session.fly_fleet()
-    outcome = session.conclude_fleet()
-    assert outcome.succeeded, outcome.reason
-    truth = read_truth(session.directory.truth)
-    way = places(truth)
-    height = over_the_ground(way)
-    ahead = (way[:, 0] > 20.0) & (way[:, 0] < 75.0)
-    print(f"{height[ahead].min():.1f} to {height[ahead].max():.1f} m over the ground")
-    assert np.ptp(way[ahead, 2]) > 5.0, "the ground falls"
-    assert height[ahead].min() > 3.0
-    assert height[ahead].max() < 7.0
-    assert outcome.vehicles[0][0].impact_speed < 1.2
-    assert height[-1] < 0.3
-
-
-def over_the_ground(way: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) m of places (n, 3) over the terrain of missions/worlds/hills.yaml."""
-    with np.load(MISSIONS / "worlds" / "hills.npz") as file:
-        (heights,) = (file[name] for name in file.files)
-    from scipy.ndimage import map_coordinates
-
-    return np.asarray(
-        -way[:, 2] - map_coordinates(heights.astype(float), (way[:, :2].T + 200.0) / 2.0, order=1)
-    )
+    follow_terrain("px4", tmp_path)
 
 
 def test_it_lands_on_a_marker_beside_the_plans_place(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from background_process import background_process
 from px4_flights import MISSIONS
 
 from sitl_bridge.px4.find import find_px4
@@ -27,25 +28,6 @@ INSTANCE = 24
 OFFBOARD_PORT = 14549
 ROOT = Path(__file__).parent.parent
 BRIDGE = [sys.executable, "-m", "sitl_bridge.cli.main"]
-
-
-@contextmanager
-def running(command: list[str], log: Path, stop: signal.Signals, **options: Any) -> Iterator[Any]:
-    """A process with its output in a file; told to stop at the end, and killed where it does not."""
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, **options
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.send_signal(stop)
-            try:
-                process.wait(10.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def bridge_command(compose: Any) -> list[str]:
@@ -80,12 +62,12 @@ def test_a_px4_started_as_in_the_image_is_flown_by_a_script_of_the_host(
     script = [sys.executable, str(MISSIONS / "hover.py"), f"udpin://127.0.0.1:{OFFBOARD_PORT}"]
     with ExitStack() as stack:
         bridge = stack.enter_context(
-            running([*serve, f"--runs-dir={tmp_path / 'runs'}"], tmp_path / "bridge.log", signal.SIGINT)
+            background_process([*serve, f"--runs-dir={tmp_path / 'runs'}"], tmp_path / "bridge.log")
         )
         wait_for(lambda: listening(4560 + INSTANCE), "the bridge to be healthy")
         command = [str(build.executable), "-d", "-i", str(INSTANCE), str(build.etc)]
         stack.enter_context(
-            running(command, tmp_path / "px4.log", signal.SIGTERM, cwd=empty, env=environment)
+            background_process(command, tmp_path / "px4.log", stop=signal.SIGTERM, cwd=empty, env=environment)
         )
         flown = subprocess.run(
             [*script, "--seconds", "10", f"--system={INSTANCE + 1}"],

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
+from background_process import background_process
 from far_hosts import NEAR, Line, available
 
 from sitl_bridge.px4.find import find_px4
@@ -24,25 +23,6 @@ pytestmark = [
     pytest.mark.skipif(not available(), reason="makes network namespaces, which needs root"),
 ]
 PROGRAM = [sys.executable, "-m", "sitl_bridge.cli.main"]
-
-
-@contextmanager
-def running(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with its output in a file; interrupted at the end."""
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, **options
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(60.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def text(log: Path) -> str:
@@ -72,10 +52,10 @@ def test_lockstep_holds_over_a_line_between_two_hosts(
     logs = {name: tmp_path / f"{name}.log" for name in ("bridge", "px4")}
     with ExitStack() as stack:
         line = stack.enter_context(Line(delay, loss))
-        stack.enter_context(running(line.near.command(*serve), logs["bridge"]))
+        stack.enter_context(background_process(line.near.command(*serve), logs["bridge"]))
         wait_for(lambda: "waiting for" in text(logs["bridge"]), "the server", 300.0)
-        px4 = [str(build.executable), "-d", str(build.etc)]
-        stack.enter_context(running(line.far.command(*px4), logs["px4"], cwd=rootfs, env=environment))
+        px4 = line.far.command(str(build.executable), "-d", str(build.etc))
+        stack.enter_context(background_process(px4, logs["px4"], cwd=rootfs, env=environment))
         wait_for(lambda: "Ready for takeoff" in text(logs["px4"]), "PX4 to be ready", 600.0)
         begun = time.monotonic()
         mission = [*PROGRAM, "mission", "hover.py", "--", "--seconds", "10"]

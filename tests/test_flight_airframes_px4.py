@@ -20,7 +20,8 @@ def failures(record: FlightRecord) -> list[str]:
 
 
 @pytest.mark.parametrize("airframe", AIRFRAMES)
-def test_it_holds_a_minute_within_0_3_m_by_px4s_own_estimate(airframe: str, tmp_path: Path) -> None:
+def test_it_holds_a_minute_within_0_35_m_by_px4s_own_estimate(airframe: str, tmp_path: Path) -> None:
+    """From the place where the hold began, up to 0.18 m off PX4's setpoint (docs/validation.md)."""
     outcome, record, _ = fly(MISSIONS / "hover.py", tmp_path, airframe, arguments=("--seconds", "60"))
     assert outcome.succeeded, outcome.reason
     held, true = record.deviations["hold"], record.true_deviations["hold"]
@@ -28,7 +29,7 @@ def test_it_holds_a_minute_within_0_3_m_by_px4s_own_estimate(airframe: str, tmp_
         f"{airframe}: RMS {held.rms:.3f} m, at most {held.max:.3f} m; in truth {true.rms:.2f}, {true.max:.2f}"
     )
     assert held.seconds > 50.0
-    assert held.max < 0.3
+    assert held.max < 0.35
     assert failures(record) == []
     assert record.failsafes == []
 

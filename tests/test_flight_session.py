@@ -311,7 +311,6 @@ def test_a_faulty_plan_is_refused_before_a_vehicle_is_looked_for(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("MPC_ALT_MODE", "it does not follow terrain"),
         ("CP_DIST", "it has no collision prevention"),
         ("PLD_BTOUT", "it does not land on markers"),
     ],

@@ -88,6 +88,18 @@ def test_files_that_are_no_flight_give_one_message(tmp_path: Path) -> None:
     assert "the log has no flight of" in run(str(file), "--airframe", "iris")[1]
 
 
+@pytest.mark.parametrize("options", [[], ["--airframe", "iris"], ["--model", "attitude"]])
+def test_an_exported_mcap_is_refused_with_what_to_give_in_its_place(
+    tmp_path: Path, options: list[str]
+) -> None:
+    file = tmp_path / "flight.mcap"
+    file.write_bytes(b"\x89MCAP0\r\n")
+    code, output = run(str(file), *options)
+    assert code != 0
+    assert "no motor commands and no estimates" in output
+    assert "give the run directory from which it was exported, or the flight's ULog" in output
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
         ("v1.18.0", "newer than"),
         ("v2.0.0-beta1", "newer than"),
         ("unknown", "does not report its version"),
+        ("v0.0.0-1-g02e73e3", "without git tags"),
     ],
 )
 def test_version_nobody_has_flown_is_named_with_those_that_were(version: str, words: str) -> None:

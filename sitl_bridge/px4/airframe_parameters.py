@@ -12,11 +12,13 @@ import difflib
 import json
 import lzma
 import math
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from sitl_bridge.dynamics.performance import Performance, performance
+from sitl_bridge.dynamics.records import VEHICLE
 from sitl_bridge.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.estimator_parameters import estimator_parameters
@@ -124,7 +126,7 @@ def parameters_for(
 def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
-    result = performance(airframe.record, density, float(environment["gravity"]))
+    result = _performance(airframe.record.tobytes(), density, float(environment["gravity"]))
     factor = round(thrust_curve_factor(airframe), 3)
     found = geometry(airframe)
     found["MAV_TYPE"] = MAV_TYPE.get(len(airframe.rotors), QUADROTOR)
@@ -141,6 +143,12 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found["SYS_FAILURE_EN"] = 1
     found |= MOTOR_CURRENT
     return found | airframe.px4.parameters
+
+
+@lru_cache(maxsize=64)
+def _performance(vehicle: bytes, density: float, gravity: float) -> Performance:
+    """The performance by the bytes of a VEHICLE record, remembered: each start of a vehicle asks twice."""
+    return performance(np.frombuffer(vehicle, VEHICLE)[0], density, gravity)
 
 
 def _thrust(result: Performance, factor: float) -> Parameters:

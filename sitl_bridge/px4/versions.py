@@ -34,9 +34,12 @@ _TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 
 def release(version: str) -> tuple[int, int] | None:
-    """Return major and minor number of a version's tag; None if it has none."""
+    """Return major and minor number of a version's tag; None if it has none.
+
+    A build from a checkout without tags reports v0.0.0 (PX4's src/lib/version/px_update_git_header.py).
+    """
     found = _TAG.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+    return (int(found[1]), int(found[2])) if found and found[0] != "v0.0.0" else None
 
 
 def warning(version: str) -> str:
@@ -48,7 +51,7 @@ def warning(version: str) -> str:
     flown = f"sitl-bridge is tested with {FLOWN[0]} to {FLOWN[-1]}"
     number = release(version)
     if number is None:
-        return f"this PX4 does not report its version; {flown}"
+        return f"this PX4 does not report its version (was it built without git tags?); {flown}"
     if number < OLDEST:
         return f"PX4 {version} is older than any that sitl-bridge supports; {flown}"
     if number > NEWEST:
