@@ -13,6 +13,7 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.files.world_file import load_world
 from sitl_bridge.px4.perception_parameters import reach
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.run.fleet_outcome import FleetOutcome
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
@@ -25,6 +26,13 @@ SPEEDS = tuple(0.25 * k for k in range(1, 21))
 """m/s"""
 JAMMED = 40.0
 """s, missions/without_gps*.yaml."""
+
+
+def flown(scenario: str, runs: Path) -> tuple[FleetSession, FleetOutcome]:
+    choices = Choices(speed=math.inf, runs=runs, autopilot="px4", instance=INSTANCE)
+    with FleetSession(scenario_settings(MISSIONS / scenario, choices)) as session:
+        session.fly_fleet()
+    return session, session.conclude_fleet()
 
 
 def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> None:
@@ -57,12 +65,8 @@ def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> Non
 def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
     scenario: str, limit: float, side: float, axes: int, tmp_path: Path
 ) -> None:
-    file = MISSIONS / scenario
-    choices = Choices(speed=math.inf, runs=tmp_path, autopilot="px4", instance=INSTANCE)
-    with FleetSession(scenario_settings(file, choices)) as session:
-        session.fly_fleet()
-    outcome = session.conclude_fleet()
-    assert not outcome.reason
+    session, outcome = flown(scenario, tmp_path)
+    assert outcome.succeeded, outcome.reason
     truth = read_truth(session.directory.truth)
     seconds = (truth["time"] - truth["time"][0]) * 1e-6
     hover = places(truth[(seconds > JAMMED + 5.0) & (seconds < JAMMED + 65.0)])
@@ -76,6 +80,13 @@ def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
 
 def test_it_follows_the_terrain_under_sticks_and_lands_on_it(tmp_path: Path) -> None:
     follow_terrain("px4", tmp_path)
+
+
+def test_it_finds_a_way_past_objects_that_move_into_its_own(tmp_path: Path) -> None:
+    _, outcome = flown("replan.yaml", tmp_path)
+    assert outcome.succeeded, outcome.reason
+    (vehicle, _), *_ = outcome.vehicles
+    assert not vehicle.contacts
 
 
 def test_it_lands_on_a_marker_beside_the_plans_place(tmp_path: Path) -> None:
