@@ -62,6 +62,7 @@ def fly_synthetic(
     seed: int = 1,
     excited: bool = True,
     every: int = 1,
+    controllers: bool = False,
 ) -> VehicleLog:
     """A flight with doublets, climbs and a square, or at hover.
 
@@ -72,6 +73,7 @@ def fly_synthetic(
         seed: of the noise.
         excited: whether it moves.
         every: steps between logged samples.
+        controllers: whether the rotors' speeds are logged, too.
     """
     direction = math.degrees(math.atan2(-wind[1], -wind[0])) % 360.0
     steady = WindSpecification(steady=SteadyWind(speed=math.hypot(*wind), direction=direction))
@@ -83,7 +85,8 @@ def fly_synthetic(
     state["position"] = (0.0, 0.0, -60.0)
     simulation.armed[0] = 1
     rows: dict[str, list[Array]] = {
-        name: [] for name in ("commands", "rates", "acceleration", "velocity", "position", "attitude")
+        name: []
+        for name in ("commands", "speeds", "rates", "acceleration", "velocity", "position", "attitude")
     }
     count = round(seconds * 1e6 / STEP)
     for k in range(count):
@@ -91,11 +94,14 @@ def fly_synthetic(
         simulation.controls[0, :4] = signal
         simulation.advance()
         rows["commands"].append(signal)
+        rows["speeds"].append(state["rotor_speed"][:4].copy())
         rows["rates"].append(state["angular_velocity"].copy())
         rows["acceleration"].append(state["specific_force"].copy())
         for name in ("velocity", "position", "attitude"):
             rows[name].append(state[name].copy())
     assert abs(float(state["position"][2]) + 60.0) < 40.0
+    if not controllers:
+        del rows["speeds"]
     home = Origin()
     random = np.random.default_rng(seed)
     time: Array = np.asarray(STEP * 1e-6 * np.arange(1, count + 1), np.float64)
@@ -107,7 +113,9 @@ def fly_synthetic(
     return VehicleLog(
         source="synthetic",
         wind=None,
+        speeds=series.pop("speeds", None),
         voltage=None,
+        damaged=False,
         airborne=((-1.0, seconds + 2.0),),
         origin=(home.latitude, home.longitude, home.altitude),
         **series,

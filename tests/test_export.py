@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,22 @@ from mcap_ros2.decoder import DecoderFactory
 from pyarrow import parquet
 from recorded_climb import Climb
 from rosbags.typesys import Stores, get_typestore
+from test_vehicle_replay import FORMATS
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
+from sitl_bridge.errors import UserError
 from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.export.exported_flight import ExportedFlight
 from sitl_bridge.export.mcap_file import write_mcap
 from sitl_bridge.export.ros_definitions import DEFINITIONS, schema_name, schema_text
 from sitl_bridge.export.seen_samples import cloud_message, image_message
 from sitl_bridge.hil.recorded_samples import samples_of
+from sitl_bridge.identification.flight_source import read_identification_flight
 from sitl_bridge.perception.cloud_folder import POINT
 from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.replay.vehicle_log import read_vehicle_log
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 STEPS = 600
@@ -37,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     return RecordedRun(climb.path)
 
 
-@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+@pytest.mark.parametrize("name", sorted(DEFINITIONS.keys() - {"actuator_msgs/Actuators"}))
 def test_definitions_are_those_of_ros_2(name: str) -> None:
     """rosbags ships the definitions of ROS 2 Humble."""
     theirs, _ = STORE.generate_msgdef(schema_name(name))
@@ -65,7 +73,7 @@ def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) 
         assert summary.statistics.message_count == count
         for schema, _, message in reader.iter_messages():
             assert schema is not None
-            if schema.encoding == "ros2msg":
+            if schema.encoding == "ros2msg" and not schema.name.startswith("actuator_msgs"):
                 STORE.deserialize_cdr(message.data, schema.name)
         for _, channel, message, decoded in (
             entry for entry in reader.iter_decoded_messages(topics=[t for t in topics(run) if t != "/scene"])
@@ -92,6 +100,13 @@ def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) 
     # A heading of 0.5 rad from north, clockwise, is pi/2 - 0.5 from east, anticlockwise.
     yaw = 2.0 * np.arctan2(pose.orientation.z, pose.orientation.w)
     assert yaw == pytest.approx(np.pi / 2 - 0.5, abs=0.05)
+    commands: list[Any] = found["/vehicle_0/motor_commands"]
+    assert [time for time, _ in commands] == ((run.rows["time"][::2] - run.step) * 1000).tolist()
+    assert list(commands[-1][1].normalized) == [0.75] * 4
+    rotors: list[Any] = found["/vehicle_1/rotors"]
+    assert list(rotors[0][1].name) == ["rotor_1", "rotor_2", "rotor_3", "rotor_4"]
+    row = rows[rows["time"] * 1000 == rotors[-1][0]][0]
+    assert list(rotors[-1][1].velocity) == row["rotor_speed"][:4].tolist()
     fix: list[Any] = found["/vehicle_0/fix"]
     assert fix[-1][1].latitude == pytest.approx(47.397742, abs=1e-4)
     ids = {entity["id"] for message in scene for entity in message["entities"]}
@@ -101,7 +116,7 @@ def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) 
 def topics(run: RecordedRun) -> set[str]:
     made = {"/tf", "/scene"}
     for i in range(run.count):
-        made |= {f"/vehicle_{i}/{name}" for name in ("odometry", "wind")}
+        made |= {f"/vehicle_{i}/{name}" for name in ("odometry", "wind", "motor_commands", "rotors")}
     words = {"imu": "imu", "magnetometer": "magnetic_field", "barometer": "pressure", "gps": "fix"}
     for kind, table in samples_of(run).items():
         for vehicle, instance in {(int(s["vehicle"]), int(s["instance"])) for s in table}:
@@ -163,3 +178,94 @@ def test_a_killed_run_is_exported(run: RecordedRun, tmp_path: Path) -> None:
     result = CliRunner().invoke(build(["export"]), arguments)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "killed.mcap").read_bytes()[:5] == b"\x89MCAP"
+
+
+def written_log(run: RecordedRun, index: int, file: Path, hardware: str = "PX4_FMU_V6X") -> None:
+    """A flight log with the estimates that a perfect estimator would have logged."""
+    file.parent.mkdir(parents=True)
+    formats = {name: list(fields) for name, fields in FORMATS.items()}
+    formats["battery_status"] = ["uint64_t timestamp", "float voltage_v"]
+    formats["esc_report"] = ["int32_t esc_rpm", "uint8_t actuator_function"]
+    formats["esc_status"] = ["uint64_t timestamp", "esc_report[8] esc"]
+    topics = [name for name in formats if name != "esc_report"]
+    with UlogWriter(file, 0, formats, topics, info={"ver_hw": hardware}) as log:
+        rows = run.rows[index :: run.count]
+        for k, row in enumerate(rows):
+            now = int(row["time"])
+            log.write("actuator_motors", now, *row["control"][:4].tolist(), *[float("nan")] * 8)
+            log.write("vehicle_attitude", now, *row["attitude"].tolist())
+            log.write("vehicle_angular_velocity", now, *row["angular_velocity"].tolist())
+            log.write("vehicle_acceleration", now, *row["specific_force"].tolist())
+            place = (47.397742, 8.545594, 488.0)
+            log.write(
+                "vehicle_local_position", now, *row["position"].tolist(), *row["velocity"].tolist(), *place
+            )
+            log.write("vehicle_land_detected", now, not 20 < k < len(rows) - 20)
+            log.write("battery_status", now, float(row["battery_voltage"]))
+            turning = [round(9.549 * speed) for speed in row["rotor_speed"][:4].tolist()] + [0] * 4
+            log.write("esc_status", now, *(v for k, rpm in enumerate(turning) for v in (rpm, 101 + k)))
+        log.flush()
+
+
+def test_the_flight_in_an_mcap_file_is_that_of_the_run(run: RecordedRun, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run.path, copy)
+    copied = RecordedRun(copy)
+    for i in range(2):
+        written_log(copied, i, copy / f"vehicle-{i}" / "log" / "flight.ulg")
+    file = tmp_path / "run.mcap"
+    write_mcap(copied, file)
+    for vehicle, name in (("0", "iris"), ("1", "hector")):
+        exported = ExportedFlight(file, vehicle)
+        assert exported.airframe == name
+        found, expected = exported.log(4), read_identification_flight(copy, 4, vehicle)
+        np.testing.assert_allclose(found.airborne, expected.airborne)
+        assert found.origin == expected.origin
+        for part in ("commands", "attitude", "rates", "acceleration", "position", "velocity"):
+            mine, theirs = getattr(found, part), getattr(expected, part)
+            np.testing.assert_allclose(mine.time, theirs.time, atol=1e-9)
+            np.testing.assert_allclose(mine.values, theirs.values, atol=1e-9, err_msg=part)
+        for part in ("voltage", "speeds"):
+            mine, theirs = getattr(found, part), getattr(expected, part)
+            np.testing.assert_allclose(mine.values, theirs.values)
+    with pytest.raises(UserError, match="has 2 vehicles; choose one by --vehicle: vehicle_0, vehicle_1"):
+        ExportedFlight(file)
+    with pytest.raises(UserError, match="has no vehicle 7; there are"):
+        ExportedFlight(file, "7")
+    with pytest.raises(UserError, match="has 2 vehicles; choose one by --vehicle: 0, 1"):
+        read_identification_flight(copy, 4)
+    with pytest.raises(UserError, match="motor commands of 4 motors, the airframe 6; check --airframe"):
+        ExportedFlight(file, "0").log(6)
+
+
+def test_rotor_speeds_that_px4_invents_in_simulation_are_not_read(run: RecordedRun, tmp_path: Path) -> None:
+    """SimulatorMavlink writes 6000 times the command."""
+    for hardware in ("PX4_FMU_V6X", "PX4_SITL"):
+        file = tmp_path / hardware / "flight.ulg"
+        written_log(run, 0, file, hardware)
+        assert (read_vehicle_log(file, 4).speeds is None) == (hardware == "PX4_SITL")
+
+
+def test_an_mcap_file_that_cannot_be_identified_gives_one_message(run: RecordedRun, tmp_path: Path) -> None:
+    file = tmp_path / "run.mcap"
+    write_mcap(run, file)
+    with pytest.raises(UserError, match="topic /vehicle_0/estimate/odometry is missing"):
+        ExportedFlight(file, "0").log(4)
+    whole = file.read_bytes()
+    for damaged in (
+        b"",
+        b"nothing",
+        whole[:200],
+        whole[: len(whole) // 2],
+        whole[:-40],
+        whole[:-4000] + bytes(4000),
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"run\.mcap: "):
+            ExportedFlight(file, "0").log(4)
+    for size in range(40, 4000, 173):
+        changed = bytearray(whole)
+        changed[size] ^= 0xFF
+        file.write_bytes(changed)
+        with contextlib.suppress(UserError):
+            ExportedFlight(file, "0").log(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from sitl_bridge.identification.airframe_identification import (
 )
 from sitl_bridge.identification.estimates import Estimate
 from sitl_bridge.identification.fitted_parameters import GROUPS, PARAMETERS
+from sitl_bridge.identification.flight_windows import measured_speeds
 from sitl_bridge.identification.identified_file import write_identified
+from sitl_bridge.replay.vehicle_log import Series
 from sitl_bridge.vehicle.airframe import Airframe
 
 FACTORS = {
@@ -65,6 +68,23 @@ def test_known_parameters_are_found_within_their_stated_deviations() -> None:
         assert abs(error) < 4.0 * estimate.deviation, estimate
         assert abs(error) < 0.02 * factor * estimate.before, estimate
         assert estimate.relative < 0.02
+
+
+def test_measured_rotor_speeds_take_the_place_of_the_motors() -> None:
+    """The thrust is found without the motors' curve, lag and voltage, which the fitted airframe has wrong."""
+    changed = other_airframe({"rotor_model.thrust_c2": 1.15, "inertia.xx": 0.8})
+    motor = IRIS.motor.model_copy(update={"time_constant_up": 0.1, "time_constant_down": 0.01})
+    wrong = IRIS.model_copy(update={"motor": motor})
+    wrong.__dict__.pop("record", None)
+    log = fly_synthetic(changed, 18.0, controllers=True)
+    assert log.speeds is not None
+    found = identify_airframe(log, wrong, fit=("inertia", "thrust", "lag"), window=0.5)
+    estimates = by_path(found)
+    assert not any(path.startswith("motor.") for path in estimates)
+    assert estimates["rotor_model.thrust_c2"].value == pytest.approx(1.15 * 5.84e-6, rel=0.01)
+    assert estimates["inertia.xx"].value == pytest.approx(0.8 * IRIS.inertia.xx, rel=0.02)
+    seldom = replace(log, speeds=Series(log.speeds.time[::50], log.speeds.values[::50]))
+    assert measured_speeds(seldom) is None
 
 
 def test_the_wind_is_found_along_the_flight() -> None:

@@ -10,10 +10,14 @@ from test_vehicle_replay import write_flight
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
+from sitl_bridge.export.exported_flight import ExportedFlight
+from sitl_bridge.export.mcap_file import write_mcap
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.identification.airframe_identification import identify_airframe
+from sitl_bridge.identification.airframe_identification import Identification, identify_airframe
 from sitl_bridge.identification.fitted_parameters import DEFAULT
 from sitl_bridge.identification.flight_source import read_identification_flight
+from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.world.world import WorldSpecification
 
@@ -88,16 +92,29 @@ def test_files_that_are_no_flight_give_one_message(tmp_path: Path) -> None:
     assert "the log has no flight of" in run(str(file), "--airframe", "iris")[1]
 
 
-@pytest.mark.parametrize("options", [[], ["--airframe", "iris"], ["--model", "attitude"]])
-def test_an_exported_mcap_is_refused_with_what_to_give_in_its_place(
-    tmp_path: Path, options: list[str]
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [([], "cannot be read as an MCAP file"), (["--model", "attitude"], "reads a run directory or a ULog")],
+)
+def test_an_mcap_file_that_cannot_be_used_gives_one_message(
+    tmp_path: Path, options: list[str], message: str
 ) -> None:
     file = tmp_path / "flight.mcap"
     file.write_bytes(b"\x89MCAP0\r\n")
     code, output = run(str(file), *options)
     assert code != 0
-    assert "no motor commands and no estimates" in output
-    assert "give the run directory from which it was exported, or the flight's ULog" in output
+    assert message in output
+
+
+def exported_fits_alike(path: Path, file: Path, found: Identification, prior: Airframe) -> None:
+    """The fit to a run's MCAP file is that to its recording, to 0.1 % and 0.01 m/s."""
+    write_mcap(RecordedRun(path), file)
+    again = identify_airframe(ExportedFlight(file).log(4), prior, fit=DEFAULT, fix=found.fixed)
+    for estimate, other in zip(found.estimates, again.estimates, strict=True):
+        assert other.value == pytest.approx(estimate.value, rel=1e-3)
+    assert found.wind is not None
+    assert again.wind is not None
+    assert again.wind.mean == pytest.approx(found.wind.mean, abs=0.01)
 
 
 @pytest.mark.slow
@@ -117,3 +134,4 @@ def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: P
         assert estimate.value == pytest.approx(estimate.parameter.value(prior), rel=0.05), estimate
     assert found.wind is not None
     assert found.wind.mean == pytest.approx((3.0, 5.196), abs=0.3)
+    exported_fits_alike(session.directory.path, tmp_path / "flight.mcap", found, changed)

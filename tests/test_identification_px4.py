@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from px4_flights import MISSIONS, fly
+from test_identification_command import exported_fits_alike
 
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.identification.airframe_identification import identify_airframe
@@ -57,6 +58,7 @@ def test_parameters_within_five_percent_and_the_wind_are_found(tmp_path: Path) -
         print(f"{estimate.parameter.path}: {estimate.value:.5g} +- {estimate.deviation:.2g}, true {true:.5g}")
     for estimate in found.estimates:
         assert estimate.value == pytest.approx(estimate.parameter.value(truth), rel=0.05)
+    exported_fits_alike(record.path, tmp_path / "flight.mcap", found, prior)
     assert found.wind is not None
     north, east = found.wind.mean
     print(f"wind {north:.2f}, {east:.2f} +- {found.wind.mean_deviation}")

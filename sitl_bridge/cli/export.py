@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,14 +31,15 @@ def export(
             "(default: by the suffix of --output, else csv)",
         ),
     ] = None,
-    rate: Annotated[float, typer.Option(min=0.1, help="Hz of ground truth and transforms in MCAP")] = 50.0,
+    rate: Annotated[float, typer.Option(min=0.1, help="Hz of truth and transforms in MCAP")] = 50.0,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Convert the recording of a run, also of one that was killed.
 
-    MCAP contains sensor samples, ground truth, transforms, wind, recorded pictures and point clouds as ROS 2
-    messages, and objects, plan, fence and formation slots as Foxglove's scene.
+    MCAP contains sensor samples, motor commands, ground truth, transforms, wind, the flight stack's
+    estimates, recorded pictures and point clouds as ROS 2 messages, and objects, plan, fence and formation
+    slots as Foxglove's scene.
     """
     chosen = to or _by_ending(output)
     terminal = Terminal(quiet=quiet, verbose=verbose)
@@ -45,7 +47,7 @@ def export(
         if chosen == "csv":
             lines = [_truth(run, output, every)]
         elif chosen == "mcap":
-            lines = [_mcap(run, output, rate)]
+            lines = [_mcap(run, output, rate, terminal.say)]
         else:
             lines = _tables(run, output, every, parquet=chosen == "parquet")
     for line in lines:
@@ -72,13 +74,13 @@ def _truth(run: Path, output: Path | None, every: int) -> str:
     return f"{target}: {len(table)} rows of {len(names)} columns"
 
 
-def _mcap(run: Path, output: Path | None, rate: float) -> str:
+def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], None]) -> str:
     from sitl_bridge.export.mcap_file import write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
     target = output or recorded.path / f"{recorded.path.name}.mcap"
-    return f"{target}: {write_mcap(recorded, target, rate)} messages"
+    return f"{target}: {write_mcap(recorded, target, rate, notify)} messages"
 
 
 def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:

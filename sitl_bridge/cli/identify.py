@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,12 +17,13 @@ from sitl_bridge.errors import UserError, shortened
 
 if TYPE_CHECKING:
     from sitl_bridge.identification.airframe_identification import Identification
+    from sitl_bridge.replay.vehicle_log import VehicleLog
 
 DEFAULT = "inertia,thrust,drag,lag,wind"
 
 
 def identify(
-    flight: Annotated[Path, typer.Argument(help="run directory, or a ULog (.ulg)")],
+    flight: Annotated[Path, typer.Argument(help="run directory, ULog (.ulg) or exported MCAP file (.mcap)")],
     airframe: Annotated[
         str | None,
         typer.Option(help="name or file of the airframe to start from (default: the run's)"),
@@ -39,6 +41,9 @@ def identify(
     window: Annotated[
         float, typer.Option(min=0.1, max=10.0, help="s until the simulation begins anew")
     ] = 1.0,
+    vehicle: Annotated[
+        str | None, typer.Option(help="name of the vehicle, of a run or MCAP file with several")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="airframe file (.yaml) for the fitted airframe")
     ] = None,
@@ -57,24 +62,28 @@ def identify(
     With --model attitude: fit gain and time constant of roll and pitch, and drag, to a flight in calm air
     that follows attitude setpoints (`missions/offboard_attitude.py`), for collision avoidance.
     """
-    from sitl_bridge.identification.flight_source import refuse_mcap
-
-    refuse_mcap(flight)
     if model == "attitude":
+        if _is_mcap(flight):
+            raise UserError(f"{flight}: --model attitude reads a run directory or a ULog (.ulg)")
         if fix or output is not None or fit != DEFAULT:
             raise UserError("--fit, --fix and --output are for --model airframe")
         with Terminal(quiet=quiet, verbose=verbose).step(f"fitting {flight}"):
-            _identify_attitude(flight, airframe, keep=keep)
+            _identify_attitude(flight, airframe, vehicle, keep=keep)
         return
     if keep:
         raise UserError("--keep stores an attitude model: give --model attitude, or -o FILE for an airframe")
     terminal = Terminal(quiet=quiet, verbose=verbose)
-    _identify_airframe(flight, airframe or airframe_of(flight), fit, fix or [], window, output, terminal)
+    _identify_airframe(flight, airframe, vehicle, fit, fix or [], window, output, terminal)
+
+
+def _is_mcap(flight: Path) -> bool:
+    return flight.suffix.lower() == ".mcap" and flight.is_file()
 
 
 def _identify_airframe(
     flight: Path,
-    name: str,
+    named: str | None,
+    vehicle: str | None,
     fit: str,
     fix: list[str],
     window: float,
@@ -83,18 +92,17 @@ def _identify_airframe(
 ) -> None:
     from sitl_bridge.files.airframe_file import load_airframe
     from sitl_bridge.identification.airframe_identification import identify_airframe
-    from sitl_bridge.identification.flight_source import read_identification_flight
     from sitl_bridge.identification.identified_file import check_output, write_identified
 
     if output is not None:
         check_output(output)
+    name, read = _flight(flight, named, vehicle)
     airframe = load_airframe(name)
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
-    log = read_identification_flight(flight, len(airframe.rotors))
+    log = read(len(airframe.rotors))
     console = terminal.console
-    rate = f"{log.commands.rate:.0f} Hz"
-    console.print(f"{flight} on {name}: motor commands {log.source}, {rate}", highlight=False, soft_wrap=True)
+    console.print(f"{flight} on {name}: {_driving(log)}", highlight=False, soft_wrap=True)
     with terminal.step(f"fitting {name} to {flight}"):
         found = identify_airframe(log, airframe, fit=groups, fix=known, window=window)
     _show(found, console)
@@ -102,6 +110,33 @@ def _identify_airframe(
         for note in write_identified(output, name, found, flight.resolve().name):
             console.print(f"note: {note}", highlight=False)
         console.print(f"{output}: written; fly it with --airframe {output}", highlight=False, soft_wrap=True)
+
+
+def _flight(flight: Path, named: str | None, vehicle: str | None) -> tuple[str, Callable[[int], VehicleLog]]:
+    """The airframe's name, and what reads the flight for a number of motors."""
+    from sitl_bridge.export.exported_flight import ExportedFlight
+    from sitl_bridge.identification.flight_source import read_identification_flight
+
+    if _is_mcap(flight):
+        exported = ExportedFlight(flight, vehicle)
+        return named or exported.airframe, exported.log
+    name = named or airframe_of(flight, vehicle)
+    return name, lambda motors: read_identification_flight(flight, motors, vehicle)
+
+
+def _driving(log: VehicleLog) -> str:
+    """What drives the simulated rotors."""
+    from sitl_bridge.identification.flight_windows import measured_speeds
+
+    commands = f"motor commands {log.source}, {log.commands.rate:.0f} Hz"
+    speeds = measured_speeds(log)
+    if speeds is not None:
+        return f"rotor speeds as the speed controllers reported them, {speeds.rate:.0f} Hz"
+    if log.speeds is not None:
+        return (
+            f"{commands} (the speed controllers' reports, {log.speeds.rate:.0f} Hz, are too slow to be used)"
+        )
+    return commands
 
 
 def _known(entry: str) -> tuple[str, float]:
@@ -161,13 +196,13 @@ def _show_wind(found: Identification, console: Console) -> None:
     console.print(table)
 
 
-def _identify_attitude(flight: Path, airframe: str | None, *, keep: bool) -> None:
+def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:
     from sitl_bridge.identification.flight_source import flight_log
     from sitl_bridge.report import attitude_identification
     from sitl_bridge.report.recorded_flight import read_flight
 
-    log = flight_log(flight)
-    name = airframe or airframe_of(flight)
+    log = flight_log(flight, vehicle)
+    name = airframe or airframe_of(flight, vehicle)
     file = attitude_identification.models_file(name)
     recorded = read_flight(log)
     seconds = recorded.time[-1] - recorded.time[0]
@@ -192,16 +227,16 @@ def _identify_attitude(flight: Path, airframe: str | None, *, keep: bool) -> Non
         typer.echo(f"stored in {file}")
 
 
-def _run(flight: Path) -> dict[str, object]:
-    """The first vehicle in run.json; empty if it cannot be read."""
+def _run(flight: Path, vehicle: str | None = None) -> dict[str, object]:
+    """A vehicle in run.json, the first unless it is named; empty if it cannot be read."""
     try:
         vehicles = json.loads((flight / "run.json").read_text(encoding="utf-8"))["vehicles"]
-        return dict(vehicles[0])
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return dict(next(v for v in vehicles if vehicle in (None, v["name"])))
+    except (OSError, ValueError, KeyError, StopIteration, TypeError):
         return {}
 
 
-def airframe_of(flight: Path) -> str:
+def airframe_of(flight: Path, vehicle: str | None = None) -> str:
     """The airframe of a run.
 
     Raises:
@@ -209,7 +244,7 @@ def airframe_of(flight: Path) -> str:
     """
     if not flight.exists():
         raise UserError(f"{flight}: no such run directory or ULog")
-    given = _run(flight).get("airframe")
+    given = _run(flight, vehicle).get("airframe")
     name = given.get("name") if isinstance(given, dict) else given
     if not isinstance(name, str):
         raise UserError(f"{flight}: the airframe is not recorded here; give it with --airframe")

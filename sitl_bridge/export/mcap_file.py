@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sitl_bridge.errors import UserError
+from sitl_bridge.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
 from sitl_bridge.export.ros_definitions import schema_name, schema_text
-from sitl_bridge.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages
+from sitl_bridge.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
 from sitl_bridge.export.scene_messages import SCENE_SCHEMA, SCENE_TOPIC, scene_messages
 from sitl_bridge.export.seen_samples import seen_messages
 from sitl_bridge.files.extras import EXPORT, missing
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 PART = 10.0
 """s of simulated time that are converted at once."""
+LAST = 2**63 - 1
+"""ns, after all messages."""
 
 
 class McapFile:
@@ -81,13 +85,19 @@ class McapFile:
             self.add(channels[t], time, blobs[t][k * sizes[t] : (k + 1) * sizes[t]])
 
 
-def write_mcap(run: RecordedRun, target: Path, rate: float = ODOMETRY_RATE) -> int:
+def write_mcap(
+    run: RecordedRun,
+    target: Path,
+    rate: float = ODOMETRY_RATE,
+    notify: Callable[[str], None] = lambda _line: None,
+) -> int:
     """Write a run as an MCAP file, whole or not at all.
 
     Args:
         run: the recording.
         target: file, overwritten.
-        rate: Hz of ground truth and transforms.
+        rate: Hz of ground truth, rotor speeds and transforms.
+        notify: takes why a flight stack's log was left out.
 
     Returns:
         number of messages.
@@ -100,7 +110,8 @@ def write_mcap(run: RecordedRun, target: Path, rate: float = ODOMETRY_RATE) -> i
     except ImportError as error:
         raise missing("mcap", "MCAP files", EXPORT) from error
 
-    names, n = run.names, run.count
+    n = run.count
+    logged = _logged(run, notify)
     with whole_file(target) as place, place.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
         writer.start(profile="ros2", library="sitl-bridge")
@@ -108,13 +119,34 @@ def write_mcap(run: RecordedRun, target: Path, rate: float = ODOMETRY_RATE) -> i
         _add_scene(made, run)
         rows = max(round(PART * 1e6 / run.description["step"]), 1) * n
         seen = seen_messages(run)
+        since = -1
         for first in range(0, len(run.rows), rows):
             last = min(first + rows, len(run.rows))
             until = int(run.rows["time"][last - 1]) * 1000
-            made.add_all([*ros_messages(run, names, first, last, rate), *seen.until(until)])
+            logs = (part for one in logged.values() for part in one.between(since, until))
+            recorded = ros_messages(run, run.names, run.rotors, first, last, rate)
+            made.add_all([*recorded, *logs, *seen.until(until)])
+            since = until
+        made.add_all(part for one in logged.values() for part in one.between(since, LAST))
+        for name, one in logged.items():
+            writer.add_metadata(f"flight stack {ros_name(name)}", one.facts)
         writer.add_metadata("run", {"run.json": json.dumps(run.description)})
         writer.finish()
     return made.count
+
+
+def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
+    """What each vehicle's flight stack logged, where that can be read."""
+    found = {}
+    for index, name in enumerate(run.names):
+        try:
+            topics = flight_stack_topics(run, index)
+        except UserError as error:
+            notify(f"without the flight stack's log: {error}")
+            continue
+        if topics is not None:
+            found[name] = topics
+    return found
 
 
 def _add_scene(made: McapFile, run: RecordedRun) -> None:

@@ -1,4 +1,7 @@
-"""Definitions of the messages that recordings are exported as: ROS 2 Humble's, without comments."""
+"""Definitions of the messages that recordings are exported as, without comments.
+
+They are ROS 2 Humble's, and actuator_msgs (github.com/rudislabs/actuator_msgs) of ROS's bridge to Gazebo.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,14 @@ from collections.abc import Iterator
 DEFINITIONS = {
     "builtin_interfaces/Time": "int32 sec\nuint32 nanosec",
     "std_msgs/Header": "builtin_interfaces/Time stamp\nstring frame_id",
+    "std_msgs/Bool": "bool data",
+    "actuator_msgs/Actuators": (
+        "std_msgs/Header header\nfloat64[] position\nfloat64[] velocity\nfloat64[] normalized"
+    ),
     "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
     "geometry_msgs/Point": "float64 x\nfloat64 y\nfloat64 z",
     "geometry_msgs/Quaternion": "float64 x 0\nfloat64 y 0\nfloat64 z 0\nfloat64 w 1",
+    "geometry_msgs/QuaternionStamped": "std_msgs/Header header\ngeometry_msgs/Quaternion quaternion",
     "geometry_msgs/Pose": "geometry_msgs/Point position\ngeometry_msgs/Quaternion orientation",
     "geometry_msgs/PoseWithCovariance": "geometry_msgs/Pose pose\nfloat64[36] covariance",
     "geometry_msgs/Twist": "geometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular",
@@ -29,6 +37,26 @@ DEFINITIONS = {
         "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\n"
         "geometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\n"
         "geometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance"
+    ),
+    "sensor_msgs/JointState": (
+        "std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\nfloat64[] effort"
+    ),
+    "sensor_msgs/BatteryState": (
+        "uint8 POWER_SUPPLY_STATUS_UNKNOWN=0\nuint8 POWER_SUPPLY_STATUS_CHARGING=1\n"
+        "uint8 POWER_SUPPLY_STATUS_DISCHARGING=2\nuint8 POWER_SUPPLY_STATUS_NOT_CHARGING=3\n"
+        "uint8 POWER_SUPPLY_STATUS_FULL=4\nuint8 POWER_SUPPLY_HEALTH_UNKNOWN=0\n"
+        "uint8 POWER_SUPPLY_HEALTH_GOOD=1\nuint8 POWER_SUPPLY_HEALTH_OVERHEAT=2\n"
+        "uint8 POWER_SUPPLY_HEALTH_DEAD=3\nuint8 POWER_SUPPLY_HEALTH_OVERVOLTAGE=4\n"
+        "uint8 POWER_SUPPLY_HEALTH_UNSPEC_FAILURE=5\nuint8 POWER_SUPPLY_HEALTH_COLD=6\n"
+        "uint8 POWER_SUPPLY_HEALTH_WATCHDOG_TIMER_EXPIRE=7\nuint8 POWER_SUPPLY_HEALTH_SAFETY_TIMER_EXPIRE=8\n"
+        "uint8 POWER_SUPPLY_TECHNOLOGY_UNKNOWN=0\nuint8 POWER_SUPPLY_TECHNOLOGY_NIMH=1\n"
+        "uint8 POWER_SUPPLY_TECHNOLOGY_LION=2\nuint8 POWER_SUPPLY_TECHNOLOGY_LIPO=3\n"
+        "uint8 POWER_SUPPLY_TECHNOLOGY_LIFE=4\nuint8 POWER_SUPPLY_TECHNOLOGY_NICD=5\n"
+        "uint8 POWER_SUPPLY_TECHNOLOGY_LIMN=6\nstd_msgs/Header header\nfloat32 voltage\n"
+        "float32 temperature\nfloat32 current\nfloat32 charge\nfloat32 capacity\nfloat32 design_capacity\n"
+        "float32 percentage\nuint8 power_supply_status\nuint8 power_supply_health\n"
+        "uint8 power_supply_technology\nbool present\nfloat32[] cell_voltage\n"
+        "float32[] cell_temperature\nstring location\nstring serial_number"
     ),
     "sensor_msgs/MagneticField": (
         "std_msgs/Header header\ngeometry_msgs/Vector3 magnetic_field\nfloat64[9] magnetic_field_covariance"

@@ -5,7 +5,7 @@ World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -72,9 +72,15 @@ def to_enu_flu(attitude: Array) -> Array:
     return np.stack([half * (x + y), half * (x - y), half * (w - z), half * (w + z)], axis=1)
 
 
-def _set(table: NDArray[np.void], path: str, values: Array) -> None:
+def set_axes(table: NDArray[np.void], path: str, values: Array) -> None:
+    """Set the columns ``path.x`` ... to values."""
     for axis, name in enumerate("xyzw"[: values.shape[1]]):
         table[f"{path}.{name}"] = values[:, axis]
+
+
+def stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+    """Set the stamps to times in ns."""
+    table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
 
 
 def _stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
@@ -87,7 +93,8 @@ def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: NDArray[
 
 def ros_messages(
     run: RecordedSteps,
-    names: tuple[str, ...],
+    names: Sequence[str],
+    rotors: Sequence[int],
     first: int,
     last: int,
     rate: float = ODOMETRY_RATE,
@@ -98,8 +105,9 @@ def ros_messages(
     Args:
         run: the recording.
         names: of the vehicles.
+        rotors: of each vehicle.
         first, last: rows; whole steps.
-        rate: Hz of ground truth and transforms.
+        rate: Hz of ground truth, rotor speeds and transforms.
         topics: that are made; None for all.
     """
     rows = run.rows[first:last]
@@ -108,11 +116,19 @@ def ros_messages(
     truth = set()
     for i, name in enumerate(names):
         mine = rows[i::n]
+        commanded = motor_command_topic(name)
+        truth.add(commanded)
+        if topics is None or commanded in topics:
+            yield _motor_commands(commanded, mine["time"] - run.step, mine["control"][:, : rotors[i]])
         kept = mine[((mine["time"] - run.start) // run.step) % every == 0]
         for topic, (_, motion) in motion_topics(name).items():
             truth.add(topic)
             if topics is None or topic in topics:
                 yield motion(topic, name, kept)
+        turning = rotor_topic(name)
+        truth.add(turning)
+        if topics is None or turning in topics:
+            yield rotor_speeds(turning, kept["time"] * 1000, kept["rotor_speed"][:, : rotors[i]])
     samples = samples_of(run, first, last) if topics is None or topics - truth else {}
     for kind, (_, _, sensor) in SENSORS.items():
         table = samples.get(kind)
@@ -131,14 +147,14 @@ def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": WORLD, "child_frame_id": base_link(name)})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"])
-    _set(table, "pose.pose.position", to_enu(rows["position"]))
-    _set(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
-    _set(table, "twist.twist.linear", to_flu(_to_body(rows["attitude"], rows["velocity"])))
-    _set(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
+    set_axes(table, "pose.pose.position", to_enu(rows["position"]))
+    set_axes(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
+    set_axes(table, "twist.twist.linear", to_flu(to_body(rows["attitude"], rows["velocity"])))
+    set_axes(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
     return _made(topic, layout, table, rows["time"])
 
 
-def _to_body(attitude: Array, ned: Array) -> Array:
+def to_body(attitude: Array, ned: Array) -> Array:
     """(k, 3) NED turned into the body."""
     w, u = attitude[:, :1], -attitude[:, 1:]
     across = np.cross(u, ned)
@@ -151,8 +167,8 @@ def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     layout = CdrLayout("tf2_msgs/TFMessage", strings, {"transforms": 1})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"], "transforms.0.header.stamp")
-    _set(table, "transforms.0.transform.translation", to_enu(rows["position"]))
-    _set(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
+    set_axes(table, "transforms.0.transform.translation", to_enu(rows["position"]))
+    set_axes(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
     return _made(topic, layout, table, rows["time"])
 
 
@@ -160,8 +176,31 @@ def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
     layout = CdrLayout("geometry_msgs/Vector3Stamped", {"header.frame_id": WORLD})
     table = layout.messages(len(rows))
     _stamp(table, rows["time"])
-    _set(table, "vector", to_enu(rows["wind"].astype(np.float64)))
+    set_axes(table, "vector", to_enu(rows["wind"].astype(np.float64)))
     return _made(topic, layout, table, rows["time"])
+
+
+def _motor_commands(topic: str, time: NDArray[np.int64], signals: NDArray[np.float32]) -> RosMessages:
+    """Signals 0..1 in the flight stack's order of motors, which act from ``time`` in us on."""
+    lengths = {"position": 0, "velocity": 0, "normalized": signals.shape[1]}
+    layout = CdrLayout("actuator_msgs/Actuators", {"header.frame_id": ""}, lengths)
+    table = layout.messages(len(signals))
+    _stamp(table, time)
+    table["normalized"] = signals
+    return _made(topic, layout, table, time)
+
+
+def rotor_speeds(topic: str, time: NDArray[np.int64], speeds: NDArray[np.floating]) -> RosMessages:
+    """Speeds (k, m) in rad/s at times in ns."""
+    m = speeds.shape[1]
+    names = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}
+    layout = CdrLayout(
+        "sensor_msgs/JointState", names, {"name": m, "position": 0, "velocity": m, "effort": 0}
+    )
+    table = layout.messages(len(speeds))
+    stamp(table, time)
+    table["velocity"] = speeds
+    return RosMessages(topic, layout.name, time, bytes_of(table))
 
 
 def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, NDArray[np.void]]:
@@ -175,14 +214,14 @@ def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/Imu", name, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
-    _set(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
-    _set(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
+    set_axes(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
+    set_axes(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
     return _made(topic, layout, table, samples["time"])
 
 
 def _magnetic_field(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     layout, table = _begun("sensor_msgs/MagneticField", name, samples)
-    _set(table, "magnetic_field", to_flu(samples["field"]))
+    set_axes(table, "magnetic_field", to_flu(samples["field"]))
     return _made(topic, layout, table, samples["time"])
 
 
@@ -234,6 +273,16 @@ def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
         "/tf": ("tf2_msgs/TFMessage", _transforms),
         f"/{ros_name(name)}/wind": ("geometry_msgs/Vector3Stamped", _wind),
     }
+
+
+def motor_command_topic(name: str) -> str:
+    """Topic of a vehicle's motor commands, at every step."""
+    return f"/{ros_name(name)}/motor_commands"
+
+
+def rotor_topic(name: str) -> str:
+    """Topic of the true speeds of a vehicle's rotors."""
+    return f"/{ros_name(name)}/rotors"
 
 
 def sensor_topic(name: str, kind: str, instance: int) -> str:

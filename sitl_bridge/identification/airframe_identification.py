@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError, shortened
 from sitl_bridge.identification.advice import advice_on
 from sitl_bridge.identification.estimates import Estimate, WindEstimate
-from sitl_bridge.identification.fitted_parameters import GROUPS, PARAMETERS, WIND, Parameter
+from sitl_bridge.identification.fitted_parameters import GROUPS, LAG, PARAMETERS, WIND, Parameter
 from sitl_bridge.identification.flight_windows import FlightWindows, held_out
 from sitl_bridge.identification.prediction import PredictionError, prediction_errors
 from sitl_bridge.identification.synthesis import Fit, Synthesis
@@ -128,7 +128,7 @@ def _result(
             fix,
             settled=found.settled,
             turning=windows.turning,
-            voltage=bool(np.isfinite(windows.voltage).any()),
+            voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).any()),
         ),
     )
 
@@ -173,6 +173,7 @@ def _chosen(
         and parameter.path not in fix
         and parameter.value(airframe) is not None
         and (windows.turning or not parameter.turning)
+        and (windows.speeds is None or parameter.group != LAG)
     ]
     if not chosen and WIND not in fit:
         raise UserError("nothing is left to be fitted; check --fit and --fix")

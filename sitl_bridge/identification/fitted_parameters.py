@@ -12,6 +12,9 @@ from sitl_bridge.vehicle.airframe import Airframe
 WIND = "wind"
 """Group of the wind, which is no part of the airframe."""
 
+LAG = "lag"
+"""Group of the motors, which measured rotor speeds do without."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -149,7 +152,7 @@ PARAMETERS = (
     ),
     Parameter(
         "motor.time_constant_up",
-        "lag",
+        LAG,
         "s",
         0.01,
         True,
@@ -157,7 +160,7 @@ PARAMETERS = (
     ),
     Parameter(
         "motor.time_constant_down",
-        "lag",
+        LAG,
         "s",
         0.01,
         True,

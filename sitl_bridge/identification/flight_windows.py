@@ -63,6 +63,8 @@ class FlightWindows:
         commands: (w, s, m) mean motor signals over each step.
         run_up: (w, s, m) the same before each window, for the rotors' speeds.
         voltage: (w,) V of the battery; nan if it was not logged.
+        speeds: (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were
+            not measured, or more seldom than the motor commands.
         height: m AMSL of the local frame's origin.
         position: (w, 3) m NED at the beginning.
         velocity: (w, 3) m/s NED.
@@ -78,6 +80,7 @@ class FlightWindows:
     commands: Array
     run_up: Array
     voltage: Array
+    speeds: Array | None
     height: float
     position: Array
     velocity: Array
@@ -102,7 +105,9 @@ class FlightWindows:
     def part(self, where: NDArray[np.bool_]) -> FlightWindows:
         """The windows that a mask chooses."""
         begins = self.begins[where]
-        rows = ("commands", "run_up", "voltage", "position", "velocity", "attitude", "rates")
+        rows = ["commands", "run_up", "voltage", "position", "velocity", "attitude", "rates"]
+        if self.speeds is not None:
+            rows.append("speeds")
         return replace(
             self,
             begins=begins,
@@ -123,7 +128,9 @@ class FlightWindows:
         """
         steps = max(round(length / SECONDS), 4)
         length = steps * SECONDS
-        turning = min(log.commands.rate, log.rates.rate) >= LOW_RATE
+        speeds = measured_speeds(log)
+        driving = log.commands if speeds is None else speeds
+        turning = min(driving.rate, log.rates.rate) >= LOW_RATE
         begins = np.concatenate(
             [np.arange(a + MARGIN, b - MARGIN - length, length) for a, b in log.airborne] or [np.zeros(0)]
         )
@@ -133,7 +140,7 @@ class FlightWindows:
             )
         measured = {name: getattr(log, name) for name, _ in QUANTITIES}
         whole = np.logical_and.reduce(
-            [_without_gap(begins, length, s) for s in (log.commands, *measured.values())]
+            [_without_gap(begins, length, s) for s in (driving, *measured.values())]
         )
         if not whole.any():
             raise UserError("the log has gaps in every part of the flight; log to a faster card")
@@ -151,6 +158,7 @@ class FlightWindows:
             commands=mean(log.commands, grid),
             run_up=mean(log.commands, grid - length),
             voltage=voltage.reshape(len(begins)),
+            speeds=None if speeds is None else speeds.at(grid.ravel()).reshape(*grid.shape, -1),
             height=log.origin[2],
             position=log.position.at(begins),
             velocity=log.velocity.at(begins),
@@ -159,6 +167,14 @@ class FlightWindows:
             samples={name: tuple(_samples(series, begins, steps)) for name, series in measured.items()},
             turning=turning,
         )
+
+
+def measured_speeds(log: VehicleLog) -> Series | None:
+    """Rotor speeds that can take the place of the motor commands: logged fast, or no slower than these."""
+    speeds = log.speeds
+    if speeds is None or not len(speeds.time):
+        return None
+    return speeds if speeds.rate >= LOW_RATE or speeds.rate >= log.commands.rate else None
 
 
 def _joined(begins: Array, length: float) -> NDArray[np.bool_]:

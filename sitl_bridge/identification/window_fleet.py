@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.records import MOTOR_DC
+from sitl_bridge.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER
 from sitl_bridge.errors import UserError
 from sitl_bridge.identification.flight_windows import STEP, FlightWindows
 from sitl_bridge.sensors.imu import ImuSpecification
@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 ABOVE_GROUND = 200.0
 """m by which the simulated ground lies deeper than the log's origin, so that nothing touches it.  The air has
 the density of the true height."""
+
+DRIVEN_RANGE = 1e5
+"""rad/s of a motor that follows measured speeds, at command 1."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class WindowFleet:
     def __init__(self, windows: FlightWindows, members: Sequence[Member]) -> None:
         self.windows = windows
         self.members = members
-        records = [_record(member.airframe) for member in members]
+        records = [_record(member.airframe, driven=windows.speeds is not None) for member in members]
         none = members[0].airframe.sensor_records()[:0]
         depth = max(windows.height - ABOVE_GROUND, -500.0)
         self._shift = windows.height - depth
@@ -108,10 +111,13 @@ class WindowFleet:
         for w in range(len(windows)):
             self._set_voltage(windows.voltage[w])
             self._place(w, common)
-            if not windows.joined[w]:
+            if windows.speeds is None and not windows.joined[w]:
                 self._run_up(w)
             for k in range(windows.steps):
-                self._command(windows.commands[w, k])
+                if windows.speeds is None:
+                    self._command(windows.commands[w, k])
+                else:
+                    self._turn_rotors(windows.speeds[w, k], windows.speeds[w, k + 1])
                 self._advance(w)
                 made["rates"][k] = states["angular_velocity"]
                 made["acceleration"][k] = states["specific_force"]
@@ -132,6 +138,12 @@ class WindowFleet:
 
     def _command(self, signals: Array) -> None:
         self._simulation.controls[:, : len(signals)] = signals
+
+    def _turn_rotors(self, before: Array, after: Array) -> None:
+        """Let the rotors turn from one measured speed to the next within a step, as ``_driven`` motors do."""
+        self._simulation.states["rotor_speed"][:, : len(before)] = before
+        target = before + (after - before) / -math.expm1(-1.0)
+        self._command(target / DRIVEN_RANGE)
 
     def _place(self, w: int, common: CommonMotion) -> None:
         """Begin a window with the measured motion."""
@@ -158,7 +170,7 @@ class WindowFleet:
 
     def _set_voltage(self, voltage: float) -> None:
         """Let the motors run at the measured voltage."""
-        if not math.isfinite(voltage):
+        if not math.isfinite(voltage) or self.windows.speeds is not None:
             return
         vehicles: Any = self._simulation.vehicles
         if int(self._nominal[0]["motor_kind"]) == MOTOR_DC:
@@ -175,10 +187,19 @@ class WindowFleet:
         return np.asarray(turning + np.cross(rates, np.cross(rates, self._arm)))
 
 
-def _record(airframe: Airframe) -> NDArray[np.void]:
-    """VEHICLE record with an ideal battery: the voltage is the measured one, or the nominal one."""
+def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
+    """VEHICLE record with an ideal battery: the voltage is the measured one, or the nominal one.
+
+    Motors that are ``driven`` follow measured speeds: first order with a time constant of one step, without a
+    limit of the current.
+    """
     record = airframe.vehicle()
     record["battery_capacity"] = math.inf
+    if driven:
+        record["motor_kind"] = MOTOR_FIRST_ORDER
+        record["motor_tau_up"] = record["motor_tau_down"] = STEP * 1e-6
+        record["motor_speed_idle"], record["motor_speed_range"] = 0.0, DRIVEN_RANGE
+        record["esc_current_limit"] = 0.0
     return record
 
 

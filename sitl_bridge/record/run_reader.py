@@ -100,6 +100,11 @@ class RecordedRun:
         return tuple(str(vehicle["name"]) for vehicle in self.description["vehicles"])
 
     @property
+    def rotors(self) -> tuple[int, ...]:
+        """Number of each vehicle's rotors."""
+        return tuple(len(vehicle["airframe"]["rotors"]) for vehicle in self.description["vehicles"])
+
+    @property
     def count(self) -> int:
         """Number of vehicles."""
         return int(self.rows["vehicle"].max(initial=0)) + 1
@@ -140,6 +145,20 @@ class RecordedRun:
     def events(self) -> tuple[dict[str, Any], ...]:
         """The entries of events.jsonl in order; a last line that is not whole is left out."""
         return read_events(self.path / EVENTS) or ()
+
+
+def vehicle_logs(directory: Path, vehicle: str, *, alone: bool) -> list[Path]:
+    """The flight logs (ULog) of a vehicle in a run directory, the largest last.
+
+    Args:
+        directory: of the run.
+        vehicle: its name.
+        alone: whether it is the run's only vehicle.
+    """
+    place = directory / f"vehicle-{vehicle}"
+    if not place.is_dir() and alone:
+        place = directory / "autopilot"
+    return sorted(place.rglob("*.ulg"), key=lambda file: file.stat().st_size) if place.is_dir() else []
 
 
 def read_events(file: Path) -> tuple[dict[str, Any], ...] | None:

@@ -24,6 +24,7 @@ TOPICS = [
     "actuator_motors",
     "actuator_outputs",
     "battery_status",
+    "esc_status",
     "sensor_combined",
     "vehicle_acceleration",
     "vehicle_angular_velocity",
@@ -39,6 +40,8 @@ PWM = (1000.0, 2000.0)
 DSHOT = (48.0, 2047.0)
 CUTOFFS = {"vehicle_angular_velocity": "IMU_GYRO_CUTOFF", "vehicle_acceleration": "IMU_ACCEL_CUTOFF"}
 """Parameters with the Hz of PX4's low-pass filters, by the topic that they filter."""
+SIMULATED = "PX4_SITL"
+"""Hardware by which PX4 in simulation names itself."""
 FIRST_MOTOR = 101
 """Output function Motor 1 (mixer_module/output_functions.yaml)."""
 
@@ -73,8 +76,10 @@ class VehicleLog:
         position, velocity: (k, 3) m, m/s NED.
         wind: (k, 2) m/s north, east as PX4 estimated it; None without.
         voltage: (k, 1) V of the battery; None without.
+        speeds: (k, m) rad/s of the rotors as the speed controllers reported them; None without.
         airborne: (begin, end) in s of the flights.
         origin: deg, deg and m AMSL of the local frame; that of PX4's simulators without.
+        damaged: whether the file was damaged, and only read as far as it goes.
     """
 
     source: str
@@ -86,8 +91,10 @@ class VehicleLog:
     velocity: Series
     wind: Series | None
     voltage: Series | None
+    speeds: Series | None
     airborne: tuple[tuple[float, float], ...]
     origin: tuple[float, float, float]
+    damaged: bool
 
 
 def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> VehicleLog:
@@ -142,8 +149,10 @@ def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
         velocity=fastest(("vehicle_local_position", r"v[xyz]")),
         wind=None if wind is None else _series(wind, ["windspeed_north", "windspeed_east"]),
         voltage=_voltage(tables),
+        speeds=_speeds(log, tables, motors),
         airborne=_airborne(path, tables),
         origin=_origin(tables["vehicle_local_position", 0]),
+        damaged=bool(log.file_corruption),
     )
 
 
@@ -183,6 +192,28 @@ def _voltage(tables: Tables) -> Series | None:
     series = _series(table, ["voltage_v"])
     good = series.values[:, 0] > 1.0
     return Series(series.time[good], series.values[good]) if good.any() else None
+
+
+def _speeds(log: ULog, tables: Tables, motors: int) -> Series | None:
+    """Rotor speeds in the order of the motors (esc[i].actuator_function, else esc[i]).
+
+    PX4 in simulation invents them: rpm = 6000 times the command (SimulatorMavlink::send_esc_telemetry), or
+    rad/s in their place (GZMixingInterfaceESC).
+    """
+    table = tables.get(("esc_status", 0))
+    if table is None or log.msg_info_dict.get("ver_hw") == SIMULATED:
+        return None
+    places = {}
+    for k in range(8):
+        function = np.asarray(table.get(f"esc[{k}].actuator_function", np.zeros(1)))
+        if 0 <= (motor := int(function[-1]) - FIRST_MOTOR) < 12:
+            places[motor] = k
+    names = [f"esc[{places.get(i, i) if places else i}].esc_rpm" for i in range(motors)]
+    if any(name not in table for name in names):
+        return None
+    series = _series(table, names)
+    turning = np.abs(series.values) * (math.pi / 30.0)
+    return Series(series.time, turning) if len(series.time) > 1 and turning.max(axis=0).min() > 0.0 else None
 
 
 def _series(table: Table, names: list[str], time: Array | None = None) -> Series:

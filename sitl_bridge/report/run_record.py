@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan, parse_plan
-from sitl_bridge.record.run_reader import read_events
+from sitl_bridge.record.run_reader import read_events, vehicle_logs
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth
 from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
@@ -284,10 +284,7 @@ def _truth(record: RunRecord) -> NDArray[np.void] | None:
 
 def _log_file(record: RunRecord, vehicle: RecordedVehicle) -> Path | None:
     """The vehicle's flight log; the largest where the flight stack began several."""
-    directory = record.path / f"vehicle-{vehicle.name}"
-    if not directory.is_dir():
-        directory = record.path / "autopilot" if len(record.vehicles) == 1 else directory
-    found = sorted(directory.rglob("*.ulg"), key=lambda file: file.stat().st_size)
+    found = vehicle_logs(record.path, vehicle.name, alone=len(record.vehicles) == 1)
     if len(found) > 1:
         record.notes.append(
             f"{vehicle.name}: has {len(found)} flight logs; {found[-1].name}, the largest, is used"

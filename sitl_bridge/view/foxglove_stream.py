@@ -21,8 +21,10 @@ from sitl_bridge.export.ros_topics import (
     RosMessages,
     base_link,
     motion_topics,
+    motor_command_topic,
     ros_messages,
     ros_name,
+    rotor_topic,
     sensor_topic,
 )
 from sitl_bridge.export.scene_messages import SCENE_SCHEMA, SCENE_TOPIC
@@ -54,6 +56,8 @@ def channels_of(run: ViewedRun) -> list[Channel]:
     types: dict[str, str] = {}
     for name, airframe in zip(run.names, run.airframes, strict=True):
         types |= {topic: kind for topic, (kind, _) in motion_topics(name).items()}
+        types[motor_command_topic(name)] = "actuator_msgs/Actuators"
+        types[rotor_topic(name)] = "sensor_msgs/JointState"
         for sensor in airframe.sensor_records():
             kind = KIND_NAMES[int(sensor["kind"])]
             if kind in SENSORS:
@@ -128,7 +132,9 @@ class FoxgloveStream:
 
     def _send(self, topics: set[str]) -> None:
         part = self._steps.part()
-        for messages in ros_messages(part, self._run.names, 0, len(part.rows), topics=topics):
+        rotors = [len(airframe.rotors) for airframe in self._run.airframes]
+        rows = len(part.rows)
+        for messages in ros_messages(part, self._run.names, rotors, 0, rows, topics=topics):
             self._publish(messages)
         waiting, self._pictures = self._pictures, []
         for picture in waiting:
