@@ -29,7 +29,7 @@ import bench_perception
 import bench_recorder
 import numpy as np
 import psutil
-from bench_peers import sih_factor
+from bench_peers import jmavsim_archive, jmavsim_factor, sih_factor
 
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
@@ -704,8 +704,12 @@ def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Real-time factors of other simulators, interleaved with the bridge and the null simulator."""
-    build = find_px4()
+    build, archive = find_px4(), jmavsim_archive()
     found: dict[str, list[float]] = {"null simulator": [], "sitl-bridge, iris": [], "SIH, quadx": []}
+    if archive is None:
+        say("  without jMAVSim: JMAVSIM_DIR names no checkout of it")
+    else:
+        found["jMAVSim"] = []
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         program, frames = compile_null(place), record_frames("iris", place / "iris.frames")
@@ -715,6 +719,13 @@ def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
             found["null simulator"] += null
             found["sitl-bridge, iris"].append(bridge_factor(build, "iris", at / "bridge", 1, options.seconds))
             found["SIH, quadx"].append(sih_factor(build, at / "sih", options.seconds, SETTLE))
+            if archive is not None:
+                start = functools.partial(
+                    Px4Process, build, INSTANCE, at / "jmavsim" / "px4", parameters("iris")
+                )
+                found["jMAVSim"].append(
+                    jmavsim_factor(archive, PORT, start, at / "jmavsim", options.seconds, SETTLE)
+                )
             say(f"  round {k + 1}: " + ", ".join(f"{name} {f[-1]:.1f} x" for name, f in found.items()))
     medians = {name: statistics.median(factors) for name, factors in found.items()}
     for name, factor in medians.items():

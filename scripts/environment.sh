@@ -1,4 +1,5 @@
 # Sourced by the other scripts: makes .venv in the checkout and installs the project into it.
+# `make_environment [dev,docs]` also installs what tests and documentation need; without it, what flights need.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 make_environment() {
@@ -16,11 +17,12 @@ make_environment() {
   fi
   [ -x .venv/bin/python ] || "$python" -m venv .venv || exit 1
   # Install again only when what is to be installed has changed.
-  local wanted
+  local extras=${1:-} wanted
   wanted=$(cksum <pyproject.toml)
-  if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
-    echo "installing into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]' || exit 1
-    echo "$wanted" >.venv/installed
-  fi
+  case "$(cat .venv/installed 2>/dev/null) " in
+    "$wanted "*"$extras"*) return ;;
+  esac
+  echo "installing into .venv; this takes a minute or more"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".$extras" || exit 1
+  echo "$wanted $extras" >.venv/installed
 }

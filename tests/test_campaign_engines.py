@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from campaigns import accident, campaign, full_once, killed_once, scenario
 
-from sitl_bridge.campaign.campaign_run import CampaignRun
+from sitl_bridge.campaign.campaign_run import CampaignProgress, CampaignRun
 from sitl_bridge.campaign.campaign_space import CampaignSpace
 from sitl_bridge.campaign.dask_engine import DaskEngine
+from sitl_bridge.campaign.flight_job import Job, RunRow
 from sitl_bridge.campaign.ledger import Ledger, read_rows
 from sitl_bridge.campaign.worker_pool import WorkerPool
 from sitl_bridge.errors import UserError
 
 TEXT = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\nruns: 12\n"
+
+
+def fly_campaign(
+    directory: Path, limit: float, flight: Callable[[Job], RunRow]
+) -> tuple[dict[int, RunRow], CampaignProgress, list[int]]:
+    """Fly the campaign of these tests by two workers: rows by number, what was printed, the workers' ids.
+
+    Args:
+        limit: s that a run may take.
+        flight: takes the place of a run.
+    """
+    scenario(directory)
+    space = CampaignSpace.load(campaign(directory, TEXT))
+    pool = WorkerPool(2, limit, flight)
+    try:
+        with Ledger(directory / "out", space) as ledger:
+            progress = CampaignRun(space, ledger, pool).fly()
+        processes = pool.processes
+    finally:
+        pool.close()
+    return {row.number: row for row in read_rows(directory / "out")}, progress, processes
 
 
 def alive(process: int) -> bool:
@@ -31,16 +54,7 @@ def test_a_killed_and_a_hung_worker_cost_one_retry_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sitl_bridge.campaign.worker_pool.START_LIMIT", 60.0)
-    scenario(tmp_path)
-    space = CampaignSpace.load(campaign(tmp_path, TEXT))
-    pool = WorkerPool(2, 3.0, accident)
-    try:
-        with Ledger(tmp_path / "out", space) as ledger:
-            progress = CampaignRun(space, ledger, pool).fly()
-        processes = pool.processes
-    finally:
-        pool.close()
-    rows = {row.number: row for row in read_rows(tmp_path / "out")}
+    rows, progress, processes = fly_campaign(tmp_path, 3.0, accident)
     assert sorted(rows) == list(range(12))
     assert all(row.succeeded for row in rows.values())
     assert [rows[n].attempt for n in (0, 1, 4)] == [1, 2, 2]
@@ -52,15 +66,7 @@ def test_a_killed_and_a_hung_worker_cost_one_retry_each(
 
 @pytest.mark.slow
 def test_a_full_disk_costs_one_retry_and_is_reported(tmp_path: Path) -> None:
-    scenario(tmp_path)
-    space = CampaignSpace.load(campaign(tmp_path, TEXT))
-    pool = WorkerPool(2, 60.0, full_once)
-    try:
-        with Ledger(tmp_path / "out", space) as ledger:
-            progress = CampaignRun(space, ledger, pool).fly()
-    finally:
-        pool.close()
-    rows = {row.number: row for row in read_rows(tmp_path / "out")}
+    rows, progress, _ = fly_campaign(tmp_path, 60.0, full_once)
     assert (rows[2].status, rows[2].attempt) == ("flown", 2)
     assert (rows[4].status, rows[4].attempt) == ("lost", 2)
     assert rows[4].reason == "No space left on device"

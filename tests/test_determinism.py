@@ -96,14 +96,18 @@ def test_another_seed_gives_other_frames(reference: tuple[str, np.void]) -> None
     assert frames("iris", seed=1)[0] != reference[0]
 
 
+def row_of_vehicles(count: int, spacing: float) -> list[VehicleSetup]:
+    """Irises in a row to the east, 9 m above the ground."""
+    airframe = load_airframe("iris")
+    return [
+        VehicleSetup(airframe.vehicle(), airframe.sensor_records(), (0.0, spacing * i, -9.0), name=str(i))
+        for i in range(count)
+    ]
+
+
 def test_threads_change_no_byte_of_independent_vehicles() -> None:
     def states(threads: int) -> Any:
-        airframe = load_airframe("iris")
-        setups = [
-            VehicleSetup(airframe.vehicle(), airframe.sensor_records(), (0.0, 5.0 * i, -9.0), name=str(i))
-            for i in range(130)
-        ]
-        simulation = Simulation(World(), setups, seed=3, threads=threads)
+        simulation = Simulation(World(), row_of_vehicles(130, 5.0), seed=3, threads=threads)
         simulation.armed[:] = 1
         simulation.controls[:, :4] = np.linspace(0.3, 0.8, 130)[:, None]
         for _ in range(3):
@@ -119,12 +123,7 @@ def test_a_vehicle_flies_alone_as_it_does_where_all_take_a_step_together() -> No
     """Independent vehicles take all their steps one after another; with contact on, each step is for all."""
 
     def states(proximity: Proximity | None) -> Any:
-        airframe = load_airframe("iris")
-        setups = [
-            VehicleSetup(airframe.vehicle(), airframe.sensor_records(), (0.0, 50.0 * i, -9.0), name=str(i))
-            for i in range(3)
-        ]
-        simulation = Simulation(World(), setups, seed=3, proximity=proximity)
+        simulation = Simulation(World(), row_of_vehicles(3, 50.0), seed=3, proximity=proximity)
         simulation.armed[:] = 1
         simulation.controls[:, :4] = 0.6
         simulation.advance(50)

@@ -123,3 +123,25 @@ def test_shipped_files_are_found_by_name_where_only_the_wheel_is_installed(
         timeout=800, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tmp_path: Path) -> None:
+    """pip is a program that prints its arguments; one environment serves both."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nshift 5\necho pip install $*\n", encoding="utf-8")
+    python.chmod(0o755)
+    (tmp_path / "scripts").mkdir()
+    for name in ("scripts/environment.sh", "pyproject.toml"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+
+    def install(*extras: str) -> list[str]:
+        command = ["bash", "-c", '. scripts/environment.sh; make_environment "$@"', "bash", *extras]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.startswith("pip")]
+
+    assert install() == ["pip install -e ."]
+    assert install() == []
+    assert install("[dev,docs]") == ["pip install -e .[dev,docs]"]
+    assert install("[dev,docs]") == []
+    assert install() == []

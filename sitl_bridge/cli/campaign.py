@@ -123,13 +123,14 @@ def _run(
 
 
 class _Display:
-    """The progress: a live table on a terminal, else a line now and then."""
+    """The progress: a live table on a terminal, else a line now and then where runs have ended."""
 
     def __init__(self, terminal: Terminal) -> None:
         console = self._console = terminal.console
         self._live_shown, self._every = terminal.live, 0.0 if terminal.verbose else EVERY
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._printed = time.monotonic()
+        self._done = -1
 
     def __enter__(self) -> _Display:
         if self._live_shown:
@@ -144,8 +145,11 @@ class _Display:
         """Show how far the campaign is."""
         if self._live_shown:
             self._live.update(_table(progress))
-        elif time.monotonic() - self._printed > self._every:
-            self._printed = time.monotonic()
+        elif time.monotonic() - self._printed > self._every and progress.done != self._done:
+            self._printed, self._done = time.monotonic(), progress.done
+            if not progress.done:
+                self._console.print(Text("workers start; a new version is compiled first"), soft_wrap=True)
+                return
             cells = ", ".join(f"{name} {value}" for name, value in _cells(progress))
             self._console.print(Text(cells), soft_wrap=True)
 

@@ -48,6 +48,11 @@ SLOW = 5.0
 """Top speed in m/s below which the drag is probably in another unit."""
 STEP = 0.004
 """s between PX4's inertial samples, the step of the simulation."""
+UNITS = {
+    "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
+    "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "a": "A", "k": "K", "m": "m", "s": "s",
+}  # fmt: skip
+"""Units by the ends of the facts' names; the longer ends come first."""
 SHORT_FLIGHT = 300.0
 """Endurance in s of hover that is too short for an ordinary mission."""
 
@@ -214,8 +219,8 @@ def campaign_facts(path: Path) -> Facts:
         "name": space.campaign.name,
         "scenario": str(space.campaign.base),
         "varied": {one.name: str(one.distribution) for one in space.campaign.varied},
-        "runs": made.design if made.search is None else made.search.kind,
-        "flights": space.size,
+        "design": made.design if made.search is None else made.search.kind,
+        "runs": space.size,
         "stages": list(made.stages),
         "limits": {name: limit for name, limit in space.limits.items() if limit is not None} or "none",
         "warnings": [],
@@ -323,7 +328,7 @@ def check(
     console.print(Text(f"{file} is valid", "italic"), soft_wrap=True)
     table = Table(show_header=False)
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), _as_text(value))
+        table.add_row(_title(name), _as_text(value))
     console.print(table)
     if parameters:
         console.print("PX4 parameters", style="bold")
@@ -358,6 +363,14 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _title(name: str) -> str:
+    """The name of a figure for readers, with its unit: ``top_speed_m_s`` is ``top speed, m/s``."""
+    for suffix, unit in UNITS.items():
+        if name.endswith(f"_{suffix}"):
+            return f"{name.removesuffix(f'_{suffix}').replace('_', ' ')}, {unit}"
+    return name.replace("_", " ")
 
 
 def _as_text(value: Any) -> str:

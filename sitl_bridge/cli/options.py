@@ -27,7 +27,7 @@ WorldOption = Annotated[
 WindOption = Annotated[
     str | None,
     typer.Option(
-        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from; replaces the world's"
+        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (or 0); replaces the world's"
     ),
 ]
 SpeedOption = Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")]

@@ -25,7 +25,7 @@ def find_mission(mission: Path) -> Path:
     """The file of a mission given by path, or by the name of a shipped one: ``square.plan``.
 
     Raises:
-        UserError: if there is neither; with the names of the shipped missions.
+        UserError: if there is neither; with the name that was probably meant, or all shipped names.
     """
     if exists(mission):
         return mission
@@ -34,8 +34,8 @@ def find_mission(mission: Path) -> Path:
         return shipped
     names = [path.name for path in shipped_missions()]
     near = did_you_mean(mission.name, names)
-    known = ", ".join(names) or "none"
-    raise UserError(f"{shortened(str(mission))}: no such mission file{near}; shipped missions: {known}")
+    hint = near or f"; shipped missions: {', '.join(names) or 'none'}"
+    raise UserError(f"{shortened(str(mission))}: no such mission file{hint}")
 
 
 def mission_of_scenario(scenario: Path, mission: Path) -> Path:

@@ -70,9 +70,9 @@ def find_px4(explicit: Path | None = None) -> Px4Build:
             executable = root / "bin" / "px4"
             if executable.is_file():
                 return _build(root, executable)
-        tried.append(f"{place} ({reason}), which {_problem(place.expanduser())}")
+        tried.append(f"{place} ({reason}) {_problem(place.expanduser())}")
     raise UserError(
-        f"no PX4 build found in {', nor in '.join(tried)}.  Build one with `make px4_sitl` in a PX4-Autopilot"
+        f"no PX4 build found: {', '.join(tried)}.  Build one with `make px4_sitl` in a PX4-Autopilot"
         " checkout, then name it with --px4 DIR or PX4_DIR"
     )
 

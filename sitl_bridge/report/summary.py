@@ -204,9 +204,9 @@ def show(
 ) -> None:
     """Print the summary."""
     verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
-    title = headline(
-        f"{outcome.mission} with {outcome.airframe}, {outcome.flight_stack}", verdict, console.width
-    )
+    mission = Path(outcome.mission)
+    flown = mission.name if mission.is_absolute() else mission
+    title = headline(f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict, console.width)
     parts: list[Any] = [_figures(outcome, record)]
     problems = problems_of(outcome, record)
     warnings = warnings_of(record, messages)
