@@ -91,7 +91,7 @@ def jmavsim_factor(
     """
     directory.mkdir(parents=True)
     # As PX4's Tools/simulation/jmavsim/jmavsim_run.sh starts it.
-    command = ["java", "-Djava.ext.dirs=", "-XX:GCTimeRatio=20", "-jar", archive]
+    command = ["java", "-Djava.ext.dirs=", "-XX:GCTimeRatio=20", "-jar", str(archive)]
     command += ["-tcp", f"127.0.0.1:{port}", "-r", "250", "-lockstep", "-no-gui"]
     environment = {**os.environ, "PX4_SIM_SPEED_FACTOR": "100"}
     with _ground_station() as sock, (directory / "console.txt").open("w") as console:

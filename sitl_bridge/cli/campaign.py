@@ -103,6 +103,9 @@ def _run(
             with _Display(terminal) as display:
                 flown = CampaignRun(space, ledger, engine, px4=px4, on_progress=display.show)
                 progress = flown.fly()
+        except signals.Interrupted:
+            terminal.point(f"{len(ledger)} runs are kept; the same command goes on from there")
+            raise
         finally:
             engine.close()
     for line in progress.lost:
