@@ -16,6 +16,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.run.mission_process import MissionProcess
 from sitl_bridge.run.vehicle_run import require_free_udp
 from sitl_bridge.system import launch
+from sitl_bridge.system.port_holder import describe
 
 Wait = Callable[..., None]
 
@@ -126,3 +127,14 @@ def test_a_taken_port_is_named_with_the_program_that_has_it(tmp_path: Path) -> N
         own.bind(("127.0.0.1", port))
         with pytest.raises(UserError, match="is taken by"):
             require_free_udp(port, "on which the mission listens")
+
+
+def test_a_program_in_the_command_line_is_not_printed() -> None:
+    command = [sys.executable, "-c", "import time\nprint(1, flush=True)\ntime.sleep(60)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        found = describe(psutil.Process(holder.pid))
+        holder.kill()
+    assert found.endswith(f" -c (pid {holder.pid})")
+    assert "sleep" not in found

@@ -35,5 +35,5 @@ def describe(process: psutil.Process) -> str:
 
 
 def _is_program(word: str) -> bool:
-    """Whether an argument of Python's command line is the script, or the ``-m`` before a module."""
-    return word == "-m" or not word.startswith("-")
+    """Whether an argument of Python's command line is the script, the ``-m`` before a module, or ``-c``."""
+    return word in ("-m", "-c") or not word.startswith("-")
