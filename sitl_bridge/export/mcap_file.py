@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
@@ -22,67 +20,41 @@ from sitl_bridge.record.run_reader import RecordedRun
 if TYPE_CHECKING:
     from mcap.writer import Writer
 
+    from sitl_bridge.export.mcap_writer import McapWriter
+
 PART = 10.0
 """s of simulated time that are converted at once."""
 LAST = 2**63 - 1
 """ns, after all messages."""
 
 
-class McapFile:
+class McapChannels:
     """Registers schemas and channels as topics first appear.
 
     Args:
         writer: of the file, started.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer | McapWriter) -> None:
         self._writer = writer
         self._schemas: dict[str, int] = {}
-        self._channels: dict[str, int] = {}
-        self._sequences: dict[int, int] = {}
-        self.count = 0
+        self.known: dict[str, int] = {}
+        """ID of each topic's channel."""
 
     def channel(self, topic: str, name: str, encoding: str, schema: bytes, message_encoding: str) -> int:
         """ID of a topic's channel."""
         if name not in self._schemas:
             self._schemas[name] = self._writer.register_schema(name=name, encoding=encoding, data=schema)
-        if topic not in self._channels:
-            self._channels[topic] = self._writer.register_channel(
+        if topic not in self.known:
+            self.known[topic] = self._writer.register_channel(
                 topic=topic, message_encoding=message_encoding, schema_id=self._schemas[name]
             )
-        return self._channels[topic]
+        return self.known[topic]
 
-    def add(self, channel: int, time: int, data: bytes) -> None:
-        """Write a message; ``time`` is in ns."""
-        sequence = self._sequences[channel] = self._sequences.get(channel, 0) + 1
-        self._writer.add_message(channel, time, data, time, sequence)
-        self.count += 1
-
-    def skip(self, topics: Iterable[RosMessages]) -> None:
-        """Leave out messages of topics that have a channel: their sequence numbers are missing."""
-        for topic in topics:
-            if (channel := self._channels.get(topic.topic)) is not None:
-                self._sequences[channel] = self._sequences.get(channel, 0) + len(topic.time)
-
-    def add_all(self, topics: Iterable[RosMessages]) -> None:
-        """Write the messages of some topics in the order of their times."""
-        found = [topic for topic in topics if len(topic.time)]
-        if not found:
-            return
-        channels = [
-            self.channel(t.topic, schema_name(t.name), "ros2msg", schema_text(t.name).encode(), "cdr")
-            for t in found
-        ]
-        times = np.concatenate([topic.time for topic in found])
-        which = np.repeat(np.arange(len(found)), [len(topic.time) for topic in found])
-        index = np.concatenate([np.arange(len(topic.time)) for topic in found])
-        order = np.argsort(times, kind="stable")
-        blobs = [topic.data.tobytes() for topic in found]
-        sizes = [topic.data.shape[1] for topic in found]
-        for time, t, k in zip(
-            times[order].tolist(), which[order].tolist(), index[order].tolist(), strict=True
-        ):
-            self.add(channels[t], time, blobs[t][k * sizes[t] : (k + 1) * sizes[t]])
+    def channel_of(self, topic: RosMessages) -> int:
+        """ID of the channel of ROS messages."""
+        name, text = schema_name(topic.name), schema_text(topic.name)
+        return self.channel(topic.topic, name, "ros2msg", text.encode(), "cdr")
 
 
 def write_mcap(
@@ -106,17 +78,22 @@ def write_mcap(
         UserError: if the file cannot be written, or the package mcap is missing.
     """
     try:
-        from mcap.writer import CompressionType, Writer
+        from sitl_bridge.export.mcap_writer import Block, McapWriter
     except ImportError as error:
         raise missing("mcap", "MCAP files", EXPORT) from error
 
     n = run.count
     logged = _logged(run, notify)
     with whole_file(target) as place, place.open("wb") as file:
-        writer = Writer(file, compression=CompressionType.ZSTD)
-        writer.start(profile="ros2", library="sitl-bridge")
-        made = McapFile(writer)
-        _add_scene(made, run)
+        writer = McapWriter(file, profile="ros2", library="sitl-bridge")
+        channels = McapChannels(writer)
+
+        def write(topics: Iterable[RosMessages]) -> None:
+            found = (topic for topic in topics if len(topic.time))
+            writer.write([Block(channels.channel_of(topic), topic.time, topic.data) for topic in found])
+
+        drawings, channel = scene_messages(run), _scene_channel(channels)
+        writer.write([Block.of(channel, time, json.dumps(drawn).encode()) for time, drawn in drawings])
         rows = max(round(PART * 1e6 / run.description["step"]), 1) * n
         seen = seen_messages(run)
         since = -1
@@ -125,14 +102,14 @@ def write_mcap(
             until = int(run.rows["time"][last - 1]) * 1000
             logs = (part for one in logged.values() for part in one.between(since, until))
             recorded = ros_messages(run, run.names, run.rotors, first, last, rate)
-            made.add_all([*recorded, *logs, *seen.until(until)])
+            write([*recorded, *logs, *seen.until(until)])
             since = until
-        made.add_all(part for one in logged.values() for part in one.between(since, LAST))
+        write(part for one in logged.values() for part in one.between(since, LAST))
         for name, one in logged.items():
             writer.add_metadata(f"flight stack {ros_name(name)}", one.facts)
         writer.add_metadata("run", {"run.json": json.dumps(run.description)})
         writer.finish()
-    return made.count
+    return writer.count
 
 
 def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
@@ -149,9 +126,6 @@ def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, Flight
     return found
 
 
-def _add_scene(made: McapFile, run: RecordedRun) -> None:
-    messages: list[tuple[int, dict[str, Any]]] = scene_messages(run)
+def _scene_channel(channels: McapChannels) -> int:
     schema = json.dumps(SCENE_SCHEMA).encode()
-    channel = made.channel(SCENE_TOPIC, "foxglove.SceneUpdate", "jsonschema", schema, "json")
-    for time, message in messages:
-        made.add(channel, time, json.dumps(message).encode())
+    return channels.channel(SCENE_TOPIC, "foxglove.SceneUpdate", "jsonschema", schema, "json")

@@ -13,16 +13,20 @@ import io
 import queue
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.export.live_samples import sample_messages
-from sitl_bridge.export.mcap_file import McapFile
+from sitl_bridge.export.mcap_file import McapChannels
 from sitl_bridge.export.ros_topics import RosMessages
 from sitl_bridge.files.extras import EXPORT, missing
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.sensors.sensor_host import SensorHost
+
+if TYPE_CHECKING:
+    from mcap.writer import Writer
 
 LONGEST = 107
 """Bytes of a Unix socket's path on Linux."""
@@ -30,6 +34,37 @@ WAITING = 16
 """Samples that wait for a program; further ones are left out, and sequence numbers show the gap."""
 FAREWELL = 2.0
 """s of wall time for a program to take what waits for it when the simulation ends."""
+
+
+class McapFile(McapChannels):
+    """Messages that are written one by one.
+
+    Args:
+        writer: of the file, started.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__(writer)
+        self._messages = writer
+        self._sequences: dict[int, int] = {}
+
+    def add(self, channel: int, time: int, data: bytes) -> None:
+        """Write a message; ``time`` is in ns."""
+        sequence = self._sequences[channel] = self._sequences.get(channel, 0) + 1
+        self._messages.add_message(channel, time, data, time, sequence)
+
+    def skip(self, topics: Iterable[RosMessages]) -> None:
+        """Leave out messages of topics that have a channel: their sequence numbers are missing."""
+        for topic in topics:
+            if (channel := self.known.get(topic.topic)) is not None:
+                self._sequences[channel] = self._sequences.get(channel, 0) + len(topic.time)
+
+    def add_all(self, topics: Iterable[RosMessages]) -> None:
+        """Write the messages of one sample."""
+        for topic in topics:
+            channel = self.channel_of(topic)
+            for time, message in zip(topic.time.tolist(), topic.data, strict=True):
+                self.add(channel, time, message.tobytes())
 
 
 class SampleSocket:
