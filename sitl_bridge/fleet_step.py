@@ -21,7 +21,8 @@ from sitl_bridge.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.sensors.sample import sample_sensors
 from sitl_bridge.world.records import ENVIRONMENT, START, TURBULENCE, WIND, WIND_STATE
 from sitl_bridge.world.scene import place_moving_shapes
-from sitl_bridge.world.wind import carry_turbulence, wind_velocity
+from sitl_bridge.world.wind import carry_turbulence
+from sitl_bridge.world.wind_shadow import air_velocity
 
 
 class FleetArrays(NamedTuple):
@@ -111,7 +112,7 @@ def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
     state, wind, memory = fleet.states[i], fleet.wind[0], fleet.wind_states[i]
     x, y, z = state.position
     field, series = fleet.turbulence[0], fleet.wind_series
-    north, east, down = wind_velocity(wind, field, memory, series, time, x, y, z)
+    north, east, down = air_velocity(fleet.environment[0], wind, field, memory, series, time, x, y, z)
     carry_turbulence(wind, memory, series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
-from sitl_bridge.cli.scene_facts import scene_facts
+from sitl_bridge.cli.scene_facts import scene_facts, wind_shadow_fact
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import check_stability
@@ -139,7 +139,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
     temperature, pressure, density = air(environment, 0.0)
     north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
     return {
-        **specification.model_dump(mode="json", exclude={"wind", "scene"}),
+        **specification.model_dump(mode="json", exclude={"wind", "scene", "wind_shadow"}),
         "gravity_m_s2": float(environment["gravity"]),
         "temperature_k": temperature,
         "pressure_pa": pressure,
@@ -149,6 +149,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
         "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
         "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(world.scene) or "level ground alone",
+        "wind_shadow": wind_shadow_fact(world.scene.shapes, specification.wind_shadow),
         "warnings": list(specification.scene.notes),
     }
 
@@ -180,6 +181,7 @@ def scenario_facts(path: Path) -> Facts:
     scenario = load_scenario(path)
     settings_of(scenario, path, Choices(autopilot="builtin")).check()
     airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
+    scene = Scene(scenario.world.scene)
     if scenario.formation is not None:
         patterns = [move.name for move in scenario.formation.choreography.moves[1:]]
         flown = {"mission": "formation", "patterns": patterns, "duration_s": scenario.formation.duration}
@@ -196,7 +198,8 @@ def scenario_facts(path: Path) -> Facts:
         **flown,
         "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
-        "scene": scene_facts(Scene(scenario.world.scene)) or "level ground alone",
+        "scene": scene_facts(scene) or "level ground alone",
+        "wind_shadow": wind_shadow_fact(scene.shapes, scenario.world.wind_shadow),
         "warnings": [
             *scenario.world.scene.notes,
             *(f"fly refuses {note}" for note in event_notes(scenario, "fly")),

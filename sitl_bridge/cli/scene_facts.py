@@ -6,9 +6,11 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
 from sitl_bridge.world.scene import Scene
+from sitl_bridge.world.wind_shadow import wind_obstacles
 
 MOST_NAMES = 12
 """Names of objects that are listed."""
@@ -48,3 +50,18 @@ def scene_facts(scene: Scene) -> dict[str, Any]:
             facts[name] = total
     facts["memory_mb"] = scene.memory / 1e6
     return facts
+
+
+def wind_shadow_fact(shapes: NDArray[np.void], least: float | None) -> str:
+    """How many obstacles shadow the wind.
+
+    Args:
+        shapes: (n,) SHAPE.
+        least: m, of a world's ``wind_shadow``.
+    """
+    if least is None:
+        return "none"
+    count = len(wind_obstacles(shapes, least))
+    if count == 0:
+        return f"none: no upright, still box or cylinder is {least:g} m high and wide"
+    return f"behind {count} of {len(shapes)} objects, those {least:g} m high and wide at least"

@@ -33,7 +33,8 @@ from sitl_bridge.sensors.records import GPS, MAX_AXES
 from sitl_bridge.sensors.sample import begin_sensor, sample_sensors
 from sitl_bridge.world.records import START
 from sitl_bridge.world.turbulence import EPISODES_APART
-from sitl_bridge.world.wind import carry_turbulence, wind_velocity
+from sitl_bridge.world.wind import carry_turbulence
+from sitl_bridge.world.wind_shadow import air_velocity
 
 # ---------------------------------------------------------------------- reset
 
@@ -247,7 +248,7 @@ def _advance(b: Any, block: int, i: int, armed: int) -> bool:
         _steer(b, block, i, seconds)
     wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
     x, y, z = state.position
-    north, east, down = wind_velocity(wind, field, memory, b.series, time, x, y, z)
+    north, east, down = air_velocity(environment, wind, field, memory, b.series, time, x, y, z)
     carry_turbulence(wind, memory, b.series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]

@@ -118,9 +118,28 @@ ENVIRONMENT = np.dtype(
         ("origin_ecef", "f8", 3),  # m
         ("ned_to_ecef", "f8", (3, 3)),
         ("scene", SCENE),  # what stands in the world
+        ("wind_obstacles", "i8"),  # address of (wind_obstacle_count,) WIND_OBSTACLE
+        ("wind_obstacle_count", "i8"),
     ],
     align=True,
 )
+
+WIND_OBSTACLE = np.dtype(
+    [
+        ("place", "f8", 2),  # m N, E of its vertical axis
+        ("base", "f8"),  # m down, of its lower end
+        ("height", "f8"),  # m
+        ("round", "i8"),  # 1: a cylinder, of radius half[0]
+        (
+            "along",
+            "f8",
+            2,
+        ),  # unit vector N, E of a box's first horizontal axis; the second is a right angle on
+        ("half", "f8", 2),  # m, half lengths along the two
+    ],
+    align=True,
+)
+"""A static upright box or cylinder in whose lee there is less wind."""
 
 WIND = np.dtype(
     [

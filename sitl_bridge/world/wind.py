@@ -298,7 +298,7 @@ def _gust_strength(wind: Any, i: int, time: int, north: float, east: float) -> f
 
 
 @compiled
-def _mean_wind(
+def mean_wind(
     wind: Any, series: Any, time: int, north: float, east: float, down: float
 ) -> tuple[float, float, float]:
     """Velocity NED in m/s of the steady, logarithmic, recorded and custom wind at a place (m NED)."""
@@ -328,10 +328,23 @@ def _mean_wind(
 
 
 @compiled
+def with_gusts(
+    wind: Any, time: int, north: float, east: float, vn: float, ve: float, vd: float
+) -> tuple[float, float, float]:
+    """A velocity NED in m/s with that of the gusts added, at ``time`` (us) and a place (m)."""
+    for i in range(wind.gust_count):
+        strength = _gust_strength(wind, i, time, north, east)
+        vn += strength * wind.gust_velocity[i, 0]
+        ve += strength * wind.gust_velocity[i, 1]
+        vd += strength * wind.gust_velocity[i, 2]
+    return vn, ve, vd
+
+
+@compiled
 def carry_turbulence(wind: Any, memory: Any, series: Any, time: int, seconds: float) -> None:
     """Carry the turbulence on, from ``time`` (us) over a step, with the mean wind above the origin."""
     if wind.dryden_speed_20ft > 0.0:
-        north, east, _ = _mean_wind(wind, series, time, 0.0, 0.0, -CARRYING_HEIGHT)
+        north, east, _ = mean_wind(wind, series, time, 0.0, 0.0, -CARRYING_HEIGHT)
         carry(memory, north, east, seconds)
 
 
@@ -351,15 +364,10 @@ def wind_velocity(
         east: m.
         down: m.
     """
-    vn, ve, vd = _mean_wind(wind, series, time, north, east, down)
+    vn, ve, vd = mean_wind(wind, series, time, north, east, down)
     if wind.dryden_speed_20ft > 0.0:
         un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down)
         vn += un
         ve += ue
         vd += ud
-    for i in range(wind.gust_count):
-        strength = _gust_strength(wind, i, time, north, east)
-        vn += strength * wind.gust_velocity[i, 0]
-        ve += strength * wind.gust_velocity[i, 1]
-        vd += strength * wind.gust_velocity[i, 2]
-    return vn, ve, vd
+    return with_gusts(wind, time, north, east, vn, ve, vd)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from sitl_bridge.quantities import Positive
 from sitl_bridge.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.world.custom_wind import WindFunction
 from sitl_bridge.world.earth import curvatures, ecef, geodetic_of, gravity, ned_of, ned_to_ecef_rotation
@@ -17,6 +18,7 @@ from sitl_bridge.world.records import ENVIRONMENT, START
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import SceneSpecification
 from sitl_bridge.world.wind import Wind, WindSpecification
+from sitl_bridge.world.wind_shadow import wind_obstacles
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -61,6 +63,11 @@ class WorldSpecification(BaseModel):
     scene: SceneSpecification = Field(
         SceneSpecification(), description="what stands in it; level ground alone"
     )
+    wind_shadow: Positive | None = Field(
+        None,
+        description="m, least height and width of the upright, still boxes and cylinders that shadow the"
+        " wind; absent: nothing does",
+    )
 
 
 class World:
@@ -71,6 +78,7 @@ class World:
         wind: (1,) WIND, written in place by ``set_wind``.
         wind_series: (k, 4) recorded wind.
         scene: what stands in it.
+        wind_obstacles: (k,) WIND_OBSTACLE, what shadows the wind.
 
     Args:
         specification: what it is like.
@@ -101,6 +109,10 @@ class World:
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
         self.scene = Scene(self.specification.scene)
         record["scene"] = self.scene.record[0]
+        least = self.specification.wind_shadow
+        self.wind_obstacles = wind_obstacles(self.scene.shapes, math.inf if least is None else least)
+        record["wind_obstacles"] = self.wind_obstacles.ctypes.data
+        record["wind_obstacle_count"] = len(self.wind_obstacles)
         self.wind = self.specification.wind.pack(start)
         self.wind_series = np.zeros((0, 4))
         self._wind_functions: list[WindFunction] = []
