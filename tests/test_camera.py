@@ -14,6 +14,7 @@ from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.shading import paint, shade
 from sitl_bridge.sensors.perception.view import Poses, View
+from sitl_bridge.world.mesh_paint import MESH_PAINT
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.world.records import CHECKER, IMAGE, SCENE, SHAPE, STRIPES, TEXTURE
 from sitl_bridge.world.scene import Scene
@@ -138,8 +139,11 @@ def shaded(
     shapes["color"], shapes["rotation"] = (1.0, 0.5, 0.2), np.eye(3)
     light = np.array([0.5, 0.0, -np.sqrt(0.75), 0.2])
     out = np.empty((1, 3), np.float32)
-    hits = (np.array([distance]), np.array([[0.0, 0.0, -1.0]]), np.array([shape]))
-    shade(np.array([origin], float), way[None] / distance, hits, shapes, scene, light, pixel, out)
+    hits = (
+        np.array([distance]), np.array([[0.0, 0.0, -1.0]]), np.array([shape]), np.full(1, -1, np.int32),
+    )  # fmt: skip
+    world = (shapes, np.zeros(1, MESH_PAINT), scene)
+    shade(np.array([origin], float), way[None] / distance, hits, world, light, pixel, out)
     first: NDArray[np.float32] = out[0]
     return first
 

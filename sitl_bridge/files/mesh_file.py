@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sitl_bridge.errors import UserError, shortened
 from sitl_bridge.files.extras import missing
 from sitl_bridge.input_file import read_bytes
-from sitl_bridge.world.geometry import TriangleMesh
+from sitl_bridge.world.geometry import FacePictures, TriangleMesh
 
 FORMATS = (".dae", ".glb", ".gltf", ".obj", ".ply", ".stl")
 MAX_BYTES = 300_000_000
@@ -27,6 +27,9 @@ MAX_TRIANGLES = 1_000_000
 """Most triangles of all meshes of a world: 70 MB, and some seconds for building their trees."""
 LARGEST = 1e6
 """Greatest coordinate in m; beyond, single precision is coarser than a decimetre."""
+
+LARGEST_PICTURE = 2048
+"""Pixels along the sides of a picture; a larger one is reduced."""
 
 Axes = Literal["z_up", "y_up", "x_up", "ned"]
 TO_NED: dict[Axes, NDArray[np.float64]] = {
@@ -59,13 +62,13 @@ def load_mesh(path: Path, axes: Axes | None, scale: tuple[float, float, float]) 
     own_axes: Axes = "y_up" if kind in (".glb", ".gltf") else "z_up"
     if kind == ".dae":
         meter, own_axes = _collada_conventions(raw)
-    vertices, faces, colors = _joined(path, _parsed(path, raw))
+    vertices, faces, colors, painted = _joined(path, _parsed(path, raw))
     if not np.isfinite(vertices).all() or np.abs(vertices).max() * meter * max(scale) > LARGEST:
         raise UserError(
             f"{path}: has coordinates that are not finite or beyond {LARGEST:g} m; check its scale"
         )
     turned = vertices * meter * np.array(scale) @ TO_NED[axes or own_axes].T
-    return TriangleMesh(turned, faces, colors, is_solid(turned, faces))
+    return TriangleMesh(turned, faces, colors, is_solid(turned, faces), painted)
 
 
 def is_solid(vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> bool:
@@ -130,12 +133,13 @@ def _parsed(path: Path, raw: bytes) -> Any:
         ) from error
 
 
-_Joined = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float32] | None]
+_Joined = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float32] | None, FacePictures | None]
 
 
 def _joined(path: Path, scene: Any) -> _Joined:
-    """Vertices, faces and colours of all meshes of a file, transformed by their nodes."""
+    """Vertices, faces, colours and pictures of all meshes of a file, transformed by their nodes."""
     vertices, faces, colors = [], [], []
+    pictures = _Pictures()
     first = total = 0
     for mesh, matrix in _placed(scene):
         corners = np.asarray(mesh.vertices, np.float64)
@@ -153,17 +157,18 @@ def _joined(path: Path, scene: Any) -> _Joined:
         vertices.append(corners @ matrix[:3, :3].T + matrix[:3, 3])
         faces.append(triangles + first)
         colors.append(_colors(mesh, len(triangles)))
+        pictures.add(mesh, triangles)
         first += len(corners)
     if not faces:
         raise UserError(f"{path}: has no triangles; a point cloud or an empty export cannot be an object")
     known = [part for part in colors if part is not None]
-    painted = None
+    colored = None
     if known:
         grey = np.full(3, 0.7, np.float32)
-        painted = np.concatenate(
+        colored = np.concatenate(
             [np.tile(grey, (len(f), 1)) if c is None else c for c, f in zip(colors, faces, strict=True)]
         )
-    return np.concatenate(vertices), np.concatenate(faces), painted
+    return np.concatenate(vertices), np.concatenate(faces), colored, pictures.joined()
 
 
 def _placed(scene: Any) -> Iterator[tuple[Any, NDArray[np.float64]]]:
@@ -197,12 +202,57 @@ def _colors(mesh: Any, count: int) -> NDArray[np.float32] | None:
     material = getattr(visual, "material", None)
     if material is None:
         return None
-    image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
-    uv = getattr(visual, "uv", None)
-    if image is not None and uv is not None and len(uv):
-        return _sampled(image, np.asarray(uv, np.float64)[np.asarray(mesh.faces)].mean(axis=1))
+    if (found := _picture(mesh)) is not None:
+        image, uv = found
+        return _sampled(image, uv[np.asarray(mesh.faces)].mean(axis=1))
     main = np.asarray(material.main_color, np.float32)[:3] / 255.0
     return np.tile(main, (count, 1))
+
+
+def _picture(mesh: Any) -> tuple[Any, NDArray[np.float64]] | None:
+    """A mesh's picture, and the places (v, 2) of its vertices in it; None where it has none."""
+    material, uv = getattr(mesh.visual, "material", None), getattr(mesh.visual, "uv", None)
+    image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
+    if image is None or uv is None or len(uv) != len(mesh.vertices):
+        return None
+    places = np.asarray(uv, np.float64)[:, :2]
+    return (image, places) if np.isfinite(places).all() else None
+
+
+def _pixels(image: Any) -> NDArray[np.uint8]:
+    """Pixels (rows, columns, 3) of a picture, reduced by a whole factor where it is large."""
+    factor = -(-max(image.width, image.height) // LARGEST_PICTURE)
+    return np.asarray(image.convert("RGB").reduce(factor), np.uint8)
+
+
+class _Pictures:
+    """Pictures of the meshes of a file, each kept once."""
+
+    def __init__(self) -> None:
+        self._images: list[Any] = []
+        self._uv: list[NDArray[np.float32]] = []
+        self._which: list[NDArray[np.int32]] = []
+
+    def add(self, mesh: Any, faces: NDArray[np.int64]) -> None:
+        """Add a mesh's picture, with the faces as they are turned."""
+        found = _picture(mesh)
+        if found is None:
+            self._uv.append(np.zeros((len(faces), 3, 2), np.float32))
+            self._which.append(np.full(len(faces), -1, np.int32))
+            return
+        image, uv = found
+        numbers = [k for k, known in enumerate(self._images) if known is image]
+        if not numbers:
+            self._images.append(image)
+        self._uv.append(uv[faces].astype(np.float32))
+        self._which.append(np.full(len(faces), numbers[0] if numbers else len(self._images) - 1, np.int32))
+
+    def joined(self) -> FacePictures | None:
+        """Those of all meshes; None without a picture."""
+        if not self._images:
+            return None
+        pixels = tuple(_pixels(image) for image in self._images)
+        return FacePictures(np.concatenate(self._uv), np.concatenate(self._which), pixels)
 
 
 def _sampled(image: Any, uv: NDArray[np.float64]) -> NDArray[np.float32]:

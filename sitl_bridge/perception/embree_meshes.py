@@ -38,7 +38,15 @@ def meshes_of(scene: Scene) -> EmbreeMeshes | None:
 
 @compiled
 def _meet_triangles(
-    found: Any, corners: Any, owner: Any, solid: Any, origins: Any, directions: Any, limit: float, hits: Any
+    found: Any,
+    corners: Any,
+    owner: Any,
+    first: Any,
+    solid: Any,
+    origins: Any,
+    directions: Any,
+    limit: float,
+    hits: Any,
 ) -> None:
     """Distances and normals of rays at the triangles that were found for them.
 
@@ -46,6 +54,7 @@ def _meet_triangles(
         found: (n,) int32 triangles, -1 for none.
         corners: (t, 3, 3) m NED.
         owner: (t,) index of the shape.
+        first: (t,) index of its first triangle.
         solid: (t,) 1: the normal points out of the solid; 0: against the ray.
         origins: (n, 3) or (1, 3) m NED.
         directions: (n, 3).
@@ -72,7 +81,7 @@ def _meet_triangles(
             scale = -scale
         hits.distance[k] = distance
         hits.normal[k, 0], hits.normal[k, 1], hits.normal[k, 2] = x * scale, y * scale, z * scale
-        hits.shape[k] = owner[t]
+        hits.shape[k], hits.triangle[k] = owner[t], t - first[t]
 
 
 class EmbreeMeshes:
@@ -100,6 +109,7 @@ class EmbreeMeshes:
         self._corners = np.concatenate([np.zeros((0, 3, 3)), *parts])
         counts = [len(part) for part in parts]
         self._owner = np.repeat(own, counts).astype(np.int64)
+        self._first = np.repeat(np.cumsum([0, *counts[:-1]])[: len(counts)], counts)
         self._solid = np.repeat(shapes["solid"][own], counts)
         self._center = self._corners.reshape(-1, 3).mean(axis=0) if len(self._corners) else np.zeros(3)
         self._scene = EmbreeScene()
@@ -134,4 +144,6 @@ class EmbreeMeshes:
         # A ray ends where another shape is in its way; rounded up to single precision.
         ends = (np.minimum(hits.distance, limit) * (1.0 + 1e-6)).astype(np.float32)
         found = self._scene.run(starts, directions.astype(np.float32), ends, query="INTERSECT")
-        _meet_triangles(found, self._corners, self._owner, self._solid, origins, directions, limit, hits)
+        _meet_triangles(
+            found, self._corners, self._owner, self._first, self._solid, origins, directions, limit, hits
+        )

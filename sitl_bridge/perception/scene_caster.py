@@ -12,6 +12,7 @@ from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.sensors.perception.scene_drawing import draw_scene
 from sitl_bridge.sensors.perception.view import Hits
+from sitl_bridge.world.mesh_paint import MESH_PAINT
 from sitl_bridge.world.ray_casting import cast_rays
 from sitl_bridge.world.records import SHAPE, SPHERE
 from sitl_bridge.world.scene import Scene, place_moving_shapes
@@ -28,6 +29,7 @@ class SceneCaster:
 
     Attributes:
         shapes: (k,) SHAPE; the spheres stand last.
+        paints: (k,) MESH_PAINT of the shapes.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class SceneCaster:
         bodies["low"], bodies["high"] = spheres[:, :3] - spheres[:, 3:], spheres[:, :3] + spheres[:, 3:]
         bodies["color"] = 0.2
         self.shapes: NDArray[np.void] = np.concatenate([shapes, bodies])
+        self.paints: NDArray[np.void] = np.concatenate([scene.paints, np.zeros(len(spheres), MESH_PAINT)])
         self.record[0]["shape_count"] = len(self.shapes)
         self.record[0]["shapes"] = self.shapes.ctypes.data
         self._cast_record, self._index = self.record, np.arange(len(self.shapes))
@@ -60,10 +63,10 @@ class SceneCaster:
     def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
         """The nearest surface along each ray; see ``Caster``."""
         n = len(directions)
-        hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64))
+        hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64), np.full(n, -1, np.int32))
         origins = np.ascontiguousarray(origins, float)
         directions = np.ascontiguousarray(directions, float)
-        cast_rays(self._cast_record[0], origins, directions, limit, *hits)
+        cast_rays(self._cast_record[0], origins, directions, limit, *hits[:3])
         if self._meshes is not None:
             met = hits.shape >= 0
             hits.shape[met] = self._index[hits.shape[met]]

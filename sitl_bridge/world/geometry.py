@@ -8,6 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class FacePictures(NamedTuple):
+    """Pictures on the faces of a mesh.
+
+    Attributes:
+        uv: (f, 3, 2) float32, place of each face's corners in its picture: columns from the left edge, 0 to
+            1, and rows from the lower edge up; beyond these the picture repeats.
+        picture: (f,) int32 which of the pictures a face has; -1: none.
+        pictures: (rows, columns, 3) uint8 each, from the upper left.
+    """
+
+    uv: NDArray[np.float32]
+    picture: NDArray[np.int32]
+    pictures: tuple[NDArray[np.uint8], ...]
+
+
 class TriangleMesh(NamedTuple):
     """Triangles in an object's axes (x, y, z as NED when it is not rotated).
 
@@ -16,12 +31,14 @@ class TriangleMesh(NamedTuple):
         faces: (f, 3) indices, counter-clockwise from outside.
         colors: (f, 3) red, green, blue, 0 to 1; None: that of the object.
         solid: closed, so that it has an inside.
+        painted: pictures on its faces; None: it has none.
     """
 
     vertices: NDArray[np.float64]
     faces: NDArray[np.int64]
     colors: NDArray[np.float32] | None
     solid: bool
+    painted: FacePictures | None = None
 
 
 class HeightGrid(NamedTuple):

@@ -14,7 +14,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.world.bounding_tree import build_tree
-from sitl_bridge.world.geometry import TriangleMesh
+from sitl_bridge.world.geometry import FacePictures, TriangleMesh
+from sitl_bridge.world.mesh_paint import MESH_PAINT, PICTURE, TRIANGLE_PAINT
 from sitl_bridge.world.records import (
     BOX,
     CHECKER,
@@ -110,6 +111,7 @@ class Scene:
         record: (1,) SCENE, valid while this object lives.
         shapes: (k,) SHAPE: first those of the tree, then endless ones, then those that move.
         names: of the objects; ``shapes["object"]`` counts them.
+        paints: (k,) MESH_PAINT of the shapes.
 
     Args:
         specification: with the geometry of its files loaded.
@@ -123,7 +125,8 @@ class Scene:
         objects = self.specification.objects
         self.names = tuple(thing.name or f"{thing.kind} {i}" for i, thing in enumerate(objects))
         self._kept: list[NDArray[Any]] = []
-        self._trees: dict[tuple[int, Color], tuple[NDArray[np.void], NDArray[np.void]]] = {}
+        self._trees: dict[tuple[int, Color], tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]] = {}
+        self._painted: dict[int, NDArray[np.void]] = {}
         made = [self._shape(i, thing) for i, thing in enumerate(objects)]
         static = [s for s in made if not s["path"] and s["kind"] != PLANE]
         endless = [s for s in made if not s["path"] and s["kind"] == PLANE]
@@ -133,6 +136,9 @@ class Scene:
         nodes, order = build_tree(lows, highs)
         self._nodes = nodes
         self.shapes = np.array([*(static[i] for i in order), *endless, *moving], SHAPE).reshape(-1)
+        self.paints = np.zeros(len(self.shapes), MESH_PAINT)
+        for k in np.flatnonzero(self.shapes["kind"] == MESH):
+            self.paints[k] = self._painted[int(self.shapes[k]["object"])]
         self.record = np.zeros(1, SCENE)
         record = self.record[0]
         record["shape_count"], record["bounded_count"] = len(made), len(static)
@@ -238,13 +244,28 @@ class Scene:
         # The specification keeps the mesh alive, and with it its identity.
         key = (id(mesh), thing.color)
         if key not in self._trees:
-            self._trees[key] = mesh_tree(mesh, thing.color)
-            self._kept += self._trees[key]
-        triangles, nodes = self._trees[key]
+            triangles, nodes, order = mesh_tree(mesh, thing.color)
+            self._kept += triangles, nodes
+            self._trees[key] = triangles, nodes, self._put_pictures(mesh.painted, order)
+        triangles, nodes, self._painted[int(shape["object"])] = self._trees[key]
         shape["kind"], shape["solid"] = MESH, mesh.solid
         shape["triangles"], shape["triangle_count"] = triangles.ctypes.data, len(triangles)
         shape["nodes"], shape["node_count"] = nodes.ctypes.data, len(nodes)
         return mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+
+    def _put_pictures(self, painted: FacePictures | None, order: NDArray[np.int64]) -> NDArray[np.void]:
+        """() MESH_PAINT of the faces in the order of their tree."""
+        record = np.zeros((), MESH_PAINT)
+        if painted is None:
+            return record
+        triangles, pictures = np.zeros(len(order), TRIANGLE_PAINT), np.zeros(len(painted.pictures), PICTURE)
+        triangles["uv"], triangles["picture"] = painted.uv[order], painted.picture[order]
+        for entry, pixels in zip(pictures, painted.pictures, strict=True):
+            entry["cells"] = self._keep(np.ascontiguousarray(pixels, np.uint8))
+            entry["rows"], entry["columns"] = pixels.shape[:2]
+        record["triangles"], record["pictures"] = self._keep(triangles), self._keep(pictures)
+        record["picture_count"] = len(pictures)
+        return record
 
     def _fill_heights(
         self, shape: NDArray[np.void], thing: HeightMapObject
@@ -284,9 +305,9 @@ class Scene:
 
 def mesh_tree(
     mesh: TriangleMesh, color: tuple[float, float, float]
-) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Triangles (t,) TRIANGLE in the order of their tree, and its nodes (k,) NODE; triangles without area are
-    left out.
+) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]:
+    """Triangles (t,) TRIANGLE in the order of their tree, its nodes (k,) NODE, and which faces (t,) of the
+    mesh they are; triangles without area are left out.
 
     Raises:
         UserError: when no triangle is left.
@@ -302,7 +323,7 @@ def mesh_tree(
     triangles = np.zeros(len(order), TRIANGLE)
     triangles["corner"], triangles["edge"] = corners[order, 0], edges[order]
     triangles["color"] = color if mesh.colors is None else np.asarray(mesh.colors)[good][order]
-    return triangles, nodes
+    return triangles, nodes, np.flatnonzero(good)[order]
 
 
 def world_triangles(shape: NDArray[np.void]) -> NDArray[np.float64]:

@@ -163,7 +163,7 @@ class ImagingSpecification(SeeingSpecification):
         if self.row_time > 0.0:
             ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
         origins, turned = self.rays(view, self.directions, ages, shift)
-        hits = tuple(self._hits(view, origins, turned))
+        hits, caster = tuple(self._hits(view, origins, turned)), view.caster
         radiance = np.empty(turned.shape, np.float32)
         azimuth, elevation = np.radians(self.sun)
         level = math.cos(elevation)
@@ -171,7 +171,8 @@ class ImagingSpecification(SeeingSpecification):
             [level * math.cos(azimuth), level * math.sin(azimuth), -math.sin(elevation), self.ambient]
         )
         pixel = 1.0 / self.intrinsics[0] / self.supersampling
-        shade(origins, turned, hits, view.caster.shapes, view.caster.record, light, pixel, radiance)
+        scene = caster.shapes, caster.paints, caster.record
+        shade(origins, turned, hits, scene, light, pixel, radiance)
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
         gauss = normal_numbers(view.random, pixels.size)

@@ -45,7 +45,7 @@ def _normal(shape: Any, triangle: int, point: Any, d: Any) -> tuple[float, float
 
 
 @compiled
-def _write_normals(shapes: Any, origin: Any, directions: Any, hits: Any, triangle: Any) -> None:
+def _write_normals(shapes: Any, origin: Any, directions: Any, hits: Any) -> None:
     """Normals (n, 3) NED of what rays from one place meet, into ``hits.normal``."""
     point, d = np.empty(3), np.empty(3)
     for i in range(directions.shape[0]):
@@ -63,7 +63,7 @@ def _write_normals(shapes: Any, origin: Any, directions: Any, hits: Any, triangl
                 place = origin[j] + hits.distance[i] * directions[i, j] - shape.position[j]
                 point[c] += r[j, c] * place
                 d[c] += r[j, c] * directions[i, j]
-        x, y, z = _normal(shape, triangle[i], point, d)
+        x, y, z = _normal(shape, hits.triangle[i], point, d)
         for c in range(3):
             hits.normal[i, c] = r[c, 0] * x + r[c, 1] * y + r[c, 2] * z
 
@@ -100,6 +100,6 @@ def hits_of(
     shape = ordered(image.shape).astype(np.int64)
     far = distance > limit
     distance[far], shape[far] = np.inf, NOTHING
-    hits = Hits(distance, np.empty((len(inverse), 3)), shape)
-    _write_normals(shapes, origin, directions, hits, ordered(image.triangle))
+    hits = Hits(distance, np.empty((len(inverse), 3)), shape, ordered(image.triangle))
+    _write_normals(shapes, origin, directions, hits)
     return hits

@@ -1,8 +1,8 @@
 """Compiled rendering: the light that comes along rays, and the pixels that an image sensor makes of it.
 
 Surfaces scatter by Lambert's law, under one sun and an even light from all around; there are no shadows.
-Surfaces without a texture carry a pattern of squares of random brightness, several sizes on top of one
-another, so that an image has corners at every distance.  It is fixed to the world on the ground, to the
+Surfaces without a texture or picture carry a pattern of squares of random brightness, several sizes on top of
+one another, so that an image has corners at every distance.  It is fixed to the world on the ground, to the
 object elsewhere.
 """
 
@@ -15,8 +15,11 @@ import numpy as np
 
 from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.world.bounding_tree import DEEPEST
+from sitl_bridge.world.mesh_paint import paint_triangle
+from sitl_bridge.world.mesh_rays import ray_mesh
 from sitl_bridge.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.world.records import CHECKER, IMAGE, NOISE, STRIPES
+from sitl_bridge.world.records import CHECKER, IMAGE, MESH, NOISE, STRIPES
 
 SQUARES = (8.0, 2.0, 0.5, 0.125, 0.03125)
 """m, sides of the squares."""
@@ -113,24 +116,49 @@ def paint(texture: Any, point: Any, normal: Any, color: Any) -> None:
 
 
 @compiled
+def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float, local: Any, stack: Any) -> int:
+    """The triangle of a mesh that a ray meets at a known distance; -1 where rounding hides it.
+
+    Args:
+        shape: SHAPE of kind MESH.
+        origin: (3,) m NED.
+        direction: (3,) unit vector NED.
+        distance: m.
+        local: (3, 3) scratch.
+        stack: (DEEPEST,) int64 scratch.
+    """
+    r = shape.rotation
+    for i in range(3):
+        local[0, i], local[1, i] = 0.0, 0.0
+        for j in range(3):
+            local[0, i] += r[j, i] * (origin[j] - shape.position[j])
+            local[1, i] += r[j, i] * direction[j]
+        d = local[1, i]
+        local[2, i] = 1.0 / d if d != 0.0 else math.copysign(1e300, d)
+    limit = distance * (1.0 + 1e-6) + 1e-6
+    return ray_mesh(shape, local[0], local[1], local[2], limit, stack)[1]
+
+
+@compiled
 def shade(
-    origins: Any, directions: Any, hits: Any, shapes: Any, scene: Any, light: Any, pixel: float, radiance: Any
+    origins: Any, directions: Any, hits: Any, scene: Any, light: Any, pixel: float, radiance: Any
 ) -> None:
     """Red, green and blue that come along rays.
 
     Args:
         origins: (n, 3) m NED, or (1, 3) for all.
         directions: (n, 3) unit vectors NED.
-        hits: tuple of distance (n,), normal (n, 3) and shape (n,).
-        shapes: (k,) SHAPE.
-        scene: (1,) SCENE, for the ground.
+        hits: tuple of distance (n,), normal (n, 3), shape (n,) and triangle (n,).
+        scene: tuple of the shapes (k,) SHAPE, what is painted on them (k,) MESH_PAINT, and (1,) SCENE.
         light: (4,) unit vector NED to the sun, and the share of light from all around.
         pixel: rad that a pixel sees.
         radiance: (n, 3) float32, written; 1 is a white surface that faces the sun.
     """
-    distance, normal, shape = hits
+    distance, normal, shape, triangle = hits
+    shapes, paints, ground = scene
     one = origins.shape[0] == 1
     point, facing_out, color = np.empty(3), np.empty(3), np.empty(3)
+    local, stack = np.empty((3, 3)), np.empty(DEEPEST, np.int64)
     for i in range(directions.shape[0]):
         k = shape[i]
         if k == NOTHING:
@@ -151,11 +179,11 @@ def shade(
         if k == GROUND:
             point[0], point[1], point[2] = x, y, 0.0
             for c in range(3):
-                color[c], facing_out[c] = scene[0].ground_color[c], normal[i, c]
-            if scene[0].ground_texture.kind == 0:
+                color[c], facing_out[c] = ground[0].ground_color[c], normal[i, c]
+            if ground[0].ground_texture.kind == 0:
                 lit *= 1.0 + GROUND_CONTRAST * 2.0 * pattern(x, y, 0.0, footprint)
             else:
-                paint(scene[0].ground_texture, point, facing_out, color)
+                paint(ground[0].ground_texture, point, facing_out, color)
         else:
             r, p = shapes[k].rotation, shapes[k].position
             x, y, z = x - p[0], y - p[1], z - p[2]
@@ -163,10 +191,17 @@ def shade(
                 color[c] = shapes[k].color[c]
                 point[c] = r[0, c] * x + r[1, c] * y + r[2, c] * z
                 facing_out[c] = r[0, c] * normal[i, 0] + r[1, c] * normal[i, 1] + r[2, c] * normal[i, 2]
-            if shapes[k].texture.kind == 0:
-                lit *= 1.0 + OBJECT_CONTRAST * 2.0 * pattern(point[0], point[1], point[2], footprint)
-            else:
+            pictured = False
+            if shapes[k].kind == MESH:
+                t = triangle[i]
+                if t < 0:
+                    t = _triangle_met(shapes[k], o, directions[i], distance[i], local, stack)
+                if t >= 0:
+                    pictured = paint_triangle(shapes[k], paints[k], t, point, color)
+            if shapes[k].texture.kind != 0:
                 paint(shapes[k].texture, point, facing_out, color)
+            elif not pictured:
+                lit *= 1.0 + OBJECT_CONTRAST * 2.0 * pattern(point[0], point[1], point[2], footprint)
         for c in range(3):
             radiance[i, c] = lit * color[c]
 

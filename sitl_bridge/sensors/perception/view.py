@@ -27,11 +27,13 @@ class Hits(NamedTuple):
         distance: (n,) m; inf for nothing.
         normal: (n, 3) NED, out of the surface.
         shape: (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (world/ray_casting.py).
+        triangle: (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met.
     """
 
     distance: NDArray[np.float64]
     normal: NDArray[np.float64]
     shape: NDArray[np.int64]
+    triangle: NDArray[np.int32]
 
 
 class Caster(Protocol):
@@ -45,6 +47,11 @@ class Caster(Protocol):
     @property
     def record(self) -> NDArray[np.void]:
         """(1,) SCENE."""
+        ...
+
+    @property
+    def paints(self) -> NDArray[np.void]:
+        """(k,) MESH_PAINT of the shapes."""
         ...
 
     def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
