@@ -34,7 +34,7 @@ CORNERS_UV = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
 FACES = np.array([[0, 2, 1], [0, 3, 2]])
 
 
-def wall(uv: NDArray[np.float64] = CORNERS_UV, **fields: object) -> MeshObject:
+def wall(uv: NDArray[np.float64] = CORNERS_UV, **fields: Any) -> MeshObject:
     """The wall with the picture; ``fields`` are those of the object."""
     thing = MeshObject.model_validate({"kind": "mesh", "file": "wall.glb", **fields})
     painted = FacePictures(uv[FACES].astype(np.float32), np.zeros(2, np.int32), (PIXELS,))
@@ -96,7 +96,7 @@ def test_a_picture_repeats_beyond_its_edges() -> None:
 
 def test_the_picture_turns_with_its_object() -> None:
     """Turned by half about the camera's axis, the wall stands on its head."""
-    moved = {"rotation": (180.0, 0.0, 0.0), "position": (0.0, 0.0, -40.0)}
+    moved: dict[str, Any] = {"rotation": (180.0, 0.0, 0.0), "position": (0.0, 0.0, -40.0)}
     cells, clear = expected()
     np.testing.assert_allclose(seen_by(wall(**moved))[::-1, ::-1][clear], cells[clear], atol=0.003)
 

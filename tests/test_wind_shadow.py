@@ -138,7 +138,7 @@ def test_a_gust_is_shadowed_and_turbulence_is_not() -> None:
     place, time = [[-10.0, 0.0, -2.0]], 1_000_000
     gusty = air_at(world_of(HOUSE, steady=SOUTHWARD, gusts=[gust]), place, time)
     np.testing.assert_allclose(gusty, air_at(world_of(HOUSE, steady=SOUTHWARD), place, time) * 10.0 / 6.0)
-    rough = {"steady": SOUTHWARD, "turbulence": 8.0}
+    rough: dict[str, Any] = {"steady": SOUTHWARD, "turbulence": 8.0}
     missing = air_at(world_of(HOUSE, **rough), place) - air_at(world_of(HOUSE, least=None, **rough), place)
     smooth = air_at(world_of(HOUSE, steady=SOUTHWARD), place) - [-6.0, 0.0, 0.0]
     np.testing.assert_allclose(missing, smooth, atol=1e-12)
@@ -191,7 +191,7 @@ def hover(world: World, place: tuple[float, float, float]) -> tuple[bytes, NDArr
 
 
 def test_a_vehicle_far_from_the_lee_flies_to_the_same_bit_and_one_within_has_less_wind() -> None:
-    wind = {"steady": SOUTHWARD, "turbulence": 3.0}
+    wind: dict[str, Any] = {"steady": SOUTHWARD, "turbulence": 3.0}
     for place in ((40.0, 0.0, -5.0), (-20.0, 40.0, -5.0), (-200.0, 0.0, -5.0), (-20.0, 0.0, -30.0)):
         assert (
             hover(world_of(HOUSE, **wind), place)[0] == hover(world_of(HOUSE, least=None, **wind), place)[0]

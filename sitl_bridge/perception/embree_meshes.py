@@ -15,11 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.kernels.pointer_call import call_with_pointers
+from sitl_bridge.perception.embree_library import EmbreeTriangles
 from sitl_bridge.sensors.perception.view import Hits
 from sitl_bridge.world.bounding_tree import build_tree
 from sitl_bridge.world.records import MESH
 from sitl_bridge.world.scene import Scene, world_triangles
 
+# RTCRayHit (embree4/rtcore_ray.h) in words of 32 bits: origin, least distance, direction, time, greatest
+# distance, mask, number, flags; normal, u, v, triangle, geometry, instances.
+RAY_WORDS, MASK, FLAGS, TRIANGLE_NUMBER, GEOMETRY, INSTANCE = 24, 9, 11, 17, 18, 19
+NONE = np.uint32(0xFFFFFFFF)
 WORTHWHILE = 1000
 """Triangles from which on Embree is used."""
 _built: WeakKeyDictionary[Scene, EmbreeMeshes | None] = WeakKeyDictionary()
@@ -37,36 +43,35 @@ def meshes_of(scene: Scene) -> EmbreeMeshes | None:
 
 
 @compiled
-def _meet_triangles(
-    found: Any,
-    corners: Any,
-    owner: Any,
-    first: Any,
-    solid: Any,
-    origins: Any,
-    directions: Any,
-    limit: float,
-    hits: Any,
-) -> None:
-    """Distances and normals of rays at the triangles that were found for them.
+def _meet_triangles(tracer: Any, mesh: Any, origins: Any, directions: Any, limit: float, hits: Any) -> None:
+    """Distances and normals of rays at the nearest triangles, where they are nearer than what is there.
 
     Args:
-        found: (n,) int32 triangles, -1 for none.
-        corners: (t, 3, 3) m NED.
-        owner: (t,) index of the shape.
-        first: (t,) index of its first triangle.
-        solid: (t,) 1: the normal points out of the solid; 0: against the ray.
+        tracer: tuple of the addresses of rtcIntersect1 and of the RTCScene, its centre (3,) in m NED, and an
+            RTCRayHit as float32 and as uint32 (RAY_WORDS,).
+        mesh: tuple of the corners (t, 3, 3) in m NED; the shape (t,) that each is of; that shape's first
+            triangle (t,); and solid (t,), 1: the normal points out of the solid; 0: against the ray.
         origins: (n, 3) or (1, 3) m NED.
         directions: (n, 3).
         limit: m.
         hits: ``Hits``, written where a triangle is nearer.
     """
+    intersect, scene, center, ray, words = tracer
+    corners, owner, first, solid = mesh
     one = origins.shape[0] == 1
-    for k in range(found.shape[0]):
-        t = found[k]
-        if t < 0:
+    for k in range(directions.shape[0]):
+        o, d = origins[0 if one else k], directions[k]
+        for i in range(3):
+            ray[i], ray[4 + i] = o[i] - center[i], d[i]
+        # A ray ends where another shape is in its way; rounded up to single precision.
+        ray[3], ray[7], ray[8] = 0.0, 0.0, min(hits.distance[k], limit) * (1.0 + 1e-6)
+        words[MASK], words[FLAGS] = NONE, 0
+        words[GEOMETRY], words[INSTANCE], words[INSTANCE + 1] = NONE, NONE, NONE
+        call_with_pointers(intersect, scene, words.ctypes.data, 0)
+        if words[GEOMETRY] == NONE:
             continue
-        p, o, d = corners[t], origins[0 if one else k], directions[k]
+        t = words[TRIANGLE_NUMBER]
+        p = corners[t]
         ux, uy, uz = p[1, 0] - p[0, 0], p[1, 1] - p[0, 1], p[1, 2] - p[0, 2]
         vx, vy, vz = p[2, 0] - p[0, 0], p[2, 1] - p[0, 1], p[2, 2] - p[0, 2]
         x, y, z = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -99,9 +104,6 @@ class EmbreeMeshes:
     """
 
     def __init__(self, scene: Scene) -> None:
-        from embreex.mesh_construction import TriangleMesh
-        from embreex.rtcore_scene import EmbreeScene
-
         shapes = scene.shapes
         static = np.arange(len(shapes)) < int(scene.record[0]["bounded_count"])
         own = np.flatnonzero(static & (shapes["kind"] == MESH))
@@ -112,10 +114,7 @@ class EmbreeMeshes:
         self._first = np.repeat(np.cumsum([0, *counts[:-1]])[: len(counts)], counts)
         self._solid = np.repeat(shapes["solid"][own], counts)
         self._center = self._corners.reshape(-1, 3).mean(axis=0) if len(self._corners) else np.zeros(3)
-        self._scene = EmbreeScene()
-        if len(self._corners):
-            vertices = (self._corners.reshape(-1, 3) - self._center).astype(np.float32)
-            TriangleMesh(self._scene, vertices, np.arange(len(vertices), dtype=np.int32).reshape(-1, 3))
+        self._triangles = EmbreeTriangles((self._corners.reshape(-1, 3) - self._center).astype(np.float32))
         kept = np.flatnonzero(static & (shapes["kind"] != MESH))
         self._nodes, order = build_tree(shapes["low"][kept], shapes["high"][kept])
         self.rest = np.concatenate([kept[order], np.flatnonzero(~static)])
@@ -140,10 +139,14 @@ class EmbreeMeshes:
             limit: m.
             hits: (n,) of other shapes.
         """
-        starts = np.broadcast_to(origins - self._center, directions.shape).astype(np.float32)
-        # A ray ends where another shape is in its way; rounded up to single precision.
-        ends = (np.minimum(hits.distance, limit) * (1.0 + 1e-6)).astype(np.float32)
-        found = self._scene.run(starts, directions.astype(np.float32), ends, query="INTERSECT")
-        _meet_triangles(
-            found, self._corners, self._owner, self._first, self._solid, origins, directions, limit, hits
-        )
+        if not self:
+            return
+        # Aligned to 16 bytes, as Embree reads it.
+        memory = np.zeros(RAY_WORDS + 4, np.float32)
+        begin = (-memory.ctypes.data % 16) // 4
+        ray = memory[begin : begin + RAY_WORDS]
+        tracer = (
+            self._triangles.intersect, self._triangles.scene, self._center, ray, ray.view(np.uint32)
+        )  # fmt: skip
+        mesh = self._corners, self._owner, self._first, self._solid
+        _meet_triangles(tracer, mesh, origins, directions, limit, hits)

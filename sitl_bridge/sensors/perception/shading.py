@@ -116,7 +116,7 @@ def paint(texture: Any, point: Any, normal: Any, color: Any) -> None:
 
 
 @compiled
-def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float, local: Any, stack: Any) -> int:
+def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float) -> int:
     """The triangle of a mesh that a ray meets at a known distance; -1 where rounding hides it.
 
     Args:
@@ -124,10 +124,9 @@ def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float, loca
         origin: (3,) m NED.
         direction: (3,) unit vector NED.
         distance: m.
-        local: (3, 3) scratch.
-        stack: (DEEPEST,) int64 scratch.
     """
     r = shape.rotation
+    local, stack = np.empty((3, 3)), np.empty(DEEPEST, np.int64)
     for i in range(3):
         local[0, i], local[1, i] = 0.0, 0.0
         for j in range(3):
@@ -137,6 +136,25 @@ def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float, loca
         local[2, i] = 1.0 / d if d != 0.0 else math.copysign(1e300, d)
     limit = distance * (1.0 + 1e-6) + 1e-6
     return ray_mesh(shape, local[0], local[1], local[2], limit, stack)[1]
+
+
+@compiled
+def _paint_mesh(shape: Any, painted: Any, triangle: int, ray: Any, point: Any, color: Any) -> bool:
+    """Colour of a shape if it is a mesh; returns whether it is that of a picture.
+
+    Args:
+        shape: SHAPE.
+        painted: its MESH_PAINT.
+        triangle: that is met; -1 where it is not known.
+        ray: tuple of origin (3,) in m NED, direction (3,) and distance in m.
+        point: (3,) m, in the shape's axes.
+        color: (3,) changed.
+    """
+    if shape.kind != MESH:
+        return False
+    if triangle < 0:
+        triangle = _triangle_met(shape, ray[0], ray[1], ray[2])
+    return triangle >= 0 and paint_triangle(shape, painted, triangle, point, color)
 
 
 @compiled
@@ -158,7 +176,6 @@ def shade(
     shapes, paints, ground = scene
     one = origins.shape[0] == 1
     point, facing_out, color = np.empty(3), np.empty(3), np.empty(3)
-    local, stack = np.empty((3, 3)), np.empty(DEEPEST, np.int64)
     for i in range(directions.shape[0]):
         k = shape[i]
         if k == NOTHING:
@@ -191,13 +208,8 @@ def shade(
                 color[c] = shapes[k].color[c]
                 point[c] = r[0, c] * x + r[1, c] * y + r[2, c] * z
                 facing_out[c] = r[0, c] * normal[i, 0] + r[1, c] * normal[i, 1] + r[2, c] * normal[i, 2]
-            pictured = False
-            if shapes[k].kind == MESH:
-                t = triangle[i]
-                if t < 0:
-                    t = _triangle_met(shapes[k], o, directions[i], distance[i], local, stack)
-                if t >= 0:
-                    pictured = paint_triangle(shapes[k], paints[k], t, point, color)
+            ray = o, directions[i], distance[i]
+            pictured = _paint_mesh(shapes[k], paints[k], triangle[i], ray, point, color)
             if shapes[k].texture.kind != 0:
                 paint(shapes[k].texture, point, facing_out, color)
             elif not pictured:
