@@ -45,7 +45,13 @@ def discharge(vehicle: Any, state: Any, current: float, seconds: float) -> None:
 
 
 @compiled
-def settle(vehicle: Any, state: Any, armed: int) -> None:
+def source_voltage(vehicle: Any, state: Any) -> float:
+    """Return the voltage in V behind the pack's internal resistance, which holds over a step."""
+    return open_circuit_voltage(vehicle, state.battery_charge) - state.battery_slow_voltage
+
+
+@compiled
+def settle(vehicle: Any, state: Any, armed: int, source: float) -> None:
     """Balance terminal voltage and current of the state with the present current of the motors.
 
     Solves V = OCV - R I(V) with one Newton step from the last voltage.  Plain substitution would oscillate:
@@ -57,12 +63,12 @@ def settle(vehicle: Any, state: Any, armed: int) -> None:
         state: STATE record; its commands as ``read_commands`` leaves them; ``battery_voltage`` and
             ``battery_current`` are written.
         armed: 0 or 1.
+        source: V, ``source_voltage``.
     """
     if math.isinf(vehicle.battery_capacity):
         state.battery_voltage = vehicle.battery_nominal_voltage
         state.battery_current, _ = current_and_slope(vehicle, state, armed, state.battery_voltage)
         return
-    source = open_circuit_voltage(vehicle, state.battery_charge) - state.battery_slow_voltage
     if source <= 0.0:
         state.battery_voltage = 0.0
         state.battery_current = 0.0

@@ -140,7 +140,7 @@ def _motion(state: Any, y: Any, a: Any) -> Motion:
 
 
 @compiled
-def hub_velocities(state: Any, n: int, m: Any) -> None:
+def _hub_velocities(state: Any, n: int, m: Any) -> None:
     """Velocity of every hub through the air, v + w x r, along and across its rotor's axis."""
     rows = state.rotor_work
     for k in range(n):
@@ -253,15 +253,17 @@ def _rotor_effects(state: Any, n: int) -> None:
 
 
 @compiled
-def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: Any) -> None:
-    """Loads of all rotors and their effects on the body, into ``rotor_work``."""
+def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: Any, flow: float) -> None:
+    """Loads of all rotors and their effects on the body, into ``rotor_work``; ``flow`` as of derivative."""
     n = vehicle.rotor_count
-    hub_velocities(state, n, m)
+    _hub_velocities(state, n, m)
     if state.uneven_wake != 0:
         wake_at_hubs(state, n, a)
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
     elif vehicle.rotor_law == INDUCED_LAW:
+        if flow > 0.0:
+            advance_flow(state, n, flow)
         induced_rotors(state, n)
     else:
         _rotors_by_law(vehicle, state, density)
@@ -435,23 +437,6 @@ def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy
 
 
 @compiled
-def settle_flow(vehicle: Any, state: Any, seconds: float) -> None:
-    """Advance the flow that the rotors induce over a step, at the motion and rotor speeds of its start.
-
-    Args:
-        vehicle: VEHICLE record.
-        state: STATE record; its ``induced_velocity`` is written.
-        seconds: s.
-    """
-    y = state.work[0]
-    attitude = _rotation(y)
-    hub_velocities(state, vehicle.rotor_count, _motion(state, y, attitude))
-    if state.uneven_wake != 0:
-        wake_at_hubs(state, vehicle.rotor_count, attitude)
-    advance_flow(state, vehicle.rotor_count, seconds)
-
-
-@compiled
 def derivative(
     vehicle: Any,
     state: Any,
@@ -459,6 +444,7 @@ def derivative(
     gravity: float,
     y: Any,
     dy: Any,
+    flow: float,
 ) -> None:
     """Time derivative of a vehicle's motion.
 
@@ -475,10 +461,11 @@ def derivative(
         gravity: m/s^2.
         y: (13,) position NED, velocity NED, attitude, angular velocity body.
         dy: (13,) its derivative.
+        flow: s by which the flow that the rotors induce is advanced first, at this motion and these speeds.
     """
     attitude = _rotation(y)
     motion = _motion(state, y, attitude)
-    _rotors(vehicle, state, density, y[2], attitude, motion)
+    _rotors(vehicle, state, density, y[2], attitude, motion, flow)
     load = _body_load(vehicle, state, density, motion)
     load, momentum = _with_rotors(state, vehicle.rotor_count, load)
     load = _with_ground(vehicle, state, y, attitude, motion, load)

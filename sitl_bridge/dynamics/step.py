@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.battery import discharge, settle
+from sitl_bridge.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.dynamics.contact import (
     contact_steps,
     rotated_down,
@@ -22,7 +22,7 @@ from sitl_bridge.dynamics.contact import (
     standing_pose,
     update_contact,
 )
-from sitl_bridge.dynamics.forces import derivative, settle_flow
+from sitl_bridge.dynamics.forces import derivative
 from sitl_bridge.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed, heat_controllers, read_commands
 from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
@@ -161,13 +161,12 @@ def _start_rotors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def _begin(vehicle: Any, state: Any, y: Any, h: float) -> None:
-    """Prepare a step of ``h`` seconds: motion, rotor speeds, induced flow, sums of the slopes."""
+def _begin(vehicle: Any, state: Any, y: Any) -> None:
+    """Prepare a step: motion, rotor speeds, sums of the slopes."""
     _load(state, y)
     _start_rotors(vehicle, state)
     if vehicle.rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicle.rotor_count)
-        settle_flow(vehicle, state, h)
     _clear_totals(vehicle, state)
 
 
@@ -204,9 +203,10 @@ def _integrate(
     rows = state.rotor_work
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
-    _begin(vehicle, state, y, h)
+    _begin(vehicle, state, y)
     for stage in range(4):
-        derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy)
+        flow = h if stage == 0 else 0.0
+        derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy, flow)
         weight = 2.0 if stage == 1 or stage == 2 else 1.0
         for i in range(_MOTION):
             total[i] += weight * dy[i]
@@ -235,7 +235,7 @@ def _integrate(
 def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
     """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
     _load(state, state.work[0])
-    derivative(vehicle, state, density, gravity, state.work[0], state.work[1])
+    derivative(vehicle, state, density, gravity, state.work[0], state.work[1], 0.0)
     rows = state.rotor_work
     for k in range(vehicle.rotor_count):
         state.rotor_thrust[k] = rows[THRUST, k]
@@ -311,8 +311,9 @@ def advance_vehicle(
         substeps: integration steps within the step, >= 1.
     """
     read_commands(vehicle, state, controls, armed)
+    source = source_voltage(vehicle, state)
     if not math.isinf(vehicle.battery_capacity):
-        settle(vehicle, state, armed)
+        settle(vehicle, state, armed, source)
     before, scene, down = state.battery_current, environment.scene, state.position[2]
     gravity = local_gravity(environment, state.position[0], down)
     drive_motors(vehicle, state)
@@ -347,7 +348,7 @@ def advance_vehicle(
         note_rest(vehicle, state, scene, gravity)
     else:
         state.rest_steps = 0
-    settle(vehicle, state, armed)
+    settle(vehicle, state, armed, source)
     _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
 
 
@@ -382,7 +383,7 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
     gravity = local_gravity(environments[0], state.position[0], state.position[2])
     _evaluate(vehicles[0], state, density, gravity)
     read_commands(vehicles[0], state, controls, 0)
-    settle(vehicles[0], state, 0)
+    settle(vehicles[0], state, 0, source_voltage(vehicles[0], state))
 
 
 def initial_state(
@@ -466,11 +467,12 @@ def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
 @compiled
 def has_diverged(state: Any) -> bool:
     """Whether a state is not finite, or beyond what any vehicle reaches."""
-    total = 0.0
+    total, turning = 0.0, 0.0
     for i in range(3):
-        total += abs(state.position[i]) + abs(state.velocity[i]) + abs(state.angular_velocity[i])
+        total += abs(state.position[i]) + (abs(state.velocity[i]) + abs(state.angular_velocity[i]))
     for i in range(4):
-        total += abs(state.attitude[i])
-    for k in range(MAX_ROTORS):
-        total += abs(state.rotor_speed[k])
-    return not total < DIVERGED_BEYOND
+        turning += abs(state.attitude[i])
+    speeds = 0.0
+    for k in range(0, MAX_ROTORS, 2):
+        speeds += abs(state.rotor_speed[k]) + abs(state.rotor_speed[k + 1])
+    return not total + turning + speeds < DIVERGED_BEYOND

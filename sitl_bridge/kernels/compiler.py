@@ -9,15 +9,18 @@ That halves the first compilation.  It builds on numba's internals; compiled.py 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import llvmlite.binding as llvm
 from numba import config, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 
 from sitl_bridge.error_log import cause, print_error
 from sitl_bridge.kernels.compiled import cached_here
@@ -34,12 +37,23 @@ OPTIONS = {
 """IEEE arithmetic is kept (no fast-math), so that the same inputs give the same bytes."""
 
 
+@functools.cache
+def _reference_counts() -> Any:
+    """Numba's functions that count the references to an array, ready to be inlined."""
+    text = rtsys.library.get_llvm_str().replace("noinline", "alwaysinline")
+    module = llvm.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration:
+            function.linkage = "linkonce_odr"
+    return module
+
+
 class _Library(JITCodeLibrary):  # type: ignore[misc]
     """Code of a kernel that Python calls, with all the parts it reaches."""
 
     def add_linking_library(self, library: Any) -> None:
         """Link ``library`` in; with a part, the parts that it calls."""
-        if library in self._linking_libraries:
+        if library in self._linking_libraries or library is rtsys.library:
             return
         super().add_linking_library(library)
         if isinstance(library, _PartLibrary):
@@ -49,10 +63,30 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         # Linked functions are there for others to link, too; nobody will.  As internal ones they may be
         # inlined away where they are called once, which is worth a tenth of the simulation's speed.
+        self._link_as("internal", counts="available_externally")
+        super()._optimize_final_module()
+        self._inline_reference_counts()
+
+    def _link_as(self, linkage: str, counts: str) -> None:
+        """Change the linkage of the functions that were linked in, and of those that count references."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "linkonce_odr":
-                function.linkage = "internal"
-        super()._optimize_final_module()
+                function.linkage = counts if function.name in ("NRT_incref", "NRT_decref") else linkage
+
+    def _inline_reference_counts(self) -> None:
+        """Spare the calls that count references, which numba keeps until it has removed pairs of them.
+
+        Arrays that ``array_at`` makes are not counted, yet a tuple of sixteen of them cost 33 calls a step.
+        """
+        self._final_module.link_in(_reference_counts(), preserve=True)
+        self._link_as("internal", counts="internal")
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_ipsccp_pass()
+        passes.add_always_inliner_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_arg_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self._final_module, self._codegen._pass_builder())
 
 
 class _PartLibrary(_Library):
