@@ -17,6 +17,26 @@ from numpy.typing import NDArray
 
 from sitl_bridge.kernels.compiled import compiled
 
+_UNIT = 1.0 / 9007199254740992.0
+_LAYERS = 256
+_TAIL = 3.6541528853610088
+"""Where the lowest of 256 layers of equal area under exp(-x^2/2) ends and the tail begins."""
+
+
+def _layers() -> NDArray[np.float64]:
+    """(_LAYERS + 1,) edges of the layers from the lowest, which has the tail, to 0 at the top."""
+    density = math.exp(-0.5 * _TAIL * _TAIL)
+    area = _TAIL * density + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL / math.sqrt(2.0))
+    edges = [area / density, _TAIL]
+    while len(edges) < _LAYERS:
+        edges.append(math.sqrt(-2.0 * math.log(area / edges[-1] + math.exp(-0.5 * edges[-1] ** 2))))
+    return np.array([*edges, 0.0])
+
+
+_EDGES = _layers()
+_INNER = _EDGES[1:] / _EDGES[:-1]
+_DENSITIES = np.exp(-0.5 * _EDGES**2)
+
 
 def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
     """State of the stream that ``path`` names under ``seed``.
@@ -58,8 +78,8 @@ def _rotate_left(word: Any, count: Any) -> Any:
 
 
 @compiled
-def _next_uniform(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """``uniform`` on four words, and the words after it: in registers, loops run faster."""
+def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """64 random bits from four words, and the words after them."""
     result = _rotate_left(a + d, 23) + a
     shifted = b << np.uint64(17)
     c ^= a
@@ -68,26 +88,61 @@ def _next_uniform(a: Any, b: Any, c: Any, d: Any) -> Any:
     a ^= d
     c ^= shifted
     d = _rotate_left(d, 45)
-    return float((result >> np.uint64(11)) * (1.0 / 9007199254740992.0)), a, b, c, d
+    return result, a, b, c, d
+
+
+@compiled
+def _word(state: Any) -> Any:
+    """64 random bits; advances ``state``."""
+    word, state[0], state[1], state[2], state[3] = _next_word(state[0], state[1], state[2], state[3])
+    return word
 
 
 @compiled
 def uniform(state: Any) -> float:
     """One number of the open-ended interval [0, 1), 53 bits; advances ``state`` ((4,) uint64)."""
-    number, state[0], state[1], state[2], state[3] = _next_uniform(state[0], state[1], state[2], state[3])
-    return float(number)
+    return float((_word(state) >> np.uint64(11)) * _UNIT)
+
+
+@compiled
+def _in_layer(word: Any) -> tuple[Any, float]:
+    """Layer, and place in it from -1 to 1, from separate bits of a word (Doornik, 2005)."""
+    return word & np.uint64(_LAYERS - 1), float(word >> np.uint64(11)) * (2.0 * _UNIT) - 1.0
+
+
+@compiled
+def _rare_normal(state: Any, layer: Any, share: float) -> float:
+    """``normal`` from a place that is not within the layer above: the layer's rim, or the tail."""
+    while True:
+        number = share * _EDGES[layer]
+        if abs(share) < _INNER[layer]:
+            return float(number)
+        if layer == np.uint64(0):
+            while True:  # Marsaglia, 1964
+                beyond = -math.log(1.0 - uniform(state)) / _TAIL
+                if -2.0 * math.log(1.0 - uniform(state)) > beyond * beyond:
+                    return math.copysign(_TAIL + beyond, share)
+        low, high = _DENSITIES[layer], _DENSITIES[layer + np.uint64(1)]
+        if low + uniform(state) * (high - low) < math.exp(-0.5 * number * number):
+            return float(number)
+        layer, share = _in_layer(_word(state))
+
+
+@compiled
+def normal(state: Any) -> float:
+    """One standard normal number; advances ``state`` ((4,) uint64).
+
+    The ziggurat method (Marsaglia and Tsang, J. Stat. Softw. 5(8), 2000): 99 of 100 numbers take one word of
+    the stream, a comparison and a multiplication.
+    """
+    layer, share = _in_layer(_word(state))
+    if abs(share) < _INNER[layer]:
+        return float(share * _EDGES[layer])
+    return _rare_normal(state, layer, share)
 
 
 @compiled
 def normal_pair(state: Any) -> tuple[float, float]:
-    """Two independent standard normal numbers (Marsaglia's polar method); advances ``state``."""
-    a, b, c, d = state[0], state[1], state[2], state[3]
-    while True:
-        first, a, b, c, d = _next_uniform(a, b, c, d)
-        second, a, b, c, d = _next_uniform(a, b, c, d)
-        u, v = 2.0 * first - 1.0, 2.0 * second - 1.0
-        q = u * u + v * v
-        if 0.0 < q < 1.0:
-            state[0], state[1], state[2], state[3] = a, b, c, d
-            factor = math.sqrt(-2.0 * math.log(q) / q)
-            return u * factor, v * factor
+    """Two independent standard normal numbers; advances ``state``."""
+    first = normal(state)
+    return first, normal(state)

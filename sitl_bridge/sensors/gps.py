@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import normal_pair
+from sitl_bridge.kernels.random_streams import normal
 from sitl_bridge.quantities import Positive
 from sitl_bridge.sensors.axes import point_position, point_velocity
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
@@ -112,7 +112,7 @@ def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[flo
 def start_gps(sensor: Any, state: Any) -> None:
     """Draw the initial position error from its stationary distribution, given the velocity biases."""
     for axis in range(3):
-        first, _ = normal_pair(state.random)
+        first = normal(state.random)
         state.memory[axis] = (
             sensor.parameter[7 + axis] * state.bias[axis] + sensor.parameter[4 + axis] * first
         )

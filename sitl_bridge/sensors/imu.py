@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sitl_bridge.dynamics.vibration import vibration
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import normal_pair
+from sitl_bridge.kernels.random_streams import normal
 from sitl_bridge.quantities import NonNegative, Positive
 from sitl_bridge.sensors.axes import to_sensor
 from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification, reading
@@ -86,7 +86,7 @@ def start_imu(sensor: Any, memory: Any) -> None:
     ):
         if deviation > 0.0:
             for axis in range(3):
-                number, _ = normal_pair(memory.random)
+                number = normal(memory.random)
                 memory.memory[first + axis] = deviation * number
 
 
