@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import signal
 import subprocess
@@ -65,6 +66,14 @@ def test_every_command_explains_itself(name: str) -> None:
     result = run(name, "--help")
     assert result.returncode == 0
     assert "Usage" in result.stdout
+
+
+def test_help_fills_its_lines() -> None:
+    text = run("fly", "--help").stdout.split("\u256d")[0].splitlines()
+    width = max(len(line) for line in text)
+    for line, following in itertools.pairwise(text[3:]):
+        if line.strip() and following.strip():
+            assert len(line.rstrip()) + len(following.split()[0]) + 1 > width - 2
 
 
 def test_the_version_is_shown() -> None:

@@ -138,5 +138,6 @@ def test_unknown_airframe_number_ends_px4_with_its_reason(
     )
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
         wait_for(lambda: px4.poll() is not None, "PX4 to give up")
-        assert "no autostart file found" in (tmp_path / "run" / "console.log").read_text()
+        console = tmp_path / "run" / "console.log"
+        wait_for(lambda: "no autostart file found" in console.read_text(), "the console to be written")
         assert "exited with status" in px4.ended()

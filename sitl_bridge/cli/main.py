@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sitl_bridge.cli.exit_codes import ExitCode
@@ -67,6 +67,12 @@ def _entry(name: str, requested: bool) -> Any:
     return getattr(importlib.import_module(module), name.replace("-", "_"))
 
 
+def _help(entry: Callable[..., Any]) -> str:
+    """The docstring of a command, a line for each paragraph: typer would keep the line breaks."""
+    paragraphs = (entry.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The program for a command line; only the command that ``arguments`` begin with is imported."""
     import typer
@@ -78,11 +84,13 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     for name, (_, summary) in COMMANDS.items():
         entry = _entry(name, bool(arguments) and arguments[0] == name)
         if isinstance(entry, typer.Typer):
+            for command in entry.registered_commands:
+                command.help = _help(command.callback) if command.callback else None
             app.add_typer(entry, name=name, short_help=summary)
             continue
         # The demonstration passes its options on to `fly`.
         settings = {"ignore_unknown_options": name == "demo"}
-        app.command(name, short_help=summary, context_settings=settings)(entry)
+        app.command(name, help=_help(entry), short_help=summary, context_settings=settings)(entry)
     return app
 
 
