@@ -115,6 +115,7 @@ def fly_synthetic(
         wind=None,
         speeds=series.pop("speeds", None),
         voltage=None,
+        current=None,
         damaged=False,
         airborne=((-1.0, seconds + 2.0),),
         origin=(home.latitude, home.longitude, home.altitude),

@@ -39,6 +39,9 @@ GRAVITY = float(World().environment[0]["gravity"])
 SEEDS = list(range(20))
 CHANCE = 0.001
 """Of a right filter to fail a chi-square test; the seeds are fixed, so it either does or does not."""
+BY_CHANCE = 3
+"""Samples that a right filter may reject: with gates of 5 standard deviations, 6e-7 of them; about half a
+million are fused in a minute by all seeds, and more than 3 of these are rejected in one test of 5000."""
 STANDING = 0.055
 """m, height of the iris' centre of gravity above the ground it stands on."""
 
@@ -152,7 +155,7 @@ def test_errors_are_as_large_as_the_covariance_says(name: str) -> None:
     for _ in range(6):
         bench.fly(9.5)
         assert low < nees(bench).mean() < high
-    assert not bench.estimates["rejected"].any()
+    assert bench.estimates["rejected"].sum() <= BY_CHANCE
     assert not bench.estimates["resets"].any()
 
 

@@ -187,7 +187,7 @@ def written_log(run: RecordedRun, index: int, file: Path, hardware: str = "PX4_F
     """A flight log with the estimates that a perfect estimator would have logged."""
     file.parent.mkdir(parents=True)
     formats = {name: list(fields) for name, fields in FORMATS.items()}
-    formats["battery_status"] = ["uint64_t timestamp", "float voltage_v"]
+    formats["battery_status"] = ["uint64_t timestamp", "float voltage_v", "float current_a"]
     formats["esc_report"] = ["int32_t esc_rpm", "uint8_t actuator_function"]
     formats["esc_status"] = ["uint64_t timestamp", "esc_report[8] esc"]
     topics = [name for name in formats if name != "esc_report"]
@@ -204,7 +204,7 @@ def written_log(run: RecordedRun, index: int, file: Path, hardware: str = "PX4_F
                 "vehicle_local_position", now, *row["position"].tolist(), *row["velocity"].tolist(), *place
             )
             log.write("vehicle_land_detected", now, not 20 < k < len(rows) - 20)
-            log.write("battery_status", now, float(row["battery_voltage"]))
+            log.write("battery_status", now, float(row["battery_voltage"]), 20.0 + 0.001 * k)
             turning = [round(9.549 * speed) for speed in row["rotor_speed"][:4].tolist()] + [0] * 4
             log.write("esc_status", now, *(v for k, rpm in enumerate(turning) for v in (rpm, 101 + k)))
         log.flush()
@@ -228,7 +228,7 @@ def test_the_flight_in_an_mcap_file_is_that_of_the_run(run: RecordedRun, tmp_pat
             mine, theirs = getattr(found, part), getattr(expected, part)
             np.testing.assert_allclose(mine.time, theirs.time, atol=1e-9)
             np.testing.assert_allclose(mine.values, theirs.values, atol=1e-9, err_msg=part)
-        for part in ("voltage", "speeds"):
+        for part in ("voltage", "current", "speeds"):
             mine, theirs = getattr(found, part), getattr(expected, part)
             np.testing.assert_allclose(mine.values, theirs.values)
     with pytest.raises(UserError, match="has 2 vehicles; choose one by --vehicle: vehicle_0, vehicle_1"):

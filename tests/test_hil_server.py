@@ -759,7 +759,7 @@ def test_the_log_holds_every_step_with_the_commands_that_led_to_it(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     rows = Rows()
-    server = serve(recorder=rows)
+    server = serve(recorder=rows, patience=20.0)
     with Peer(server.ports[0], flown, silent=0) as peer:
         wait_for(lambda: len(peer.times) > 3000, "3000 steps")
     server.close()

@@ -231,8 +231,8 @@ def _run(flight: Path, vehicle: str | None = None) -> dict[str, object]:
     """A vehicle in run.json, the first unless it is named; empty if it cannot be read."""
     try:
         vehicles = json.loads((flight / "run.json").read_text(encoding="utf-8"))["vehicles"]
-        return dict(next(v for v in vehicles if vehicle in (None, v["name"])))
-    except (OSError, ValueError, KeyError, StopIteration, TypeError):
+        return dict(next(v for v in vehicles if vehicle is None or v.get("name") == vehicle))
+    except (OSError, ValueError, KeyError, StopIteration, TypeError, AttributeError):
         return {}
 
 

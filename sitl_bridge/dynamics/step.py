@@ -297,9 +297,9 @@ def advance_vehicle(
 
     The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
     drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  The battery's voltage
-    holds for the whole step.  Accelerations are those at its end: the trapezoidal rule of flight stacks is
-    then exact to second order.  In a step with contact, the specific force is the mean over the step, which
-    kept the integrated velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
+    holds.  Accelerations are those at the end: the trapezoidal rule is then exact to second order.  In a step
+    with contact, the specific force is the mean, which kept the integrated velocity of a landing within 0.02
+    m/s, single samples of its shocks only 0.18 m/s.
 
     Args:
         vehicle: VEHICLE record.

@@ -142,7 +142,8 @@ class ExportedFlight:
         attitude_time, attitude = self._table(ATTITUDE)
         origin = self._table(ORIGIN)[1][0]
         orientation = _axes(odometry, "pose.pose.orientation", "xyzw")
-        voltage, speeds = self._optional(BATTERY), self._optional(CONTROLLERS)
+        voltage, current = self._battery()
+        speeds = self._optional(CONTROLLERS)
         return VehicleLog(
             source=f"topic {COMMANDS}",
             commands=Series(time, signals),
@@ -154,7 +155,8 @@ class ExportedFlight:
                 odometry_time, to_enu(_turned(orientation, _axes(odometry, "twist.twist.linear")))
             ),
             wind=None,
-            voltage=None if voltage is None else Series(voltage[0], voltage[1]["voltage"][:, None] * 1.0),
+            voltage=voltage,
+            current=current,
             speeds=None if speeds is None else Series(speeds[0], speeds[1]["velocity"].reshape(-1, motors)),
             airborne=self._airborne(),
             origin=(
@@ -164,6 +166,15 @@ class ExportedFlight:
             ),
             damaged=False,
         )
+
+    def _battery(self) -> tuple[Series | None, Series | None]:
+        found = self._optional(BATTERY)
+        if found is None:
+            return None, None
+        time, table = found
+        current = -np.asarray(table["current"], np.float64)[:, None]
+        known = bool(np.isfinite(current).all())
+        return Series(time, table["voltage"][:, None] * 1.0), Series(time, current) if known else None
 
     def _airborne(self) -> tuple[tuple[float, float], ...]:
         messages = self._messages(AIRBORNE)

@@ -81,7 +81,7 @@ def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
     yield _airborne(f"{begin}/{AIRBORNE}", log.airborne)
     yield _origin(f"{begin}/{ORIGIN}", name, log)
     if log.voltage is not None:
-        yield _battery(f"{begin}/{BATTERY}", name, log.voltage)
+        yield _battery(f"{begin}/{BATTERY}", name, log.voltage, log.current)
     if log.speeds is not None:
         yield rotor_speeds(f"{begin}/{CONTROLLERS}", nanoseconds(log.speeds.time), log.speeds.values)
 
@@ -138,13 +138,15 @@ def _origin(topic: str, name: str, log: VehicleLog) -> RosMessages:
     return RosMessages(topic, layout.name, time, bytes_of(table))
 
 
-def _battery(topic: str, name: str, voltage: Series) -> RosMessages:
+def _battery(topic: str, name: str, voltage: Series, current: Series | None) -> RosMessages:
+    """Voltage, and the current where it is known: negative when discharging (sensor_msgs/BatteryState)."""
     strings = {"header.frame_id": base_link(name), "location": "", "serial_number": ""}
     layout = CdrLayout("sensor_msgs/BatteryState", strings, {"cell_voltage": 0, "cell_temperature": 0})
     time = nanoseconds(voltage.time)
     table = layout.messages(len(time))
     stamp(table, time)
     table["voltage"], table["present"] = voltage.values[:, 0], 1
-    for unknown in ("temperature", "current", "charge", "capacity", "design_capacity", "percentage"):
+    table["current"] = np.nan if current is None else -current.values[:, 0]
+    for unknown in ("temperature", "charge", "capacity", "design_capacity", "percentage"):
         table[unknown] = np.nan
     return RosMessages(topic, layout.name, time, bytes_of(table))

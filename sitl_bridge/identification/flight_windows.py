@@ -63,6 +63,7 @@ class FlightWindows:
         commands: (w, s, m) mean motor signals over each step.
         run_up: (w, s, m) the same before each window, for the rotors' speeds.
         voltage: (w,) V of the battery; nan if it was not logged.
+        current: (w,) A from the battery; nan if it was not logged.
         speeds: (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were
             not measured, or more seldom than the motor commands.
         height: m AMSL of the local frame's origin.
@@ -80,6 +81,7 @@ class FlightWindows:
     commands: Array
     run_up: Array
     voltage: Array
+    current: Array
     speeds: Array | None
     height: float
     position: Array
@@ -105,7 +107,7 @@ class FlightWindows:
     def part(self, where: NDArray[np.bool_]) -> FlightWindows:
         """The windows that a mask chooses."""
         begins = self.begins[where]
-        rows = ["commands", "run_up", "voltage", "position", "velocity", "attitude", "rates"]
+        rows = ["commands", "run_up", "voltage", "current", "position", "velocity", "attitude", "rates"]
         if self.speeds is not None:
             rows.append("speeds")
         return replace(
@@ -148,16 +150,15 @@ class FlightWindows:
         grid = begins[:, None] + SECONDS * np.arange(steps + 1)
         mean = _held_mean if turning else _linear_mean
         attitude = log.attitude.at(grid.ravel()).reshape(*grid.shape, 4)
-        voltage = (
-            np.full(len(begins), np.nan) if log.voltage is None else log.voltage.at(begins + 0.5 * length)
-        )
+        middles = begins + 0.5 * length
         return cls(
             begins=begins,
             steps=steps,
             joined=_joined(begins, length),
             commands=mean(log.commands, grid),
             run_up=mean(log.commands, grid - length),
-            voltage=voltage.reshape(len(begins)),
+            voltage=_one_each(log.voltage, middles),
+            current=_one_each(log.current, middles),
             speeds=None if speeds is None else speeds.at(grid.ravel()).reshape(*grid.shape, -1),
             height=log.origin[2],
             position=log.position.at(begins),
@@ -175,6 +176,11 @@ def measured_speeds(log: VehicleLog) -> Series | None:
     if speeds is None or not len(speeds.time):
         return None
     return speeds if speeds.rate >= LOW_RATE or speeds.rate >= log.commands.rate else None
+
+
+def _one_each(series: Series | None, times: Array) -> Array:
+    """(w,) values of a series of one column; nan without it."""
+    return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
 
 
 def _joined(begins: Array, length: float) -> NDArray[np.bool_]:

@@ -31,7 +31,7 @@ KEPT_COUNT, KEPT_ALWAYS = 600, 86400.0
 none is removed: it may be in use in another checkout."""
 _DIRECTORY_NAME = re.compile(r"[0-9a-f]{16}")
 
-_MARKS = (b"@compiled", b"(NamedTuple)", b"ClassVar[tuple[Callable")
+_MARKS = (b"@compiled", b"@intrinsic", b"(NamedTuple)", b"ClassVar[tuple[Callable")
 """What a file contains that defines or lists kernels, or defines what they are passed."""
 _IMPORT = re.compile(r"^from (sitl_bridge[\w.]*) import (?:\(([^)]*)\)|([^\n#]*))", re.MULTILINE)
 

@@ -76,6 +76,7 @@ class VehicleLog:
         position, velocity: (k, 3) m, m/s NED.
         wind: (k, 2) m/s north, east as PX4 estimated it; None without.
         voltage: (k, 1) V of the battery; None without.
+        current: (k, 1) A from the battery, at the times of its voltage; None without.
         speeds: (k, m) rad/s of the rotors as the speed controllers reported them; None without.
         airborne: (begin, end) in s of the flights.
         origin: deg, deg and m AMSL of the local frame; that of PX4's simulators without.
@@ -91,6 +92,7 @@ class VehicleLog:
     velocity: Series
     wind: Series | None
     voltage: Series | None
+    current: Series | None
     speeds: Series | None
     airborne: tuple[tuple[float, float], ...]
     origin: tuple[float, float, float]
@@ -131,6 +133,7 @@ def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
             raise UserError(f"{path}: topic {names} is missing, which the replay needs")
         return max(found, key=lambda series: round(series.rate, -1))
 
+    voltage, current = _battery(tables)
     source, commands = _commands(path, log, tables, motors)
     wind = next((tables[name, 0] for name in ("wind", "wind_estimate") if (name, 0) in tables), None)
     return VehicleLog(
@@ -148,7 +151,8 @@ def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
         position=fastest(("vehicle_local_position", r"[xyz]")),
         velocity=fastest(("vehicle_local_position", r"v[xyz]")),
         wind=None if wind is None else _series(wind, ["windspeed_north", "windspeed_east"]),
-        voltage=_voltage(tables),
+        voltage=voltage,
+        current=current,
         speeds=_speeds(log, tables, motors),
         airborne=_airborne(path, tables),
         origin=_origin(tables["vehicle_local_position", 0]),
@@ -185,13 +189,20 @@ def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Array:
     return time - (math.sqrt(0.5) / (math.pi * cutoff) if cutoff > 0.0 else 0.0)
 
 
-def _voltage(tables: Tables) -> Series | None:
+def _battery(tables: Tables) -> tuple[Series | None, Series | None]:
+    """Voltage and current; PX4 writes -1 A where nothing measures it (msg/BatteryStatus.msg)."""
     table = tables.get(("battery_status", 0))
     if table is None or "voltage_v" not in table:
-        return None
-    series = _series(table, ["voltage_v"])
-    good = series.values[:, 0] > 1.0
-    return Series(series.time[good], series.values[good]) if good.any() else None
+        return None, None
+    voltage = _series(table, ["voltage_v"])
+    good = voltage.values[:, 0] > 1.0
+    if not good.any():
+        return None, None
+    voltage = Series(voltage.time[good], voltage.values[good])
+    if "current_a" not in table:
+        return voltage, None
+    current = _series(table, ["current_a"]).values[good]
+    return voltage, Series(voltage.time, current) if current.min() >= 0.0 else None
 
 
 def _speeds(log: ULog, tables: Tables, motors: int) -> Series | None:

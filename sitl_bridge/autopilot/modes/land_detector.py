@@ -46,7 +46,7 @@ class Hysteresis:
     def update(self, condition: bool, dt: float, hold: float) -> None:
         """Update with the condition over ``dt`` s; it must hold for ``hold`` s."""
         self._since = self._since + dt if condition else 0.0
-        self.state = condition and (self.state or self._since >= hold - 1e-9)
+        self.state = bool(condition and (self.state or self._since >= hold - 1e-9))
 
 
 class LandDetector:
@@ -112,7 +112,7 @@ class LandDetector:
         values = self._values
         slow = values["LNDMC_Z_VEL_MAX"]
         descent = output.vz
-        self.in_descend = climb_controlled and descent == descent and descent >= 1.1 * slow
+        self.in_descend = bool(climb_controlled and descent == descent and descent >= 1.1 * slow)
         moving = abs(state.vz) >= (2.5 * slow if self._landed.state else slow)
         drifting = math.hypot(state.vx, state.vy) > values["LNDMC_XY_VEL_MAX"]
         self._update_press(moving, dt)
