@@ -296,10 +296,9 @@ def advance_vehicle(
     """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
 
     The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
-    drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  The battery's voltage
-    holds.  Accelerations are those at the end: the trapezoidal rule is then exact to second order.  In a step
-    with contact, the specific force is the mean, which kept the integrated velocity of a landing within 0.02
-    m/s, single samples of its shocks only 0.18 m/s.
+    drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  Accelerations are those
+    at the end: the trapezoidal rule is then exact to second order.  With contact, the specific force is
+    the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
 
     Args:
         vehicle: VEHICLE record.
