@@ -11,8 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import pytest
 
@@ -36,6 +37,7 @@ _flights: pytest.StashKey[FlightDesk] = pytest.StashKey()
 _open: pytest.StashKey[list[DeferredFlight]] = pytest.StashKey()
 _failed: pytest.StashKey[bool] = pytest.StashKey()
 _next: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+_terminal: pytest.StashKey[TextIO] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,9 +68,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Make the markers known; keep a way to the terminal, which pytest takes away while a test runs."""
     for line in MARKERS:
         config.addinivalue_line("markers", line)
+    config.stash[_terminal] = os.fdopen(os.dup(2), "w")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close what ``pytest_configure`` opened."""
+    if _terminal in config.stash:
+        config.stash[_terminal].close()
 
 
 # ---------------------------------------------------------------------- fixtures
@@ -242,9 +251,16 @@ def _notify(line: str) -> None:
 
 
 def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> FlightDesk:
+    from sitl_bridge.kernels.compiled import announced
     from sitl_bridge.testing.flight_desk import FlightDesk
 
     if _flights not in config.stash:
+        terminal = config.stash[_terminal]
+        shown = ExitStack()
+        shown.enter_context(
+            announced(lambda line: print(f"\nsitl-bridge: {line}", file=terminal, flush=True))
+        )
+        config.add_cleanup(shown.close)
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         given = config.getoption("--sitl-runs")
         runs = factory.mktemp("sitl", numbered=True) if given is None else Path(given) / worker

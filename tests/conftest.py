@@ -41,10 +41,18 @@ FLIGHTS = (
 """Files that take longest.  They go first, so that no worker begins a long file when the others are done."""
 
 
+TIME_LIMIT = 300
+"""Wall time a test may take if it states none, s.  pyproject.toml does not set it, so that pytest without
+pytest-timeout runs a user's own tests in a checkout."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; the order of the others stays."""
+    """Put the longest files first, the order of the others stays; limit the time of each test."""
     ranks = {name: rank for rank, name in enumerate(FLIGHTS)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(FLIGHTS)))
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIME_LIMIT))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

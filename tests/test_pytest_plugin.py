@@ -222,6 +222,20 @@ def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs").glob("gw?/*/summary.json"))) == 4
 
 
+def test_a_compilation_is_reported_on_the_terminal_while_the_test_runs(tmp_path: Path) -> None:
+    (tmp_path / "test_compiles.py").write_text(
+        "import time\nfrom numba.core import event\n\n\n"
+        "def test_compiles(sitl):\n"
+        "    with event.trigger_event('numba:compile'):\n        time.sleep(2.0)\n",
+        encoding="utf-8",
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(sb.__file__).parent.parent)}
+    command = [sys.executable, "-m", "pytest", *PLUGIN]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "1 passed" in run.stdout, run.stdout + run.stderr
+    assert run.stderr == "\nsitl-bridge: compiling the simulation, once for this version\n"
+
+
 def test_instances_differ_while_they_are_claimed() -> None:
     first, second = claim_instance(2), claim_instance(2)
     assert first.number != second.number
