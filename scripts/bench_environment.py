@@ -105,7 +105,7 @@ def environments(
 ) -> dict[str, tuple[float, float]]:
     """Steps a second by number of vehicles: of ours with 1 and 5 steps an action, and of crazyflow's.
 
-    Ours take five evaluations of the motion a step (Runge-Kutta and the results), crazyflow's Euler one.
+    With Runge-Kutta, ours take five evaluations of the motion a step (four and the results).
     """
     python = os.environ.get("CRAZYFLOW_PYTHON")
     if python is None:
@@ -120,6 +120,7 @@ def environments(
             f"{n}: motors, 5 steps an action": {"actions": "motors", "period": 0.02},
         }
         kinds |= {f"{name}, plain": {"airframe": plain, **choice} for name, choice in kinds.items()}
+        kinds |= {f"{name}, Euler": {"integrator": "euler", **choice} for name, choice in kinds.items()}
         ours = {name: sb.VectorEnvironment(n, task=sb.ReachWaypoint(), **c) for name, c in kinds.items()}
         for _ in range(rounds):
             rates = {name: rate(env, seconds) for name, env in ours.items()}

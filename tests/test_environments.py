@@ -35,12 +35,14 @@ RANDOM = sb.Randomisation(
 )
 
 
-def fly(env: sb.VectorEnvironment, steps: int, seed: int | list[int] = 3) -> list[np.ndarray[Any, Any]]:
-    """Observations and rewards of random actions that depend on the vehicle's number alone."""
+def fly(
+    env: sb.VectorEnvironment, steps: int, seed: int | list[int] = 3, number: int = 0
+) -> list[np.ndarray[Any, Any]]:
+    """Observations and rewards of random actions that depend on the vehicle's number alone, from ``number``."""
     n = env.num_envs
     first, _ = env.reset(seed=seed)
     found = [first]
-    sources = [np.random.default_rng(i) for i in range(n)]
+    sources = [np.random.default_rng(number + i) for i in range(n)]
     low, high = env.single_action_space.low, env.single_action_space.high  # type: ignore[attr-defined]
     for _ in range(steps):
         actions = np.array([low + (high - low) * source.random(len(low)) for source in sources])
@@ -102,6 +104,21 @@ def test_bytes_depend_neither_on_the_number_of_vehicles_nor_on_threads(observati
     assert not np.array_equal(alone, bytes_of(3, 1, last))
 
 
+@pytest.mark.parametrize("airframe", ["iris", "firefly", "hector"])
+def test_vehicles_that_share_a_block_fly_as_with_a_block_of_their_own(airframe: str) -> None:
+    """What is copied between the actions is all that a vehicle remembers, near the ground, too."""
+
+    def made(count: int) -> sb.VectorEnvironment:
+        task = sb.HoldPosition(height=1.0)
+        return sb.VectorEnvironment(
+            count, airframe=airframe, task=task, actions="motors", randomisation=RANDOM
+        )
+
+    together = np.array(fly(made(6), 50, 20)[1:])
+    for i in range(6):
+        assert np.array_equal(together[:, i], np.array(fly(made(1), 50, 20 + i, i)[1:])[:, 0])
+
+
 def test_threads_share_all_blocks_and_keep_their_order() -> None:
     assert cut(10, 1, 1) == [(0, 10)]
     blocks = cut(1000, 3, 64)
@@ -147,6 +164,42 @@ def test_motor_commands_move_a_vehicle_as_in_the_simulation() -> None:
         simulation.step(command, 5)
     truth = np.concatenate([simulation.position, simulation.velocity, simulation.attitude], axis=1)
     assert np.array_equal(truth, env.motion.truth[:, :10])
+
+
+def _manoeuvre(step: float, integrator: str) -> np.ndarray[Any, Any]:
+    """Place after 1 s of uneven thrust from a hover at 50 m, without induced flow."""
+    task = sb.HoldPosition(height=50.0, reach=100.0)
+    plain = sb.Airframe.load("iris").changed(rotor_model={"inflow": "none"}, battery={"capacity": None})
+    env = sb.VectorEnvironment(
+        1, airframe=plain, task=task, actions="motors", step=step, integrator=integrator
+    )
+    env.reset(seed=1)
+    for k in range(50):
+        side = 0.02 * math.sin(0.3 * k)
+        env.step([[0.62 + side, 0.6 - side, 0.6 + side, 0.6]])
+    place: np.ndarray[Any, Any] = env.motion.position[0].copy()
+    return place
+
+
+def test_eulers_error_falls_in_proportion_to_the_step() -> None:
+    """A method of first order, held to Runge-Kutta's with a short step, whose error is of fourth order."""
+    exact = _manoeuvre(0.0005, "runge_kutta")
+    errors = [float(np.linalg.norm(_manoeuvre(h, "euler") - exact)) for h in (0.004, 0.002, 0.001)]
+    assert all(1.7 < coarse / fine < 2.3 for coarse, fine in pairwise(errors)), errors
+    assert float(np.linalg.norm(_manoeuvre(0.004, "runge_kutta") - exact)) < 0.01 * errors[0]
+
+
+def test_near_the_ground_euler_gives_way_to_runge_kutta() -> None:
+    found = []
+    for integrator in ("runge_kutta", "euler"):
+        env = sb.VectorEnvironment(
+            2, task=sb.HoldPosition(height=0.0), actions="motors", integrator=integrator
+        )
+        env.reset(seed=1)
+        for _ in range(20):
+            env.step([[0.2] * 4] * 2)
+        found.append(env.batch.truth.tobytes())
+    assert found[0] == found[1]
 
 
 def test_velocity_actions_are_flown() -> None:
@@ -313,6 +366,7 @@ def test_an_own_task_is_a_small_class() -> None:
         ({"num_envs": 0}, "num_envs: 0 is below 1"),
         ({"actions": "thrusts"}, "there is no level 'thrusts'"),
         ({"observations": "smell"}, "observations: 'smell' is not one of truth, sensors"),
+        ({"integrator": "leapfrog"}, "integrator: 'leapfrog' is not one of runge_kutta, euler"),
         ({"period": 0.005}, "period: 0.005 s is no multiple of the step"),
         ({"world": sb.World(wind=lambda _t, _place: (1.0, 0.0, 0.0))}, "takes no wind of your own"),
     ],

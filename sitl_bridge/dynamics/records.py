@@ -34,8 +34,13 @@ TABLE_LAW = 1
 INDUCED_LAW = 2
 """Numbers of the rotor laws with special handling in the step; rotor_laws.py lists all laws."""
 
+RUNGE_KUTTA = 0
+EULER = 1
+"""Numbers of the integrators of a vehicle's motion."""
+
 VEHICLE = np.dtype(
     [
+        ("integrator", "i8"),  # RUNGE_KUTTA or, in free air, EULER
         ("mass", "f8"),  # kg, total mass
         ("inertia", "f8", (3, 3)),  # kg m^2 about the centre of gravity, body axes
         ("inertia_inverse", "f8", (3, 3)),

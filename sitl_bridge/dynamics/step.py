@@ -25,7 +25,7 @@ from sitl_bridge.dynamics.contact import (
 from sitl_bridge.dynamics.forces import derivative
 from sitl_bridge.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.dynamics.motor import drive_motors, gains_speed, heat_controllers, read_commands
-from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
+from sitl_bridge.dynamics.records import EULER, INDUCED_LAW, MAX_ROTORS, MOTOR_DC, STATE
 from sitl_bridge.dynamics.resting import note_rest, rests
 from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
 from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
@@ -141,11 +141,17 @@ def _move_rotors(
 
 
 @compiled
+def _is_free(vehicle: Any, state: Any, h: float) -> bool:
+    """Whether a vehicle can touch neither the ground nor a shape of the scene within ``h`` seconds."""
+    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
+    return bool(state.near_count == 0 and (state.groundless != 0 or -state.position[2] > reach))
+
+
+@compiled
 def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
     """Number of parts into which a substep of ``h`` seconds is divided."""
     parts = stable_steps(decay_rate(vehicle, state, density), h)
-    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
-    if state.near_count > 0 or (state.groundless == 0 and -state.position[2] <= reach):
+    if not _is_free(vehicle, state, h):
         parts = max(parts, contact_steps(vehicle, h))
     return parts
 
@@ -232,14 +238,62 @@ def _integrate(
 
 
 @compiled
-def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
-    """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
-    _load(state, state.work[0])
-    derivative(vehicle, state, density, gravity, state.work[0], state.work[1], 0.0)
+def _keep_loads(vehicle: Any, state: Any) -> None:
+    """Keep the rotors' loads of the last evaluation as results of the step."""
     rows = state.rotor_work
     for k in range(vehicle.rotor_count):
         state.rotor_thrust[k] = rows[THRUST, k]
         state.rotor_torque[k] = rows[TORQUE, k]
+
+
+@compiled
+def _evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
+    """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
+    _load(state, state.work[0])
+    derivative(vehicle, state, density, gravity, state.work[0], state.work[1], 0.0)
+    _keep_loads(vehicle, state)
+
+
+@compiled
+def _integrate_once(
+    vehicle: Any, state: Any, density: float, gravity: float, h: float, rise: float, fall: float
+) -> None:
+    """One semi-implicit Euler step of ``h`` seconds in free air, from one evaluation of the forces.
+
+    Velocities come first, and position and attitude follow the new ones (symplectic Euler; Hairer, Lubich,
+    Wanner: Geometric Numerical Integration, ch. I.1.2).  The results are those of the step's start.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        density: kg/m^3.
+        gravity: m/s^2.
+        h: s.
+        rise: exp(-h/2/tau) of a motor that gains speed.
+        fall: the same of one that loses speed.
+    """
+    y, dy, rows = state.work[0], state.work[1], state.rotor_work
+    _begin(vehicle, state, y)
+    derivative(vehicle, state, density, gravity, y, dy, h)
+    _keep_loads(vehicle, state)
+    for i in range(3):
+        y[3 + i] += h * dy[3 + i]
+        y[i] += h * y[3 + i]
+        y[10 + i] += h * dy[10 + i]
+    wx, wy, wz = 0.5 * h * y[10], 0.5 * h * y[11], 0.5 * h * y[12]
+    qw, qx, qy, qz = y[6], y[7], y[8], y[9]
+    y[6] = qw - qx * wx - qy * wy - qz * wz
+    y[7] = qx + qw * wx + qy * wz - qz * wy
+    y[8] = qy + qw * wy + qz * wx - qx * wz
+    y[9] = qz + qw * wz + qx * wy - qy * wx
+    _store(state, y)
+    if vehicle.motor_kind == MOTOR_DC:
+        for k in range(vehicle.rotor_count):
+            rows[SPEED, k] = max(state.rotor_speed[k] + h * rows[ACCELERATION, k], 0.0)
+    else:
+        _turn_rotors(vehicle, state, rise * rise, fall * fall)
+    for k in range(vehicle.rotor_count):
+        state.rotor_speed[k] = rows[SPEED, k]
 
 
 @compiled
@@ -329,17 +383,23 @@ def advance_vehicle(
     touched = state.in_contact
     v, q = state.velocity, state.attitude
     north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
+    once = False
     rise, fall = _motor_decay(vehicle, state, h)
     for _ in range(substeps):
         splits = _parts(vehicle, state, density, h)
-        if splits == 1:
+        ahead = density + gradient * (state.position[2] - down)
+        once = splits == 1 and vehicle.integrator == EULER and _is_free(vehicle, state, h)
+        if once:
+            _integrate_once(vehicle, state, ahead, gravity, h, rise, fall)
+        elif splits == 1:
             _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
         else:
             n = 1.0 / splits
             for _ in range(splits):
                 _integrate(vehicle, state, density, gradient, down, gravity, scene, h * n, rise**n, fall**n)
                 touched += state.in_contact
-    _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    if not once:
+        _evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
     if touched > 0:
         state.work[0, 0], state.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
         state.work[0, 2] = (v[2] - sinking) / seconds - gravity

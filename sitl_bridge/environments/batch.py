@@ -17,12 +17,22 @@ from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
 from sitl_bridge.dynamics.performance import hover
 from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.dynamics.records import STATE
+from sitl_bridge.dynamics.records import EULER, RUNGE_KUTTA, STATE
 from sitl_bridge.environments.action_levels import ActionLevel
 from sitl_bridge.environments.batch_arrays import BatchArrays
 from sitl_bridge.environments.batch_step import fly_block, reset_batch
+from sitl_bridge.environments.lasting_words import lasting_words
 from sitl_bridge.environments.randomisation import Randomisation
-from sitl_bridge.environments.records import BATCH, COLLIDED, DIVERGED, EPISODE, ON_GROUND, SLOT, TRUTH_SIZE
+from sitl_bridge.environments.records import (
+    BATCH,
+    COLLIDED,
+    DIVERGED,
+    EPISODE,
+    MOTORS,
+    ON_GROUND,
+    SLOT,
+    TRUTH_SIZE,
+)
 from sitl_bridge.errors import UserError
 from sitl_bridge.kernels.random_streams import stream
 from sitl_bridge.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
@@ -47,6 +57,8 @@ SEEN = {
     "gps": ("latitude", "velocity"),
 }
 """Figures of an observation by sensors; ``latitude`` stands for the position."""
+INTEGRATORS = {"runge_kutta": RUNGE_KUTTA, "euler": EULER}
+"""Euler takes one evaluation of the forces a step instead of five, in free air; its error is of first order."""
 FACTORS = {"field": 1e6}
 """A field is seen in microtesla."""
 
@@ -67,6 +79,7 @@ class VehicleBatch:
         with_sensors: whether sensors are sampled and seen.
         threads: at most; None for ``SITL_BRIDGE_THREADS`` or all cores.
         proximity: contact and downwash between the vehicles, which then share the world; None for neither.
+        integrator: of the motion, one of ``INTEGRATORS``.
 
     Attributes:
         actions: (n, k) to be written before a step.
@@ -94,7 +107,11 @@ class VehicleBatch:
         with_sensors: bool,
         threads: int | None,
         proximity: Proximity | None = None,
+        integrator: str = "runge_kutta",
     ) -> None:
+        if integrator not in INTEGRATORS:
+            raise UserError(f"integrator: {integrator!r} is not one of {', '.join(INTEGRATORS)}")
+        self._integrator = INTEGRATORS[integrator]
         self.step_time = round(step * 1e6)
         self.steps = _steps(period, step)
         self.period = self.steps * self.step_time * 1e-6
@@ -141,7 +158,9 @@ class VehicleBatch:
                 proximity=proximity,
             )
         kept = STATE.fields["rotor_work" if len(self._world.scene.shapes) else "history"][1] // 8  # type: ignore[index]
+        runs = lasting_words(airframe.record, kept, alone=proximity is None)
         changing = CONTROLLER.fields["level"][1] // 8  # type: ignore[index]
+        remembered = 0 if level.number == MOTORS else CONTROLLER.itemsize // 8 - changing
         slots = _slots(sensors)
         work = self._work(airframe, blocks, sensors, height)
         self._arrays = BatchArrays(
@@ -158,8 +177,9 @@ class VehicleBatch:
             places=np.ascontiguousarray(places, dtype=np.float64),
             randoms=np.zeros((count, 4), np.uint64),
             episodes=np.zeros(count, EPISODE),
-            motions=np.zeros((count, kept), np.int64),
-            memories=np.zeros((count, CONTROLLER.itemsize // 8 - changing), np.int64),
+            motions=np.zeros((count, int(runs[:, 1].sum())), np.int64),
+            runs=runs,
+            memories=np.zeros((count, remembered), np.int64),
             wrenches=np.zeros(count, WRENCH),
             wind_states=np.zeros(count, WIND_STATE),
             sensor_states=np.zeros((count, len(sensors)), SENSOR_STATE),
@@ -187,9 +207,11 @@ class VehicleBatch:
             lift = _nominal_thrust(allocation, trim.command) / float(airframe.record["mass"])
             controller[0]["integral"][2] = float(environment["gravity"]) - lift
         self._home = state[0]["position"].copy()
+        vehicle = airframe.vehicle().reshape(1).copy()
+        vehicle["integrator"] = self._integrator
         states, controllers = np.repeat(state, blocks), np.repeat(controller, blocks)
         return {
-            "vehicles": np.repeat(airframe.vehicle().reshape(1), blocks),
+            "vehicles": np.repeat(vehicle, blocks),
             "states": states,
             "state_words": states.view(np.int64).reshape(blocks, -1),
             "controllers": controllers,

@@ -45,7 +45,8 @@ class BatchArrays(NamedTuple):
         places: (n, 3) m NED of each vehicle's start.
         randoms: (n, 4) random stream of each vehicle.
         episodes: (n,) EPISODE.
-        motions: (n, words) what lasts of a STATE.
+        motions: (n, words) what lasts of a STATE, without gaps.
+        runs: (k, 2) first word and number of words of the parts of a STATE that last.
         memories: (n, words) what lasts of a CONTROLLER.
         wrenches: (n,) WRENCH.
         wind_states: (n,) WIND_STATE.
@@ -82,6 +83,7 @@ class BatchArrays(NamedTuple):
     randoms: NDArray[np.uint64]
     episodes: NDArray[np.void]
     motions: NDArray[np.int64]
+    runs: NDArray[np.int64]
     memories: NDArray[np.int64]
     wrenches: NDArray[np.void]
     wind_states: NDArray[np.void]
@@ -127,20 +129,21 @@ def batch_of(handles: Any) -> Any:
         array_1d(handles, 21, EPISODE),
         array_2d(handles, 22, np.int64),
         array_2d(handles, 23, np.int64),
-        array_1d(handles, 24, WRENCH),
-        array_1d(handles, 25, WIND_STATE),
-        array_2d(handles, 26, SENSOR_STATE),
-        array_2d(handles, 27, np.float64),
+        array_2d(handles, 24, np.int64),
+        array_1d(handles, 25, WRENCH),
+        array_1d(handles, 26, WIND_STATE),
+        array_2d(handles, 27, SENSOR_STATE),
         array_2d(handles, 28, np.float64),
         array_2d(handles, 29, np.float64),
         array_2d(handles, 30, np.float64),
-        array_1d(handles, 31, SLOT),
-        array_2d(handles, 32, np.float64),
+        array_2d(handles, 31, np.float64),
+        array_1d(handles, 32, SLOT),
+        array_2d(handles, 33, np.float64),
         ProximityArrays(
-            array_1d(handles, 33, PROXIMITY),
-            array_1d(handles, 34, HULL),
-            array_2d(handles, 35, np.uint8),
-            array_1d(handles, 36, COLLISION),
-            array_1d(handles, 37, CONTACT),
+            array_1d(handles, 34, PROXIMITY),
+            array_1d(handles, 35, HULL),
+            array_2d(handles, 36, np.uint8),
+            array_1d(handles, 37, COLLISION),
+            array_1d(handles, 38, CONTACT),
         ),
     )

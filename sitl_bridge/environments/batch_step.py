@@ -99,6 +99,28 @@ def _draw_start(b: Any, i: int) -> None:
 
 
 @compiled
+def _keep_motion(b: Any, block: int, i: int) -> None:
+    """Copy what lasts of the state in a block's records into a vehicle's memory."""
+    words, kept, at = b.state_words[block], b.motions[i], 0
+    for r in range(b.runs.shape[0]):
+        first = b.runs[r, 0]
+        for k in range(b.runs[r, 1]):
+            kept[at + k] = words[first + k]
+        at += b.runs[r, 1]
+
+
+@compiled
+def _bring_motion(b: Any, block: int, i: int) -> None:
+    """Copy a vehicle's memory into the state in a block's records."""
+    words, kept, at = b.state_words[block], b.motions[i], 0
+    for r in range(b.runs.shape[0]):
+        first = b.runs[r, 0]
+        for k in range(b.runs[r, 1]):
+            words[first + k] = kept[at + k]
+        at += b.runs[r, 1]
+
+
+@compiled
 def _reset_vehicle(b: Any, i: int) -> None:
     """Begin an episode of a vehicle: everything is drawn from its own stream."""
     batch, random = b.batch[0], b.randoms[i]
@@ -106,8 +128,7 @@ def _reset_vehicle(b: Any, i: int) -> None:
         b.state_words[0, k] = b.fresh_state[0, k]
     _draw_airframe(b, i)
     _draw_start(b, i)
-    for k in range(batch.state_words):
-        b.motions[i, k] = b.state_words[0, k]
+    _keep_motion(b, 0, i)
     for k in range(b.memories.shape[1]):
         b.memories[i, k] = b.fresh_controller[0, batch.controller_first + k]
     wrench = b.wrenches[i]
@@ -168,8 +189,7 @@ def _load(b: Any, block: int, i: int) -> None:
     """Bring a vehicle into a block's records."""
     batch, e = b.batch[0], b.episodes[i]
     vehicle, wind = b.vehicles[block], b.winds[block]
-    for k in range(batch.state_words):
-        b.state_words[block, k] = b.motions[i, k]
+    _bring_motion(b, block, i)
     first = batch.controller_first
     for k in range(b.memories.shape[1]):
         b.controller_words[block, first + k] = b.memories[i, k]
@@ -189,10 +209,8 @@ def _load(b: Any, block: int, i: int) -> None:
 @compiled
 def _store(b: Any, block: int, i: int) -> None:
     """Keep what lasts of a vehicle in a block's records."""
-    batch = b.batch[0]
-    for k in range(batch.state_words):
-        b.motions[i, k] = b.state_words[block, k]
-    first = batch.controller_first
+    _keep_motion(b, block, i)
+    first = b.batch[0].controller_first
     for k in range(b.memories.shape[1]):
         b.memories[i, k] = b.controller_words[block, first + k]
 

@@ -27,6 +27,7 @@ def task_batch(
     with_sensors: bool = False,
     threads: int | None = 1,
     proximity: Proximity | None = None,
+    integrator: str = "runge_kutta",
 ) -> VehicleBatch:
     """The vehicles of a task, which is prepared for their starts.
 
@@ -37,7 +38,7 @@ def task_batch(
         places: (n, 3) m NED of the starts, beside the height.
         world: None for calm air over level ground.
         randomisation: None for none.
-        period, step, with_sensors, threads, proximity: of ``VehicleBatch``.
+        period, step, with_sensors, threads, proximity, integrator: of ``VehicleBatch``.
 
     Raises:
         UserError: for what does not fit together.
@@ -56,6 +57,7 @@ def task_batch(
         with_sensors=with_sensors,
         threads=threads,
         proximity=proximity,
+        integrator=integrator,
     )
     task.prepare(places + batch.home)
     return batch

@@ -10,9 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.kernels.compiled import compiled
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+
+@compiled
+def _distances(goals: Array, truth: Array, distances: Array) -> None:
+    """Distances (n,) from vehicles, truth (n, 13), to goals (n, 3), m."""
+    for i in range(len(distances)):
+        x, y, z = goals[i, 0] - truth[i, 0], goals[i, 1] - truth[i, 1], goals[i, 2] - truth[i, 2]
+        distances[i] = math.sqrt(x * x + y * y + z * z)
 
 
 @dataclass(frozen=True)
@@ -116,8 +125,8 @@ class Task:
 
     def distance(self, motion: VehicleMotion) -> Array:
         """(n,) m to the goal."""
-        away = self.goals - motion.position
-        distance: Array = np.sqrt(np.einsum("ij,ij->i", away, away))
+        distance = np.empty(len(self.goals))
+        _distances(self.goals, motion.truth, distance)
         return distance
 
 

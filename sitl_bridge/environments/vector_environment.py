@@ -46,6 +46,8 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         randomisation: of the resets; None for none.
         period: s between actions, whole integration steps.
         step: s of an integration step.
+        integrator: ``"runge_kutta"`` of fourth order; or ``"euler"``, which takes one evaluation of the forces
+            a step in free air instead of five.
         autoreset_mode: of Gymnasium.
         threads: at most; None for the environment variable ``SITL_BRIDGE_THREADS``, else all cores.
 
@@ -70,6 +72,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         randomisation: Randomisation | None = None,
         period: float = 0.02,
         step: float = 0.004,
+        integrator: str = "runge_kutta",
         autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int | None = None,
     ) -> None:
@@ -90,6 +93,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             step=step,
             with_sensors=observations == "sensors",
             threads=threads,
+            integrator=integrator,
         )
         self._seen = self._batch.truth if observations == "truth" else self._batch.seen
         if observations == "sensors" and self._seen.shape[1] != len(SENSOR_FIGURES):
