@@ -38,7 +38,7 @@ RANDOM = sb.Randomisation(
 def fly(
     env: sb.VectorEnvironment, steps: int, seed: int | list[int] = 3, number: int = 0
 ) -> list[np.ndarray[Any, Any]]:
-    """Observations and rewards of random actions that depend on the vehicle's number alone, from ``number``."""
+    """Observations and rewards of random actions that depend on the vehicle's number alone."""
     n = env.num_envs
     first, _ = env.reset(seed=seed)
     found = [first]

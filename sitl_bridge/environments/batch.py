@@ -58,7 +58,8 @@ SEEN = {
 }
 """Figures of an observation by sensors; ``latitude`` stands for the position."""
 INTEGRATORS = {"runge_kutta": RUNGE_KUTTA, "euler": EULER}
-"""Euler takes one evaluation of the forces a step instead of five, in free air; its error is of first order."""
+"""Euler takes one evaluation of the forces a step in free air instead of five; its error is of first
+order."""
 FACTORS = {"field": 1e6}
 """A field is seen in microtesla."""
 

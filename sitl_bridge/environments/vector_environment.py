@@ -46,8 +46,8 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         randomisation: of the resets; None for none.
         period: s between actions, whole integration steps.
         step: s of an integration step.
-        integrator: ``"runge_kutta"`` of fourth order; or ``"euler"``, which takes one evaluation of the forces
-            a step in free air instead of five.
+        integrator: ``"runge_kutta"`` of fourth order; or ``"euler"``, which takes one evaluation of the
+            forces a step in free air instead of five.
         autoreset_mode: of Gymnasium.
         threads: at most; None for the environment variable ``SITL_BRIDGE_THREADS``, else all cores.
 
