@@ -50,7 +50,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The program as a shell starts it."""
-    command = [sys.executable, "-m", "sitl_bridge.cli.main", *arguments]
+    command = [sys.executable, "-m", "sitl_bridge", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 
