@@ -56,7 +56,8 @@ ROOMS = (
     ("testing",),
     ("pytest_plugin",),
     ("campaign",),  # starts flights of every kind, and claims their instances as tests do
-    ("cli", "__main__"),
+    ("cli",),
+    ("__main__",),
     ("__init__",),
 )
 """Packages and modules of sitl_bridge.  Each may import those of earlier lines, and those of the first line
