@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from dynamics_vehicles import Record, add_rotors, advance, body, environment, fly, hector, iris, start
 
-from sitl_bridge.dynamics.battery import open_circuit_voltage
+from sitl_bridge.dynamics.battery import discharge, open_circuit_voltage, source_voltage
+from sitl_bridge.dynamics.battery_specification import Battery
 from sitl_bridge.dynamics.motor import dc_current
 
 
@@ -86,6 +87,40 @@ def test_dc_motor_that_is_not_driven_brakes_to_a_stop() -> None:
     state = fly(vehicles, states, environments, 3.0, 0.0)
     assert (state["rotor_speed"][:4] >= 0.0).all()
     assert state["rotor_speed"][:4].max() < 1.0
+
+
+# Kokam SLPB 75106100, Ecker et al., J. Electrochem. Soc. 162 (2015) A1849, in PyBaMM's figures: Ah, V.
+KOKAM = {
+    7.5: ((0.821, 3.981), (1.713, 3.875), (2.596, 3.790), (3.478, 3.725), (4.356, 3.688), (5.262, 3.636),
+          (6.134, 3.510), (6.979, 3.382)),
+    37.5: ((0.862, 3.727), (1.556, 3.655), (2.132, 3.604), (2.888, 3.556), (4.077, 3.491), (4.975, 3.411),
+           (5.980, 3.291), (6.606, 3.176)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("current", "error"), [(7.5, 0.011), (37.5, 0.036)])
+def test_a_cell_discharges_as_measured(current: float, error: float) -> None:
+    battery = Battery(
+        cells=1, capacity=7.754, resistance=7.66e-3, nominal_voltage=3.7, cell_voltage="kokam_slpb75106100"
+    )
+    vehicles = iris()
+    battery.pack(vehicles[0])
+    states = start(vehicles, environment(), 10.0)
+    state = states[0]
+    state["battery_charge"] = vehicles[0]["battery_capacity"]
+    taken, errors = 0.0, []
+    for charge, measured in KOKAM[current]:
+        while taken < charge * 3600.0:
+            discharge(vehicles[0], state, current, 0.1)
+            taken += 0.1 * current
+        voltage = source_voltage(vehicles[0], state) - current * battery.resistance
+        errors.append(voltage - measured)
+    assert np.abs(errors).max() < error
+
+
+def test_an_unknown_cell_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no such cell; known are kokam_slpb75106100"):
+        Battery(cells=1, nominal_voltage=3.7, cell_voltage="kokam")
 
 
 def test_first_order_speed_follows_the_battery_voltage() -> None:

@@ -14,6 +14,8 @@ from sitl_bridge.dynamics.records import TABLE_LAW, VEHICLE
 from sitl_bridge.dynamics.rotor import table_coefficients
 from sitl_bridge.dynamics.rotor_laws import pack_rotors, thrust_and_torque
 from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 
 # UIUC propeller data base, APC Slow Flyer 10x4.7, static: rpm, C_T, C_P.
 APC_10X4_7 = np.array(
@@ -100,9 +102,9 @@ def apc_vehicle() -> Any:
     add_rotors(vehicle, [(0.0, 0.0, 0.0, 1)], 0.0, 0.0)
     n = len(APC_10X4_7)
     vehicle["rotor_law"] = TABLE_LAW
-    vehicle["table_speed_count"] = n
+    vehicle["table_speed_count"][0] = n
     vehicle["table_advance_count"][:n] = 1
-    vehicle["table_diameter"] = DIAMETER
+    vehicle["table_diameter"][0] = DIAMETER
     vehicle["table_speed"][:n] = APC_10X4_7[:, 0] * 2.0 * math.pi / 60.0
     vehicle["table_ct"][:n, 0] = APC_10X4_7[:, 1]
     vehicle["table_cp"][:n, 0] = APC_10X4_7[:, 2]
@@ -122,17 +124,17 @@ def test_table_is_linear_between_rows_and_held_beyond_its_speeds() -> None:
     vehicle = apc_vehicle()
     speed = APC_10X4_7[:, 0] * 2.0 * math.pi / 60.0
     middle = 0.5 * (speed[1:] + speed[:-1])
-    c_t = [table_coefficients(vehicle, float(w), 0.0)[0] for w in middle]
+    c_t = [table_coefficients(vehicle, 0, float(w), 0.0)[0] for w in middle]
     assert c_t == pytest.approx(0.5 * (APC_10X4_7[1:, 1] + APC_10X4_7[:-1, 1]))
-    assert table_coefficients(vehicle, 10.0, 0.0) == pytest.approx((0.1059, 0.0431))
-    assert table_coefficients(vehicle, 2000.0, 0.3) == pytest.approx((0.1299, 0.0531))
+    assert table_coefficients(vehicle, 0, 10.0, 0.0) == pytest.approx((0.1059, 0.0431))
+    assert table_coefficients(vehicle, 0, 2000.0, 0.3) == pytest.approx((0.1299, 0.0531))
 
 
 def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_last_advance_ratio() -> None:
     vehicle = apc_vehicle()
     speeds, advances = np.array([300.0, 500.0, 800.0]), np.array([0.0, 0.2, 0.6])
     vehicle["rotor_law"] = TABLE_LAW
-    vehicle["table_speed_count"], vehicle["table_advance_count"][:3] = 3, 3
+    vehicle["table_speed_count"][0], vehicle["table_advance_count"][:3] = 3, 3
     vehicle["table_speed"][:3], vehicle["table_advance"][:3, :3] = speeds, advances
 
     def c_t(w: float, j: float) -> float:
@@ -141,9 +143,9 @@ def test_table_over_speed_and_advance_ratio_is_bilinear_and_goes_on_past_its_las
     vehicle["table_ct"][:3, :3] = [[c_t(w, j) for j in advances] for w in speeds]
     vehicle["table_cp"][:3, :3] = 0.05 - 0.1 * advances
     for w, j in [(300.0, 0.0), (410.0, 0.13), (640.0, 0.55), (800.0, 0.6), (555.0, 0.9), (555.0, -0.3)]:
-        assert table_coefficients(vehicle, w, j)[0] == pytest.approx(c_t(w, j), rel=1e-12)
-    assert table_coefficients(vehicle, 555.0, 50.0)[0] == pytest.approx(c_t(555.0, 1.2))
-    assert table_coefficients(vehicle, 555.0, 0.9)[1] == 0.0
+        assert table_coefficients(vehicle, 0, w, j)[0] == pytest.approx(c_t(w, j), rel=1e-12)
+    assert table_coefficients(vehicle, 0, 555.0, 50.0)[0] == pytest.approx(c_t(555.0, 1.2))
+    assert table_coefficients(vehicle, 0, 555.0, 0.9)[1] == 0.0
 
 
 RAGGED = {
@@ -161,9 +163,91 @@ def test_each_speed_of_a_table_has_its_own_advance_ratios() -> None:
     vehicle: Any = np.zeros(1, VEHICLE)[0]
     pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
     low, high = (rpm * 2.0 * math.pi / 60.0 for rpm in (4000.0, 6512.0))
-    assert table_coefficients(vehicle, low, 0.3) == pytest.approx((0.08, 0.045))
-    assert table_coefficients(vehicle, high, 0.3) == pytest.approx((0.08, 0.043))
-    assert table_coefficients(vehicle, 0.5 * (low + high), 0.0)[0] == pytest.approx(0.5 * (0.115 + 0.14))
+    assert table_coefficients(vehicle, 0, low, 0.3) == pytest.approx((0.08, 0.045))
+    assert table_coefficients(vehicle, 0, high, 0.3) == pytest.approx((0.08, 0.043))
+    assert table_coefficients(vehicle, 0, 0.5 * (low + high), 0.0)[0] == pytest.approx(0.5 * (0.115 + 0.14))
+
+
+# UIUC propeller data base, volume 1, apcsf_11x4.7_pg0532_6006: J, C_T, C_P.
+ELEVEN_INCH = (
+    (0.087, 0.1151, 0.0482),
+    (0.175, 0.0996, 0.0454),
+    (0.264, 0.0844, 0.0426),
+    (0.436, 0.0496, 0.0336),
+)
+# The same of the 10x4.7, apcsf_10x4.7_rd0841_6512.
+TEN_INCH = (
+    (0.089, 0.1201, 0.0523),
+    (0.176, 0.1059, 0.0500),
+    (0.266, 0.0895, 0.0465),
+    (0.445, 0.0562, 0.0381),
+)
+
+
+def one_speed(rows: tuple[tuple[float, float, float], ...], diameter: float, rpm: float) -> dict[str, Any]:
+    """A table of one speed."""
+    ratios, thrust, power = zip(*rows, strict=True)
+    return {
+        "diameter": diameter,
+        "rpm": (rpm,),
+        "advance_ratios": ratios,
+        "thrust": (thrust,),
+        "power": (power,),
+    }
+
+
+def two_propellers(**change: Any) -> dict[str, Any]:
+    """Data of an iris with 10-inch propellers, the second of 11 inches with a table of its own."""
+    data = load_airframe("iris").model_dump(by_alias=True, exclude_defaults=True)
+    ten = one_speed(TEN_INCH, 0.254, 6512.0)
+    data["rotor_model"] = {"radius": 0.127, "inertia": 1e-5, "table": ten}
+    eleven = one_speed(ELEVEN_INCH, 0.2794, 6006.0)
+    data["rotors"][1]["model"] = {"radius": 0.1397, "table": eleven} | change
+    return data
+
+
+def test_each_rotor_may_have_a_propeller_table_of_its_own() -> None:
+    vehicle = Airframe.model_validate(two_propellers()).vehicle()
+    for k, rows, diameter, rpm in ((0, TEN_INCH, 0.254, 6512.0), (1, ELEVEN_INCH, 0.2794, 6006.0)):
+        turns = rpm / 60.0
+        for advance, c_t, c_p in rows:
+            thrust, torque = thrust_and_torque(
+                vehicle[()], k, 2.0 * math.pi * turns, advance * turns * diameter, SEA_LEVEL_DENSITY
+            )
+            scale = SEA_LEVEL_DENSITY * turns**2 * diameter**4
+            assert thrust == pytest.approx(c_t * scale, rel=1e-9)
+            assert torque == pytest.approx(c_p * scale * diameter / (2.0 * math.pi), rel=1e-9)
+    # The other three share the rows of theirs.
+    assert list(vehicle["table_first"][:4]) == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"radius": 0.127}, "the table is of a diameter of 0.2794 m, the rotor of 0.254 m"),
+        ({"thrust_c2": 8e-6}, "leave thrust_c2 out"),
+    ],
+)
+def test_a_rotors_own_table_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Airframe.model_validate(two_propellers(**change))
+
+
+def test_a_rotors_own_table_beside_coefficients_is_refused() -> None:
+    data = two_propellers()
+    data["rotor_model"] = load_airframe("iris").rotor_model.model_dump(exclude_defaults=True)
+    with pytest.raises(ValueError, match="needs a table in rotor_model, too"):
+        Airframe.model_validate(data)
+
+
+def test_tables_with_too_many_speeds_together_are_refused() -> None:
+    data = two_propellers()
+    for k, rotor in enumerate(data["rotors"]):
+        speeds = tuple(100.0 + i + 30.0 * k for i in range(20))
+        table = {"diameter": 0.254, "speeds": speeds, "thrust": ((0.1,),) * 20, "power": ((0.05,),) * 20}
+        rotor["model"] = {"radius": 0.127, "table": table}
+    with pytest.raises(ValueError, match="have 80 speeds together, more than 48"):
+        Airframe.model_validate(data)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ STATIC = {6512: (0.1299, 0.0531), 6020: (0.1280, 0.0522), 6006: (0.1259, 0.0493)
 apcsf_11x4.7_static_pg0526 at 6021 rpm."""
 
 
-def propeller(ct: float, cp: float, diameter: float) -> NDArray[np.void]:
+def propeller(ct: float, cp: float, diameter: float, chord: float | None = None) -> NDArray[np.void]:
     """One rotor with the static coefficients of a propeller."""
     c2 = ct * DENSITY * diameter**4 / (2.0 * math.pi) ** 2
     model = CoefficientRotor(
@@ -69,6 +69,7 @@ def propeller(ct: float, cp: float, diameter: float) -> NDArray[np.void]:
         thrust_c2=c2,
         torque_thrust_ratio=cp / ct * diameter / (2.0 * math.pi),
         inflow="momentum",
+        chord=chord,
     )
     vehicle: NDArray[np.void] = np.zeros(1, VEHICLE)[0]
     pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
@@ -111,6 +112,46 @@ def test_static_figures_and_geometry_give_the_tunnels_thrust_over_the_advance_ra
     model = np.array([coefficients(vehicle, rpm, advance, diameter) for advance in data[:, 0]])
     assert np.abs(model[:, 0] - data[:, 1]).max() < thrust_error
     assert np.abs(model[:, 1] - data[:, 2]).max() < power_error
+
+
+# UIUC propeller data base, volumes 1 and 2, of other makers and sizes: diameter in m, chord over radius (mean
+# weighted by the radius), rpm, static C_T and C_P there, and J, C_T, C_P.
+OTHERS: dict[str, tuple[tuple[float, ...], tuple[tuple[float, float, float], ...]]] = {
+    "APC Thin Electric 9x4.5": (
+        (0.2286, 0.153, 6917.0, 0.1012, 0.0392),
+        ((0.091, 0.0971, 0.0403), (0.187, 0.0879, 0.0412), (0.277, 0.0728, 0.0390), (0.369, 0.0535, 0.0333),
+         (0.462, 0.0352, 0.0259), (0.560, 0.0176, 0.0178), (0.653, 0.0003, 0.0086)),
+    ),
+    "GWS Slow Flyer 9x4.7": (
+        (0.2286, 0.171, 6820.0, 0.1192, 0.0486),
+        ((0.093, 0.1073, 0.0470), (0.187, 0.0896, 0.0438), (0.282, 0.0693, 0.0392), (0.373, 0.0473, 0.0339),
+         (0.467, 0.0233, 0.0280), (0.539, 0.0028, 0.0228)),
+    ),
+    "E-flite 130x70 mm": (
+        (0.130, 0.144, 9063.0, 0.1122, 0.0465),
+        ((0.061, 0.1065, 0.0473), (0.151, 0.0937, 0.0453), (0.243, 0.0762, 0.0403), (0.338, 0.0608, 0.0360),
+         (0.429, 0.0445, 0.0304), (0.519, 0.0274, 0.0231), (0.615, 0.0067, 0.0155)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "thrust_error", "power_error"),
+    [
+        ("APC Thin Electric 9x4.5", 0.147, 0.112),
+        ("GWS Slow Flyer 9x4.7", 0.166, 0.182),
+        ("E-flite 130x70 mm", 0.048, 0.23),
+    ],
+)
+def test_propellers_to_which_nothing_was_fitted(name: str, thrust_error: float, power_error: float) -> None:
+    (diameter, chord, rpm, static_thrust, static_power), rows = OTHERS[name]
+    vehicle = propeller(static_thrust, static_power, diameter, chord=0.5 * chord * diameter)
+    data = np.array(rows)
+    model = np.array([coefficients(vehicle, rpm, advance, diameter) for advance in data[:, 0]])
+    assert np.abs(model[:, 0] - data[:, 1]).max() < thrust_error * static_thrust
+    assert np.abs(model[:, 1] - data[:, 2]).max() < power_error * static_power
+    # The bound is the error found; constant thrust, the bare law, errs by all of it.
+    assert static_thrust - data[-1, 1] > 0.9 * static_thrust
 
 
 def test_the_static_figures_stay_as_given() -> None:

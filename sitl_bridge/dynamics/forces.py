@@ -15,6 +15,7 @@ from sitl_bridge.dynamics.aerodynamics import (
     wake_at_hubs,
 )
 from sitl_bridge.dynamics.contact import contact_force
+from sitl_bridge.dynamics.flapping import add_flapping, flap_blades
 from sitl_bridge.dynamics.induced_flow import add_pitching_moments, advance_flow, induced_rotors
 from sitl_bridge.dynamics.motor import dc_acceleration
 from sitl_bridge.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
@@ -269,10 +270,14 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
         _rotors_by_law(vehicle, state, density)
     if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:
         _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
+    if vehicle.flapping != 0:
+        flap_blades(vehicle, state, n, m)
     if vehicle.motor_kind == MOTOR_DC:
         _accelerate_motors(vehicle, state)
     _rotor_effects(state, n)
-    if vehicle.uneven_inflow != 0:
+    if vehicle.flapping != 0:
+        add_flapping(vehicle, state, n, m)
+    elif vehicle.uneven_inflow != 0:
         add_pitching_moments(state, n)
 
 

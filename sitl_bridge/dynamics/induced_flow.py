@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sitl_bridge.dynamics.flapping import UNEVENNESS, flapped_loads
 from sitl_bridge.dynamics.rotor_rows import (
     ACROSS_X,
     ACROSS_Y,
@@ -76,8 +77,6 @@ _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
 _APPARENT_MASS = 8.0 / 3.0
 """Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
-_UNEVENNESS = 15.0 * math.pi / 128.0
-"""A quarter of Pitt and Peters's 15 pi/32."""
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
@@ -244,9 +243,18 @@ def induced_loads(
     if speed == 0.0 or thrust == 0.0:
         return 0.0, 0.0, 0.0, 0.0
     along = sign * inflow
-    through = along + settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
+    induced = settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
+    through = along + induced
     force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)
     drag = vehicle.drag_share[k] * drag + vehicle.rotor_drag[k] * magnitude * ratio
+    if vehicle.flapping != 0:
+        lift = thrust + slope * math.sqrt(thrust / disc)
+        spin = vehicle.rotor_direction[k]
+        turning, push, roll = flapped_loads(
+            vehicle, lift, force, slope, disc, radius, magnitude, through, in_plane, induced, spin
+        )
+        moment = max(moment + turning, 0.0) + vehicle.torque_constant[k]
+        return sign * force, sign * moment, drag + push, roll
     roll = vehicle.roll_share[k] * sign * vehicle.rotor_direction[k] * roll
     roll += vehicle.rolling_moment[k] * magnitude * ratio
     return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
@@ -376,7 +384,7 @@ def add_pitching_moments(state: Any, n: int) -> None:
         flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
         slope = rows[SLOPE, k]
         relief = 2.0 * slope * rows[PER_DISC, k] * steepness / flow
-        rate = _UNEVENNESS * slope * rows[RADIUS, k] * induced / (flow + steepness + relief)
+        rate = UNEVENNESS * slope * rows[RADIUS, k] * induced / (flow + steepness + relief)
         rate *= sign * rows[HEALTH, k]
         rows[MOMENT_X, k] += rate * (ay * rows[AXIS_Z, k] - az * rows[AXIS_Y, k])
         rows[MOMENT_Y, k] += rate * (az * rows[AXIS_X, k] - ax * rows[AXIS_Z, k])

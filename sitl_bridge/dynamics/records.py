@@ -17,6 +17,8 @@ MAX_ROTORS = 12
 MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 32
+TABLE_ROWS = 48
+"""Speeds of all propeller tables of a vehicle together; rotors with the same table share its rows."""
 OCV_POINTS = 11
 ROTOR_ROWS = 70
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
@@ -68,14 +70,18 @@ VEHICLE = np.dtype(
         ("drag_share", "f8", MAX_ROTORS),  # 1: in-plane force by the blades; 0: by rotor_drag alone
         ("roll_share", "f8", MAX_ROTORS),  # 1: hub moment by the blades; 0: by rolling_moment alone
         ("uneven_inflow", "i8"),  # 1: hub pitching moment by the uneven inflow of forward flight
-        # --- table C_T, C_P over rotor speed and advance ratio; table_speed_count 0 for none
-        ("table_speed_count", "i8"),
-        ("table_advance_count", "i8", TABLE_SPEEDS),
-        ("table_diameter", "f8"),  # m
-        ("table_speed", "f8", TABLE_SPEEDS),  # rad/s, increasing
-        ("table_advance", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),  # J = v/(n D), increasing
-        ("table_ct", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
-        ("table_cp", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
+        ("flapping", "i8"),  # 1: the blades flap
+        ("flap_stiffness", "f8"),  # N m/rad, moment of a rotor's hub over the tilt of its disc
+        ("flap_inertia", "f8"),  # kg m^2, sum of the blades' inertias about their roots
+        # --- tables C_T, C_P over rotor speed and advance ratio; a rotor's rows begin at table_first
+        ("table_first", "i8", MAX_ROTORS),
+        ("table_speed_count", "i8", MAX_ROTORS),  # 0 for none
+        ("table_diameter", "f8", MAX_ROTORS),  # m
+        ("table_advance_count", "i8", TABLE_ROWS),
+        ("table_speed", "f8", TABLE_ROWS),  # rad/s, increasing within a table
+        ("table_advance", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),  # J = v/(n D), increasing
+        ("table_ct", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),
+        ("table_cp", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),
         # --- motors
         ("motor_kind", "i8"),
         ("motor_reversible", "i8"),

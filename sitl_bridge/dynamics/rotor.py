@@ -47,22 +47,24 @@ def _row_coefficients(vehicle: Any, row: int, advance: float) -> tuple[float, fl
 
 
 @compiled
-def table_coefficients(vehicle: Any, speed: float, advance: float) -> tuple[float, float]:
-    """Return C_T and C_P of the vehicle's propeller table, linear in rotor speed and advance ratio.
+def table_coefficients(vehicle: Any, k: int, speed: float, advance: float) -> tuple[float, float]:
+    """Return C_T and C_P of a rotor's propeller table, linear in rotor speed and advance ratio.
 
     Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  C_P is
     never below zero: a windmilling propeller does not drive the motor.
 
     Args:
-        vehicle: VEHICLE record with ``table_speed_count`` >= 1.
+        vehicle: VEHICLE record with a ``table_speed_count`` >= 1 of the rotor.
+        k: rotor index.
         speed: rad/s, >= 0.
         advance: J = v/(n D).
     """
-    i = 0
-    i1 = 0
+    i = vehicle.table_first[k]
+    i1 = i
     a = 0.0
-    if vehicle.table_speed_count > 1:
-        i = _interval(vehicle.table_speed, vehicle.table_speed_count, speed)
+    count = vehicle.table_speed_count[k]
+    if count > 1:
+        i += _interval(vehicle.table_speed[i : i + count], count, speed)
         i1 = i + 1
         low = vehicle.table_speed[i]
         a = min(max((speed - low) / (vehicle.table_speed[i1] - low), 0.0), 1.0)
@@ -84,9 +86,9 @@ def table_thrust_and_torque(
     magnitude = abs(speed)
     if magnitude == 0.0:
         return 0.0, 0.0
-    diameter = vehicle.table_diameter
+    diameter = vehicle.table_diameter[k]
     turns = magnitude / _TURN
-    ct, cp = table_coefficients(vehicle, magnitude, sign * inflow / (turns * diameter))
+    ct, cp = table_coefficients(vehicle, k, magnitude, sign * inflow / (turns * diameter))
     force = density * turns * turns * diameter**4
     loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
     torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Tag
 
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor, RotorModel
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor, RotorModel, pack_tables
 from sitl_bridge.kernels.compiled import compiled
 
 ROTOR_MODELS: tuple[type[RotorModel], ...] = (
@@ -100,9 +100,11 @@ def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: Ro
     vehicle["rotor_law"] = LAWS.index(shared.law)
     vehicle["inflow_loss_speed"] = math.inf
     vehicle["rotor_density"] = 1.225  # unused slots: avoids a division by zero
-    for k, rotor in enumerate(rotors):
+    own = [rotor.own(shared) for rotor in rotors]
+    for k, (rotor, model) in enumerate(zip(rotors, own, strict=True)):
         rotor.pack(vehicle, k)
-        rotor.own(shared).pack(vehicle, k)
+        model.pack(vehicle, k)
+    pack_tables(vehicle, own)
     shared.pack_shared(vehicle)
 
 

@@ -79,3 +79,8 @@ LIMITED = 66
 DECAY = 67
 PROFILE_DRAG = 68
 ROLLING = 69
+# Of flapping blades, in rows that induced flow leaves free.
+TILT_X = B1
+TILT_Y = B2
+TILT_Z = LOSS_RATE
+CONING = RING

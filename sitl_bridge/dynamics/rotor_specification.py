@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.dynamics.induced_flow import STALL_ANGLE, induced_loads
-from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
+from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_ROWS, TABLE_SPEEDS
 from sitl_bridge.dynamics.rotor import polynomial_loads, table_loads
+from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.quantities import STRICT, NonNegative, Number, Positive, Vector
 
 UP: Vector = (0.0, 0.0, -1.0)
@@ -82,16 +83,20 @@ class PropellerTable(BaseModel):
             raise ValueError("speeds and advance_ratios must increase")
         return self
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
-        """Write the propeller table of a () VEHICLE record."""
+    def fits(self, radius: float) -> bool:
+        """Whether the diameter is twice a radius in m, within the tolerance of nominal inches."""
+        return abs(self.diameter - 2.0 * radius) <= _SAME_DIAMETER * self.diameter
+
+    def pack(self, vehicle: NDArray[np.void], first: int) -> None:
+        """Write the table into the rows of a () VEHICLE record from ``first`` on."""
         speeds = self.rotor_speeds
-        vehicle["table_speed_count"], vehicle["table_diameter"] = len(speeds), self.diameter
-        vehicle["table_speed"][: len(speeds)] = speeds
+        vehicle["table_speed"][first : first + len(speeds)] = speeds
         for i, ratios in enumerate(self.rows):
-            vehicle["table_advance_count"][i] = len(ratios)
-            vehicle["table_advance"][i, : len(ratios)] = ratios
-            vehicle["table_ct"][i, : len(ratios)] = self.thrust[i]
-            vehicle["table_cp"][i, : len(ratios)] = self.power[i]
+            row = first + i
+            vehicle["table_advance_count"][row] = len(ratios)
+            vehicle["table_advance"][row, : len(ratios)] = ratios
+            vehicle["table_ct"][row, : len(ratios)] = self.thrust[i]
+            vehicle["table_cp"][row, : len(ratios)] = self.power[i]
 
 
 class RotorModel(BaseModel):
@@ -120,6 +125,11 @@ class RotorModel(BaseModel):
     def limits_speed(self) -> bool:
         """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
         return True
+
+    @property
+    def propeller(self) -> PropellerTable | None:
+        """Measured table of the propeller, if that is the rotor's law."""
+        return None
 
     def effects(self) -> tuple[list[str], list[str]]:
         """Effects of moving air that the model has, and those that it lacks."""
@@ -170,6 +180,12 @@ class CoefficientRotor(RotorModel):
     uneven_inflow: bool = Field(
         False, description="hub pitching moment by the uneven inflow of forward flight, for inflow"
     )
+    flap_stiffness: NonNegative | None = Field(
+        None, description="N m/rad, of each blade against flapping about its root; none: rigid, for inflow"
+    )
+    blade_inertia: Positive | None = Field(
+        None, description="kg m^2, of each blade about its root, for flap_stiffness"
+    )
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
@@ -179,11 +195,10 @@ class CoefficientRotor(RotorModel):
         for name in (*_COEFFICIENTS, *_TORQUES):
             if getattr(self, name):
                 raise ValueError(f"the table gives thrust and torque: leave {name} or the table out")
-        diameter = self.table.diameter
-        if abs(diameter - 2.0 * self.radius) > _SAME_DIAMETER * diameter:
+        if not self.table.fits(self.radius):
             raise ValueError(
-                f"the table is of a diameter of {diameter:g} m, the rotor of {2.0 * self.radius:g} m: "
-                "correct radius or table.diameter"
+                f"the table is of a diameter of {self.table.diameter:g} m, the rotor of "
+                f"{2.0 * self.radius:g} m: correct radius or table.diameter"
             )
         return self
 
@@ -191,6 +206,26 @@ class CoefficientRotor(RotorModel):
     def _has_inflow(self) -> CoefficientRotor:
         if self.uneven_inflow and self.inflow != "momentum":
             raise ValueError("uneven_inflow needs inflow: momentum")
+        return self
+
+    @model_validator(mode="after")
+    def _flaps(self) -> CoefficientRotor:
+        if (self.flap_stiffness is None) != (self.blade_inertia is None):
+            raise ValueError("flapping needs both flap_stiffness and blade_inertia")
+        if self.flap_stiffness is None or self.blade_inertia is None:
+            return self
+        if self.inflow != "momentum":
+            raise ValueError("flap_stiffness needs inflow: momentum")
+        for name in ("drag", "rolling_moment"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is measured with the blades' flapping: leave it or flap_stiffness out"
+                )
+        whole = self.blades * self.blade_inertia
+        if whole > self.inertia:
+            raise ValueError(
+                f"blade_inertia: {self.blades} blades have {whole:g} kg m^2, the whole rotor {self.inertia:g}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -239,6 +274,11 @@ class CoefficientRotor(RotorModel):
         return polynomial_loads if self.table is None else table_loads
 
     @property
+    def propeller(self) -> PropellerTable | None:
+        """Measured table of the propeller, if that is the rotor's law."""
+        return self.table
+
+    @property
     def limits_speed(self) -> bool:
         """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
         axial = self.table is not None and max(len(row) for row in self.table.rows) > 1
@@ -262,7 +302,7 @@ class CoefficientRotor(RotorModel):
             "vortex ring state": momentum,
             "stall of the blades": momentum,
             "hub pitching moment of the uneven inflow": self.uneven_inflow,
-            "flapping": False,
+            "flapping": self.flap_stiffness is not None,
         }
         return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
 
@@ -277,14 +317,18 @@ class CoefficientRotor(RotorModel):
         vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
         vehicle["rotor_drag"][k] = self.drag or 0.0
         vehicle["rolling_moment"][k] = self.rolling_moment or 0.0
-        vehicle["drag_share"][k], vehicle["roll_share"][k] = self.drag is None, self.rolling_moment is None
+        vehicle["drag_share"][k] = self.drag is None
+        # The hub moment of flapping blades is computed apart, see flapping.py.
+        vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
 
     def pack_shared(self, vehicle: NDArray[np.void]) -> None:
-        """Write the table of a () VEHICLE record, and whether its inflow is uneven."""
+        """Write of a () VEHICLE record whether its inflow is uneven, and how its blades flap."""
         vehicle["uneven_inflow"] = self.uneven_inflow
-        if self.table is not None:
-            self.table.pack(vehicle)
+        if self.flap_stiffness is not None and self.blade_inertia is not None:
+            vehicle["flapping"] = 1
+            vehicle["flap_stiffness"] = 0.5 * self.blades * self.flap_stiffness
+            vehicle["flap_inertia"] = self.blades * self.blade_inertia
 
 
 class RotorChange(BaseModel):
@@ -304,6 +348,7 @@ class RotorChange(BaseModel):
     torque_constant: Number | None = None
     drag: NonNegative | None = None
     rolling_moment: NonNegative | None = None
+    table: PropellerTable | None = None
 
 
 class Rotor(BaseModel):
@@ -331,4 +376,58 @@ class Rotor(BaseModel):
 
     def own(self, shared: RotorModel) -> RotorModel:
         """Return the shared model with this rotor's differences."""
-        return shared.model_copy(update=self.model.model_dump(exclude_none=True))
+        given = {name: getattr(self.model, name) for name in self.model.model_fields_set}
+        return shared.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[FieldPath, str]]:
+    """Faults of the rotors' own propeller tables, with their paths in an airframe."""
+    faults: list[tuple[FieldPath, str]] = []
+    if shared.propeller is None:
+        return [
+            (("rotors", i, "model", "table"), "needs a table in rotor_model, too, in place of coefficients")
+            for i, rotor in enumerate(rotors)
+            if rotor.model.table is not None
+        ]
+    tables = set()
+    for i, rotor in enumerate(rotors):
+        path = ("rotors", i, "model")
+        own = rotor.own(shared)
+        for name in (*_COEFFICIENTS, *_TORQUES):
+            if getattr(rotor.model, name):
+                faults.append(((*path, name), f"the table gives thrust and torque: leave {name} out"))
+        table = own.propeller
+        if table is not None and not table.fits(own.radius):
+            message = (
+                f"the table is of a diameter of {table.diameter:g} m, the rotor of {2.0 * own.radius:g} m"
+            )
+            faults.append((path, message))
+        tables.add(table)
+    rows = sum(len(table.rotor_speeds) for table in tables if table is not None)
+    if rows > TABLE_ROWS:
+        message = f"their different tables have {rows} speeds together, more than {TABLE_ROWS}"
+        faults.append((("rotors",), message))
+    return faults
+
+
+def pack_tables(vehicle: NDArray[np.void], models: Sequence[RotorModel]) -> None:
+    """Write the propeller tables of a () VEHICLE record; rotors with the same table share its rows.
+
+    Args:
+        vehicle: the record.
+        models: of each rotor.
+    """
+    placed: dict[PropellerTable, int] = {}
+    used = 0
+    for k, model in enumerate(models):
+        table = model.propeller
+        if table is None:
+            continue
+        count = len(table.rotor_speeds)
+        if table not in placed:
+            if used + count <= TABLE_ROWS:
+                table.pack(vehicle, used)
+            placed[table] = used
+            used += count
+        vehicle["table_first"][k], vehicle["table_speed_count"][k] = placed[table], count
+        vehicle["table_diameter"][k] = table.diameter

@@ -22,7 +22,7 @@ from sitl_bridge.dynamics.esc_specification import SpeedControllers
 from sitl_bridge.dynamics.motor_specification import Motor
 from sitl_bridge.dynamics.records import MAX_ROTORS, VEHICLE
 from sitl_bridge.dynamics.rotor_laws import AnyRotorModel, pack_rotors
-from sitl_bridge.dynamics.rotor_specification import Rotor
+from sitl_bridge.dynamics.rotor_specification import Rotor, table_faults
 from sitl_bridge.dynamics.vibration_specification import Vibration
 from sitl_bridge.field_paths import FieldPath, field_names
 from sitl_bridge.quantities import STRICT, Number, Positive, Vector
@@ -108,7 +108,7 @@ class Airframe(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> Airframe:
         data = self.model_dump(exclude_defaults=True, by_alias=True)
-        faults = [*_structural_faults(data), *unsourced(data)]
+        faults = [*_structural_faults(data), *unsourced(data), *table_faults(self.rotors, self.rotor_model)]
         if faults:
             details = [
                 InitErrorDetails(type=PydanticCustomError("airframe", message), loc=path, input=None)
