@@ -88,23 +88,26 @@ def write_mcap(
         writer = McapWriter(file, profile="ros2", library="sitl-bridge")
         channels = McapChannels(writer)
 
-        def write(topics: Iterable[RosMessages]) -> None:
-            found = (topic for topic in topics if len(topic.time))
-            writer.write([Block(channels.channel_of(topic), topic.time, topic.data) for topic in found])
-
         drawings, channel = scene_messages(run), _scene_channel(channels)
-        writer.write([Block.of(channel, time, json.dumps(drawn).encode()) for time, drawn in drawings])
-        rows = max(round(PART * 1e6 / run.description["step"]), 1) * n
         seen = seen_messages(run)
+
+        def write(recorded: Iterable[RosMessages], since: int, until: int) -> None:
+            """Write what was recorded after ``since`` up to ``until``, ns."""
+            logs = (part for one in logged.values() for part in one.between(since, until))
+            topics = [topic for topic in (*recorded, *logs, *seen.until(until)) if len(topic.time)]
+            blocks = [Block(channels.channel_of(topic), topic.time, topic.data) for topic in topics]
+            drawn = ((time, drawing) for time, drawing in drawings if since < time <= until)
+            blocks += [Block.of(channel, time, json.dumps(drawing).encode()) for time, drawing in drawn]
+            writer.write(blocks)
+
+        rows = max(round(PART * 1e6 / run.description["step"]), 1) * n
         since = -1
         for first in range(0, len(run.rows), rows):
             last = min(first + rows, len(run.rows))
             until = int(run.rows["time"][last - 1]) * 1000
-            logs = (part for one in logged.values() for part in one.between(since, until))
-            recorded = ros_messages(run, run.names, run.rotors, first, last, rate)
-            write([*recorded, *logs, *seen.until(until)])
+            write(ros_messages(run, run.names, run.rotors, first, last, rate), since, until)
             since = until
-        write(part for one in logged.values() for part in one.between(since, LAST))
+        write((), since, LAST)
         for name, one in logged.items():
             writer.add_metadata(f"flight stack {ros_name(name)}", one.facts)
         writer.add_metadata("run", {"run.json": json.dumps(run.description)})

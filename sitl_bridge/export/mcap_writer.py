@@ -67,13 +67,13 @@ class Block:
         """A single message."""
         return cls(channel, np.array([time], np.int64), np.frombuffer(message, np.uint8)[None])
 
-    def records(self, first: int) -> bytes:
-        """The messages' records, one behind the other; ``first`` is the first's sequence number."""
+    def records(self, sequence: NDArray[np.int64]) -> bytes:
+        """The messages' records, one behind the other, with (k,) sequence numbers."""
         size = self.data.shape[1]
         table = np.zeros(len(self.time), np.dtype([*_MESSAGE, ("data", "u1", (size,))]))
         table["opcode"], table["length"] = Opcode.MESSAGE, table.dtype.itemsize - _PREFIX
         table["channel"], table["log_time"], table["publish_time"] = self.channel, self.time, self.time
-        table["sequence"] = np.arange(first, first + len(self.time))
+        table["sequence"] = sequence
         table["data"] = self.data
         return table.tobytes()
 
@@ -92,7 +92,7 @@ class McapWriter:
     """
 
     def __init__(self, file: IO[bytes], profile: str, library: str) -> None:
-        self._file, self._at = file, 0
+        self._file, self._at, self._checksum = file, 0, 0
         self._schemas: list[Schema] = []
         self._channels: list[Channel] = []
         self._chunks: list[ChunkIndex] = []
@@ -111,6 +111,7 @@ class McapWriter:
     def _put(self, data: bytes) -> None:
         self._file.write(data)
         self._at += len(data)
+        self._checksum = zlib.crc32(data, self._checksum)
 
     def _record(self, record: Any) -> None:
         builder = RecordBuilder()
@@ -146,19 +147,18 @@ class McapWriter:
         blocks = [block for block in blocks if len(block.time)]
         if not blocks:
             return
+        counts = [len(block.time) for block in blocks]
+        which = np.repeat(np.arange(len(blocks)), counts)
+        index = np.concatenate([np.arange(count) for count in counts])
         times = np.concatenate([block.time for block in blocks])
-        which = np.repeat(np.arange(len(blocks)), [len(block.time) for block in blocks])
-        index = np.concatenate([np.arange(len(block.time)) for block in blocks])
+        channels = np.array([block.channel for block in blocks])[which]
         order = np.argsort(times, kind="stable")
-        times, which, index = times[order], which[order], index[order]
-        records = []
-        for block in blocks:
-            done = self._counts.get(block.channel, 0)
-            records.append(block.records(done + 1))
-            self._counts[block.channel] = done + len(block.time)
+        sequence = self._sequence(channels, order)
+        parts_of = np.split(sequence, np.cumsum(counts)[:-1])
+        records = [block.records(numbers) for block, numbers in zip(blocks, parts_of, strict=True)]
+        times, which, index, channels = times[order], which[order], index[order], channels[order]
         sizes = np.array([block.size for block in blocks])[which]
         ends = np.cumsum(sizes)
-        channels = np.array([block.channel for block in blocks])[which]
         starts = (index * sizes).tolist()
         parts = [
             records[b][start : start + size]
@@ -172,6 +172,16 @@ class McapWriter:
             offsets = ends[part] - sizes[part] - begin
             self._chunk(b"".join(parts[part]), times[part], channels[part], offsets)
             first = last
+
+    def _sequence(self, channels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of messages within their channels, in the order in which they are written."""
+        sequence = np.zeros(len(channels), np.int64)
+        for channel in np.unique(channels).tolist():
+            places = order[channels[order] == channel]
+            done = self._counts.get(channel, 0)
+            sequence[places] = np.arange(done + 1, done + 1 + len(places))
+            self._counts[channel] = done + len(places)
+        return sequence
 
     def _chunk(
         self,
@@ -213,7 +223,7 @@ class McapWriter:
 
     def finish(self) -> None:
         """Write summary and footer; does not close the file."""
-        self._record(DataEnd(0))
+        self._record(DataEnd(self._checksum))
         summary, begin = RecordBuilder(), self._at
         offsets = []
         statistics = Statistics(
