@@ -34,6 +34,7 @@ from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.view.page_server import open_page
+from sitl_bridge.view.picture_clock import RATE, PictureClock
 from sitl_bridge.view.pictures import LARGEST, packed, sample_picture, unpacked
 from sitl_bridge.view.playback import Playback
 from sitl_bridge.view.run_link import RunLink
@@ -322,6 +323,47 @@ def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: C
             assert playback._picture.image[100, 100].tolist() == [level] * 3
     finally:
         playback.close()
+
+
+def test_recorded_pictures_follow_while_the_recording_plays(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    """Each picture of a camera with 10 Hz is shown, at 25 looks a second."""
+    image = pytest.importorskip("PIL.Image")
+    run = make_run(tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    described["vehicles"][0]["airframe"] = load_airframe("iris_camera").model_dump(
+        mode="json", exclude_unset=True
+    )
+    (run / "run.json").write_text(json.dumps(described))
+    viewed = ViewedRun(run)
+    folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
+    folder.mkdir(parents=True)
+    for k in range(20):
+        image.fromarray(np.full((60, 96), 10 * k, np.uint8)).save(folder / f"{k * 10**8}.png")
+    playback = Playback(viewed, free_port())
+    shown = set()
+    try:
+        for _ in range(48):
+            playback.advance(1.0 / RATE)
+            shown.add(int(playback._picture.image[0, 0, 0]))
+    finally:
+        playback.close()
+    assert shown == {10 * k for k in range(20)}
+
+
+def test_pictures_are_evenly_spaced_whatever_each_takes() -> None:
+    now = [100.0]
+    clock = PictureClock(0.04, now=lambda: now[0])
+    shown = []
+    for k in range(100):
+        now[0] += clock.remaining()
+        shown.append(now[0])
+        now[0] += 0.03 if k % 2 else 0.001
+    assert np.diff(shown) == pytest.approx(0.04)
+    now[0] += 10.0
+    assert clock.remaining() == 0.0, "late"
+    assert clock.remaining() == pytest.approx(0.04), "what was missed is left out"
 
 
 def test_view_of_nothing_is_one_message(tmp_path: Path) -> None:

@@ -19,15 +19,16 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.view.control_panel import ControlPanel
 from sitl_bridge.view.page_server import open_page, page_url
+from sitl_bridge.view.picture_clock import INTERVAL, PictureClock
 from sitl_bridge.view.pictures import unpacked
 from sitl_bridge.view.run_link import RunLink
 from sitl_bridge.view.stage import Stage
 from sitl_bridge.view.viewed_run import ViewedRun
 
-FRAME = 0.05
-"""s of wall time between two pictures."""
 SLOW = 0.5
-"""s of wall time between two updates of the state, the wind and the camera's picture."""
+"""s of wall time between two updates of the state and the wind."""
+CAMERA = 0.2
+"""s of wall time between two pictures of the camera."""
 TRACKS = 1.0
 """s of wall time between two drawings of the tracks."""
 IDLE = 0.2
@@ -62,7 +63,7 @@ class LivePage:
         self._last = self._run.at_start()
         self._stage.look_at(self._last)
         self._shown_time = -1
-        self._due = {"state": 0.0, "tracks": 0.0}
+        self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
 
@@ -81,14 +82,15 @@ class LivePage:
 
     def run(self) -> None:
         """Follow the run until stopped."""
-        while not self._link.stopped.wait(FRAME if self._server.get_clients() else IDLE):
+        clock = PictureClock()
+        while not self._link.stopped.wait(clock.remaining() if self._server.get_clients() else IDLE):
             if self._server.get_clients():
                 self._link.send(RowsRequest())
                 self._show(time.monotonic())
         self._show(time.monotonic() + TRACKS)
         self._panel.show_note("the run has ended")
         self._server.flush()
-        time.sleep(FRAME)  # the pages receive the last picture
+        time.sleep(INTERVAL)  # the pages receive the last picture
         self._server.stop()
 
     def _is_due(self, what: str, now: float, interval: float) -> bool:
@@ -111,9 +113,8 @@ class LivePage:
             if self._link.snapshot is not None:
                 self._panel.show(self._link.snapshot, self._wind)
             self._link.send(SnapshotRequest(Counts()))
-            camera = self._panel.camera()
-            if camera is not None:
-                self._link.send(PictureRequest(*camera))
+        if self._is_due("camera", now, CAMERA) and (camera := self._panel.camera()) is not None:
+            self._link.send(PictureRequest(*camera))
 
 
 def main() -> None:

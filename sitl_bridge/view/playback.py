@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from sitl_bridge.export.seen_samples import SeenFile, read_image, sample_files
 from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.view.page_server import open_page
+from sitl_bridge.view.picture_clock import PictureClock
 from sitl_bridge.view.pictures import LARGEST
 from sitl_bridge.view.stage import Stage
 from sitl_bridge.view.viewed_run import ViewedRun
@@ -20,8 +23,6 @@ from sitl_bridge.view.viewed_run import ViewedRun
 if TYPE_CHECKING:
     from viser import ViserServer
 
-FRAME = 0.05
-"""s of wall time between two pictures."""
 TRACK_INTERVAL = 0.5
 """s of wall time between two drawings of the tracks."""
 PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20")
@@ -48,7 +49,7 @@ class Playback:
         self._drawn_tracks = 0.0
         self._picture_files: dict[str, list[SeenFile]] = {}
         self._picture: Any = None
-        self._picture_shown = -1
+        self._picture_shown: Path | None = None
         self._read_rows()
         self._stage.enlarge(self._rows)
         self._build_controls()
@@ -130,23 +131,23 @@ class Playback:
             self._stage.draw_tracks(self._rows[: last * n])
             wind = self._stage.draw_wind(rows)
             self._status.content = f"**{self._seconds:.2f} s** of {self._end:.2f} s, wind {wind:.1f} m/s"
-            self._show_picture()
+        self._show_picture()
 
     def _show_picture(self) -> None:
         if self._picture is None:
             return
         files = self._picture_files[self._camera.value]
-        times = [file.time for file in files]
-        k = int(np.searchsorted(times, self._run.start * 1000 + round(self._seconds * 1e9), "right")) - 1
-        if k >= 0 and hash((self._camera.value, k)) != self._picture_shown:
-            self._picture_shown = hash((self._camera.value, k))
+        now = self._run.start * 1000 + round(self._seconds * 1e9)
+        k = bisect.bisect_right(files, now, key=lambda file: file.time) - 1
+        if k >= 0 and files[k].file != self._picture_shown:
+            self._picture_shown = files[k].file
             self._picture.image = shown_picture(read_image(files[k].file), LARGEST)
 
     def run(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Play until stopped."""
-        last = time.monotonic()
+        last, clock = time.monotonic(), PictureClock()
         while not stopped():
-            time.sleep(FRAME)
+            time.sleep(clock.remaining())
             now = time.monotonic()
             self.advance(now - last)
             last = now

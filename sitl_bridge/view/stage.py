@@ -34,7 +34,7 @@ PALETTE = np.array(
 """Colours that the colour-blind tell apart (Okabe and Ito)."""
 BLADE, NOSE, WIND = (70, 70, 70), (250, 250, 250), (120, 60, 200)
 SLOWER = 0.04
-"""Drawn over true speed of a rotor: at 20 pictures a second its true speed cannot be seen."""
+"""Drawn over true speed of a rotor: at 25 pictures a second its true speed cannot be seen."""
 TRACK_POINTS, TRACK_POINTS_EACH = 20_000, 600
 """Largest number of points of all tracks, and of each."""
 LABELLED = 20
