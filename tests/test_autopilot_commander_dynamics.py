@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,20 +13,18 @@ from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.testing.sitl_flight import SitlFlight
+from sitl_bridge.world.world import World
 
 TAKEOFF, LAND, ARM, DO_SET_MODE = 22, 21, 400, 176
 AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 
 
 class Flown:
-    """One vehicle with its stack."""
+    """One vehicle with its stack, in calm air."""
 
-    def __init__(self, airframe: str, wind: float) -> None:
-        blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
-        world = World(WorldSpecification(wind=blowing) if blowing else None)
-        self.fleet = StackFleet(world, [StackVehicle(load_airframe(airframe))], seed=3)
+    def __init__(self) -> None:
+        self.fleet = StackFleet(World(), [StackVehicle(load_airframe("iris"))], seed=3)
         self.commander = self.fleet.pilots[0].commander
 
     def do(self, command: int, first: float = math.nan) -> int:
@@ -43,41 +42,35 @@ class Flown:
             self.fleet.advance()
 
 
-@pytest.mark.parametrize(
-    ("airframe", "wind"), [("iris", 0.0), ("iris", 8.0), ("hummingbird", 0.0), ("firefly", 5.0)]
-)
-def test_it_takes_off_holds_lands_and_disarms(airframe: str, wind: float) -> None:
-    flown = Flown(airframe, wind)
-    commander = flown.commander
-    flown.run(5.0)
-    assert commander.arming_problems == ()
-    commander.parameters.set("MIS_TAKEOFF_ALT", 4.0)
-    assert flown.do(TAKEOFF) == 0
-    assert flown.do(ARM, 1.0) == 0
-    flown.run(0.1)
-    flown.until_mode("Hold", 20.0)
-    flown.run(6.0)
-    truth = flown.fleet.simulation.states["position"][0]
-    held = truth.copy()
+def flight(*airframes: str, wind: float = 0.0, seed: int = 3) -> Any:
+    """Parameters of a test that the plug-in's markers turn into a flight."""
+    marks = [pytest.mark.airframe(*airframes), pytest.mark.seed(seed)]
+    if wind:
+        marks.append(pytest.mark.wind(f"{wind:g}@200"))
+    name = airframes[0] if len(airframes) == 1 else f"seed {seed}"
+    return pytest.param(marks=marks, id=f"{name}, {wind:g} m/s")
+
+
+FOUR = [flight("iris"), flight("iris", wind=8.0), flight("hummingbird"), flight("firefly", wind=5.0)]
+
+
+@pytest.mark.parametrize((), FOUR)
+def test_it_takes_off_holds_lands_and_disarms(sitl: SitlFlight) -> None:
+    sitl.arm()
+    sitl.takeoff(4.0)
+    sitl.run(6.0)
+    held = sitl.position.copy()
     assert -held[2] == pytest.approx(4.0, abs=0.5)
     assert math.hypot(held[0], held[1]) < 1.5  # the GPS' own error
-    assert flown.do(LAND) == 0
-    lowest = 0.0
-    for _ in range(600):
-        flown.fleet.advance()
-        state = flown.fleet.simulation.states[0]
-        lowest = max(lowest, float(state["velocity"][2]))
-        if not commander.armed:
-            break
-    assert not commander.armed
-    assert lowest < 1.2  # MPC_LAND_SPEED 0.7 m/s
-    texts = [text for _, text in commander.texts]
+    sitl.land()
+    assert sitl.landed_within(1.5, of=held[:2])
+    assert sitl.track.velocity[:, 0, 2].max() < 1.2  # MPC_LAND_SPEED 0.7 m/s
+    texts = [line.partition("] ")[2] for line in sitl.messages()]
     assert texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
-    assert math.dist(truth[:2], held[:2]) < 1.5
 
 
 def test_the_last_acceleration_of_an_offboard_program_carries_no_landing_away() -> None:
-    flown = Flown("iris", 0.0)
+    flown = Flown()
     flown.run(5.0)
     assert flown.do(TAKEOFF) == 0
     assert flown.do(ARM, 1.0) == 0
@@ -105,35 +98,23 @@ def test_the_last_acceleration_of_an_offboard_program_carries_no_landing_away() 
     assert farthest < 0.5
 
 
-def land_in(wind: float, airframes: list[str], seed: int) -> None:
-    """Take off, hold, land; all of them stand upright with their motors off."""
-    blowing = WindSpecification(steady=SteadyWind(speed=wind, direction=200.0)) if wind else None
-    world = World(WorldSpecification(wind=blowing) if blowing else None)
-    members = [
-        StackVehicle(load_airframe(name), name=name, position=(0.0, 20.0 * i, 0.0))
-        for i, name in enumerate(airframes)
-    ]
-    fleet = StackFleet(world, members, seed=seed)
-    second = round(1e6 / TICK)
-    fleet.advance(12 * second)
-    for pilot in fleet.pilots:
-        for command, first in ((TAKEOFF, math.nan), (ARM, 1.0)):
-            assert pilot.commander.command(command, [first, *[math.nan] * 6], fleet.time) == 0
-    fleet.advance(18 * second)
-    above = fleet.simulation.states["position"].copy()
-    for pilot in fleet.pilots:
-        assert pilot.commander.command(LAND, [math.nan] * 7, fleet.time) == 0
-    fleet.advance(15 * second)
-    assert [p.commander.facts.name for p in fleet.pilots if p.commander.armed] == []
-    q = fleet.simulation.states["attitude"]
-    tilt = np.degrees(np.arccos(1.0 - 2.0 * (q[:, 1] ** 2 + q[:, 2] ** 2)))
-    assert dict(zip(airframes, tilt, strict=True)) == pytest.approx(dict.fromkeys(airframes, 0.0), abs=5.0)
-    assert np.hypot(*(fleet.simulation.states["position"] - above).T[:2]).max() < 1.5
+# hector, whose drag is fifteen times the iris', leans by 27 deg in 8 m/s; its narrow legs tip over then.
+ALL = [
+    flight(*(name for name in AIRFRAMES if name != "hector" or wind <= 6.0), wind=wind, seed=seed)
+    for wind in (0.0, 4.0, 6.0, 8.0)
+    for seed in (1, 2, 3)
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("wind", [0.0, 4.0, 6.0, 8.0])
-def test_every_airframe_lands_upright_and_disarms(wind: float, seed: int) -> None:
-    # hector, whose drag is fifteen times the iris', leans by 27 deg in 8 m/s; its narrow legs tip over then.
-    land_in(wind, [name for name in AIRFRAMES if name != "hector" or wind <= 6.0], seed)
+@pytest.mark.parametrize((), ALL)
+def test_every_airframe_lands_upright_and_disarms(fleet: SitlFlight) -> None:
+    fleet.arm()
+    fleet.takeoff(2.5)
+    fleet.run(8.0)
+    above = fleet.position.copy()
+    fleet.land()
+    assert fleet.landed_within(1.5, of=above[:, :2])
+    q = fleet.attitude
+    tilt = np.degrees(np.arccos(1.0 - 2.0 * (q[:, 1] ** 2 + q[:, 2] ** 2)))
+    assert tilt.max() < 5.0, dict(zip(fleet.names, tilt, strict=True))

@@ -19,6 +19,7 @@ from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.testing.sitl_flight import SitlFlight
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World
 
@@ -200,16 +201,20 @@ def test_a_record_of_another_process_is_refused() -> None:
         Simulation(World(), [VehicleSetup(vehicle, airframe.sensor_records())])
 
 
-def test_the_blade_element_iris_flies_in_the_thermal_on_the_built_in_stack() -> None:
-    world = sb.World.load(AIRFRAMES.parent / "missions" / "worlds" / "thermal.yaml")
-    with sb.Fleet("iris_blade_element", world=world, seed=1) as fleet:
-        fleet.run(5.0)
-        fleet.arm()
-        fleet.takeoff(10.0)
-        fleet.run(20.0)
-        assert fleet.position[0] == pytest.approx([0.0, 0.0, -10.0], abs=1.0)
-        assert fleet.wind[0, 0] == 2.0
-        assert fleet.wind[0, 2] > 0.05  # it has drifted past: the air sinks behind it
+@pytest.fixture
+def world() -> sb.World:
+    return sb.World.load(AIRFRAMES.parent / "missions" / "worlds" / "thermal.yaml")
+
+
+@pytest.mark.airframe("iris_blade_element")
+def test_the_blade_element_iris_flies_in_the_thermal_on_the_built_in_stack(sitl: SitlFlight) -> None:
+    sitl.arm()
+    sitl.takeoff(10.0)
+    sitl.run(20.0)
+    assert sitl.within(1.0, of=(0, 0, -10))
+    wind = sitl.track.wind[-1, 0]
+    assert wind[0] == 2.0
+    assert wind[2] > 0.05  # it has drifted past: the air sinks behind it
 
 
 def test_a_class_is_taken_from_python_and_kept_in_changed_copies() -> None:
