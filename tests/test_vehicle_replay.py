@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.replay.estimator_replay import write_replay_files
-from sitl_bridge.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.replay.vehicle_log import Series, _outputs, read_vehicle_log
 from sitl_bridge.replay.vehicle_replay import replay_log
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.world.wind import SteadyWind, WindSpecification
@@ -50,8 +51,12 @@ def write_flight(
     wind_topic: bool = False,
     parameters: Mapping[str, int | float] | None = None,
     topics: Sequence[str] = tuple(FORMATS),
+    output: tuple[float, float] = (1000.0, 2000.0),
 ) -> Path:
-    """A flight of iris near hover, stabilised by hand, in steady wind; the log of it."""
+    """A flight of iris near hover, stabilised by hand, in steady wind; the log of it.
+
+    ``output``: logged values of a motor at rest and at full speed.
+    """
     frame = load_airframe("iris")
     direction = math.degrees(math.atan2(-WIND[1], -WIND[0])) % 360.0
     wind = WindSpecification(steady=SteadyWind(speed=math.hypot(*WIND), direction=direction))
@@ -76,7 +81,11 @@ def write_flight(
             padded = [*signal.tolist(), *[math.nan] * 8]
             rows = {
                 "actuator_motors": padded,
-                "actuator_outputs": [16, *(1000.0 + 1000.0 * signal).tolist(), *[0.0] * 12],
+                "actuator_outputs": [
+                    16,
+                    *(output[0] + (output[1] - output[0]) * signal).tolist(),
+                    *[0.0] * 12,
+                ],
                 "vehicle_attitude": state["attitude"].tolist(),
                 "vehicle_angular_velocity": state["angular_velocity"].tolist(),
                 "vehicle_acceleration": state["specific_force"].tolist(),
@@ -150,6 +159,28 @@ def test_outputs_are_assigned_to_motors_by_their_functions(tmp_path: Path) -> No
     np.testing.assert_allclose(
         scaled.commands.values, np.clip((plain.commands.values * 1000.0 - 100.0) / 800.0, 0.0, 1.0), atol=1e-4
     )
+
+
+def test_outputs_of_can_speed_controllers_are_scaled_and_those_of_a_gimbal_left_out(tmp_path: Path) -> None:
+    """PX4 logs UAVCAN outputs as 0 to 8191 (src/drivers/uavcan/module.yaml)."""
+    plain = read_vehicle_log(write_flight(tmp_path / "a.ulg", "actuator_outputs"), 4)
+    can = read_vehicle_log(write_flight(tmp_path / "b.ulg", "actuator_outputs", output=(0.0, 8191.0)), 4)
+    assert "UAVCAN" in can.source
+    np.testing.assert_allclose(can.commands.values, plain.commands.values, atol=1e-4)
+    lamp = {f"output[{k}]": np.full(50, 1500.0) for k in range(16)} | {"timestamp": np.arange(50) * 10_000}
+    lamp["output[1]"] = np.linspace(1000.0, 1100.0, 50)
+    assert _outputs({}, lamp, 2, 4) is None
+
+
+def test_seldom_logged_commands_leave_rotation_as_measured(tmp_path: Path) -> None:
+    """PX4's default of 10 Hz: the simulated vehicle would turn over within a window."""
+    log = read_vehicle_log(write_flight(tmp_path / "log.ulg"), 4)
+    seldom = Series(log.commands.time[::25], log.commands.values[::25])
+    result = replay_log(replace(log, commands=seldom), load_airframe("iris"))
+    assert not result.turning
+    assert {error.unit for error in result.errors} == {"m/s^2", "m/s"}
+    assert max(error.rms for error in result.errors if error.unit == "m/s") < 0.1
+    assert result.wind == pytest.approx(WIND, abs=0.3)
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,6 @@ def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: T
 
 
 def _show(result: VehicleReplay, title: str, console: Console) -> None:
-    from sitl_bridge.replay.vehicle_replay import LOW_RATE
-
     north, east = result.wind
     origin = math.degrees(math.atan2(-east, -north)) % 360.0
     line = f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg"
@@ -170,10 +168,10 @@ def _show(result: VehicleReplay, title: str, console: Console) -> None:
     console.print(f"{title}: {result.windows} windows of {result.length:g} s", highlight=False)
     console.print(f"{line}, {result.wind_source}", highlight=False)
     console.print(f"motor commands: {result.source}, {result.rate:.0f} Hz", highlight=False)
-    if result.rate < LOW_RATE:
+    if not result.turning:
         console.print(
-            "note: the motor commands were logged too seldom to reproduce angular rates; log them faster:"
-            " set bit 4 (high rate) of SDLOG_PROFILE",
+            "note: rotation is taken as measured, because motor commands or angular rates were logged too"
+            " seldom to simulate it; log them faster: set bit 4 (high rate) of SDLOG_PROFILE",
             highlight=False,
         )
     table = Table("", "unit", "measured", "RMS error", "largest", "mean", "correlation")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sitl_bridge.dynamics.records import MOTOR_FIRST_ORDER
 from sitl_bridge.errors import UserError
 from sitl_bridge.identification.flight_windows import STEP, FlightWindows
+from sitl_bridge.replay.logged_battery import follow_battery, ideal_battery
 from sitl_bridge.sensors.imu import ImuSpecification
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
@@ -30,8 +31,6 @@ the density of the true height."""
 
 DRIVEN_RANGE = 1e5
 """rad/s of a motor that follows measured speeds, at command 1."""
-FULL = 1e9
-"""A s of a battery whose charge does not change within a window."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,8 @@ class WindowFleet:
         shape = (windows.steps, len(self.members), 3)
         made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
         for w in range(len(windows)):
-            self._set_battery(windows.voltage[w], windows.current[w])
+            if windows.speeds is None:
+                follow_battery(simulation, self._nominal, windows.voltage[w], windows.current[w])
             self._place(w, common)
             if windows.speeds is None and not windows.joined[w]:
                 self._run_up(w)
@@ -170,22 +170,6 @@ class WindowFleet:
             for name, value in held.items():
                 states[name] = value
 
-    def _set_battery(self, voltage: float, current: float) -> None:
-        """Let the motors run at the measured voltage, which follows their current by the pack's resistance.
-
-        Without a measured current, the voltage is constant within the window.
-        """
-        if not math.isfinite(voltage) or self.windows.speeds is not None:
-            return
-        vehicles: Any = self._simulation.vehicles
-        states: Any = self._simulation.states
-        known = math.isfinite(current)
-        source = voltage + self._nominal["battery_resistance"] * (current if known else 0.0)
-        vehicles["battery_resistance"] = self._nominal["battery_resistance"] if known else 0.0
-        vehicles["battery_ocv"] = (source / self._nominal["battery_cells"])[:, None]
-        states["battery_charge"] = vehicles["battery_capacity"] = FULL
-        states["battery_voltage"] = voltage
-
     def _lever(self, states: Any) -> Array:
         """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
         rates = states["angular_velocity"]
@@ -200,8 +184,7 @@ def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
     limit of the current.
     """
     record = airframe.vehicle()
-    record["battery_capacity"] = math.inf
-    record["battery_slow_resistance"] = 0.0
+    ideal_battery(record)
     if driven:
         record["motor_kind"] = MOTOR_FIRST_ORDER
         record["motor_tau_up"] = record["motor_tau_down"] = STEP * 1e-6

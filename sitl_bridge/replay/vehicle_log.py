@@ -38,6 +38,8 @@ TOPICS = [
 PWM = (1000.0, 2000.0)
 """us; ends of PX4's simulated outputs, and of real ones without other parameters."""
 DSHOT = (48.0, 2047.0)
+UAVCAN = (0.0, 8191.0)
+"""uavcan.equipment.esc.RawCommand: 14 bits with a sign; PX4 logs what it sends."""
 CUTOFFS = {"vehicle_angular_velocity": "IMU_GYRO_CUTOFF", "vehicle_acceleration": "IMU_ACCEL_CUTOFF"}
 """Parameters with the Hz of PX4's low-pass filters, by the topic that they filter."""
 SIMULATED = "PX4_SITL"
@@ -319,8 +321,8 @@ def _outputs(
         return None
     names = [f"output[{places[k]}]" for k in range(motors)]
     series = _series_of_motors(table, names)
-    if not len(series.time) or float(np.ptp(series.values)) < 1e-6:
-        return None
+    if not len(series.time) or float(np.ptp(series.values, axis=0).min()) < 1e-6:
+        return None  # a motor in flight is never driven evenly; a gimbal's or a lamp's outputs are
     scale, read = _scale(float(series.values.max()), parameters, prefix)
     ends = np.array([read(places[k]) for k in range(motors)])
     signals = np.clip((series.values - ends[:, 0]) / (ends[:, 1] - ends[:, 0]), 0.0, 1.0)
@@ -353,4 +355,4 @@ def _scale(
 
     if largest <= 2.2e3 and (f"{prefix}_MIN1" in parameters or "DSHOT_CONFIG" not in parameters):
         return "PWM", ends
-    return "DShot", lambda _: DSHOT
+    return ("UAVCAN", lambda _: UAVCAN) if largest > DSHOT[1] else ("DShot", lambda _: DSHOT)

@@ -3,12 +3,13 @@
 A simulation driven by recorded commands alone drifts away within seconds, because nothing corrects it: an
 error of 1 % in thrust is 0.5 m after 3 s.  Hence the flight is cut into windows (1 s by default), and each
 begins with the measured position, velocity, attitude and rates.  Rotor speeds go on from the window before,
-for they depend on the commands alone.  What is compared is the motion within windows.
+for they depend on the commands alone.  What is compared is the motion within windows.  Commands that were
+logged too seldom to steer the vehicle leave rotation as measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.replay.logged_battery import follow_battery, ideal_battery
 from sitl_bridge.replay.vehicle_log import VehicleLog
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
@@ -37,7 +39,7 @@ ABOVE_GROUND = 200.0
 """m by which the simulated ground lies deeper than the log's origin, so that no contact disturbs a flight
 below the height of its take-off.  The air has the density of the true height."""
 LOW_RATE = 50.0
-"""Hz of motor commands below which rates cannot be reproduced well."""
+"""Hz of motor commands or angular rates below which rotation is taken as measured instead of simulated."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class VehicleReplay:
     Attributes:
         source: of the motor commands.
         rate: Hz of the motor commands.
+        turning: whether rotation was simulated; else it is that measured, and its errors are left out.
         windows: how many were simulated.
         length: s of each.
         wind: m/s north and east, mean over the flight.
@@ -80,6 +83,7 @@ class VehicleReplay:
 
     source: str
     rate: float
+    turning: bool
     windows: int
     length: float
     wind: tuple[float, float]
@@ -127,11 +131,22 @@ class _Windows:
         self.measured = {
             name: getattr(log, name).at(flat).reshape(*self.time.shape, 3) for name, *_ in _QUANTITIES
         }
-        attitude = log.attitude.at(at_begin)
-        self.attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
+        self.turning = min(log.commands.rate, log.rates.rate) >= LOW_RATE
+        middles = self.begins + 0.5 * length
+        self.voltage, self.current = (
+            np.full(len(middles), np.nan) if series is None else series.at(middles)[:, 0]
+            for series in (log.voltage, log.current)
+        )
+        whole = np.concatenate([at_begin[:, None], self.time], axis=1)
+        attitude = log.attitude.at(whole.ravel()).reshape(*whole.shape, 4)
+        self.attitude = attitude / np.linalg.norm(attitude, axis=2, keepdims=True)
         self.position, self.velocity = log.position.at(at_begin), log.velocity.at(at_begin)
         self.rates = log.rates.at(at_begin)
-        self._setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0])
+        record = airframe.vehicle()
+        self._nominal = np.array([record])
+        if log.voltage is not None:
+            ideal_battery(record)
+        self._setup = VehicleSetup(record, airframe.sensor_records()[:0])
         latitude, longitude, altitude = log.origin
         depth = max(altitude - ABOVE_GROUND, -500.0)
         self._world = WorldSpecification(
@@ -152,13 +167,17 @@ class _Windows:
         fields = {"rates": "angular_velocity", "acceleration": "specific_force", "velocity": "velocity"}
         for w in range(len(self.begins)):
             simulation.world.set_wind(_steady(winds[w]), simulation.time)
+            follow_battery(simulation, self._nominal, self.voltage[w], self.current[w])
             state["position"], state["velocity"] = self.position[w], self.velocity[w]
-            state["attitude"], state["angular_velocity"] = self.attitude[w], self.rates[w]
+            state["attitude"], state["angular_velocity"] = self.attitude[w, 0], self.rates[w]
             if w == 0 or self.begins[w] - self.begins[w - 1] > 1.5 * self.steps * STEP * 1e-6:
                 self._spin_up(simulation, w)
             for k in range(self.steps):
                 simulation.controls[0, : self.commands.shape[2]] = self.commands[w, k]
                 simulation.advance()
+                if not self.turning:
+                    state["attitude"] = self.attitude[w, k + 1]
+                    state["angular_velocity"] = self.measured["rates"][w, k]
                 for name, field in fields.items():
                     made[name][w, k] = state[field]
         return made
@@ -214,12 +233,13 @@ def replay_log(
     return VehicleReplay(
         source=log.source,
         rate=log.commands.rate,
+        turning=windows.turning,
         windows=len(windows.begins),
         length=windows.steps * STEP * 1e-6,
         wind=(float(mean[0]), float(mean[1])),
         wind_source=words[source],
         wind_error=(float(error[0]), float(error[1])),
-        errors=tuple(_errors(windows.measured, simulated)),
+        errors=tuple(_errors(windows.measured, simulated, _QUANTITIES[0 if windows.turning else 1 :])),
         table=_table(windows, simulated),
     )
 
@@ -248,8 +268,12 @@ def _fitted_wind(windows: _Windows) -> tuple[Array, Array]:
     return wind, error
 
 
-def _errors(measured: dict[str, Array], simulated: dict[str, Array]) -> Iterator[Error]:
-    for name, words, unit, axes in _QUANTITIES:
+def _errors(
+    measured: dict[str, Array],
+    simulated: dict[str, Array],
+    quantities: Sequence[tuple[str, str, str, tuple[str, str, str]]],
+) -> Iterator[Error]:
+    for name, words, unit, axes in quantities:
         for axis, label in enumerate(axes):
             one, other = measured[name][..., axis].ravel(), simulated[name][..., axis].ravel()
             error = other - one
