@@ -255,7 +255,7 @@ def induced_loads(
         )
         moment = max(moment + turning, 0.0) + vehicle.torque_constant[k]
         return sign * force, sign * moment, drag + push, roll
-    roll = vehicle.roll_share[k] * sign * vehicle.rotor_direction[k] * roll
+    roll *= vehicle.roll_share[k] * vehicle.rotor_direction[k]  # the same if thrust and rotation are reversed
     roll += vehicle.rolling_moment[k] * magnitude * ratio
     return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
 
@@ -310,7 +310,8 @@ def _add_hub_moments(state: Any, n: int) -> None:
         square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
         flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
         roll = (rows[LIFT, k] - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
-        rows[ROLL_RATE, k] += sign * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
+        # A reversed rotor's blade advances on the other side and pushes the other way.
+        rows[ROLL_RATE, k] += abs(sign) * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
 
 
 @compiled
