@@ -45,7 +45,7 @@ class Point:
         self.valid = ALL_VALID
         self.eph = 0.3
         self.estimate: Any = np.zeros((), records.ESTIMATE)[()]
-        self.setpoint: Any = np.zeros((), records.SETPOINT)[()]
+        self.setpoint: Any = np.zeros((), records.SETPOINT)
         self.thrust = 0.0
         self.station = True
         self.texts: list[str] = []

@@ -67,7 +67,15 @@ STRANGERS = {("autopilot", "px4")}
 """Rooms that stay apart although the order would let the first import the second."""
 
 AUTOPILOT = (
-    ("records", "estimate", "commander_data", "setpoint_output", "stack_parameters", "stack_process"),
+    (
+        "records",
+        "packed_fields",
+        "estimate",
+        "commander_data",
+        "setpoint_output",
+        "stack_parameters",
+        "stack_process",
+    ),
     ("estimation", "control"),
     ("modes",),
     ("safety",),

@@ -349,7 +349,7 @@ class Commander:
         Args:
             now: us of simulated time; to be called every 50 ms.
             estimate: () ESTIMATE record, read.
-            setpoint: () SETPOINT record, written.
+            setpoint: () array of SETPOINT, written.
             thrust: 0..1, share of full thrust that the controller asks for now, for the land detector; nan
                 if it is not known.
         """

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sitl_bridge.autopilot.packed_fields import packed_fields
+from sitl_bridge.autopilot.records import ESTIMATE
 from sitl_bridge.world.geography import Projection
+
+_WORDS = packed_fields(
+    ESTIMATE,
+    (
+        *("time", "valid", "attitude", "angular_velocity", "velocity", "position", "acceleration"),
+        *("height_above_ground", "origin", "velocity_deviation", "position_deviation", "resets"),
+    ),
+)
 
 
 class EstimatedState:
@@ -62,23 +72,18 @@ class EstimatedState:
 
     def read(self, estimate: Any, global_bit: int) -> None:
         """Take over a () ESTIMATE record; the ``global_bit`` of ``valid`` vouches for the origin."""
-        self.time = int(estimate["time"])
-        self.valid = int(estimate["valid"])
-        self.resets = int(estimate["resets"])
-        self.x, self.y, self.z = estimate["position"].tolist()
-        self.vx, self.vy, self.vz = estimate["velocity"].tolist()
-        self.ax, self.ay, self.az = estimate["acceleration"].tolist()
-        self.p, self.q, self.r = estimate["angular_velocity"].tolist()
-        self._read_attitude(*estimate["attitude"].tolist())
-        self.height_above_ground = float(estimate["height_above_ground"])
-        north, east, _ = estimate["position_deviation"].tolist()
-        self.eph = math.hypot(north, east)
-        north, east, _ = estimate["velocity_deviation"].tolist()
-        self.evh = math.hypot(north, east)
-        if self.valid & global_bit:
-            origin = estimate["origin"].tolist()
-            if self.projection is None or self.projection.origin != tuple(origin):
-                self.projection = Projection(*origin)
+        words = _WORDS.unpack_from(estimate)
+        self.time, self.valid = words[0:2]
+        self._read_attitude(*words[2:6])
+        self.p, self.q, self.r, self.vx, self.vy, self.vz = words[6:12]
+        self.x, self.y, self.z, self.ax, self.ay, self.az = words[12:18]
+        self.height_above_ground = words[18]
+        origin = words[19:22]
+        self.evh = math.hypot(words[22], words[23])
+        self.eph = math.hypot(words[25], words[26])
+        self.resets = words[28]
+        if self.valid & global_bit and (self.projection is None or self.projection.origin != origin):
+            self.projection = Projection(*origin)
 
     def _read_attitude(self, w: float, x: float, y: float, z: float) -> None:
         # Rotation matrix entries of a quaternion body to NED; angles in the order yaw, pitch, roll.

@@ -106,6 +106,7 @@ class Pilot:
         self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
         self.estimate: Any = stacks.estimates[index]
         self.setpoint: Any = stacks.setpoints[index]
+        self._output: Any = stacks.setpoints[index, ...]  # the same memory, written as a whole
         self.reader: Any = stacks.readers[index]
         self.allocation: Any = stacks.allocations[index]
         self.wrench: Any = stacks.wrenches[index]
@@ -143,7 +144,7 @@ class Pilot:
     def update(self, now: int) -> None:
         """Let the commander decide, apply the injected failures, log."""
         thrust = float(self.wrench["thrust"]) / self._full_thrust
-        self.commander.update(now, self.estimate, self.setpoint, thrust)
+        self.commander.update(now, self.estimate, self._output, thrust)
         if self.commander.failures != self._applied:
             self._apply_failures()
         if self.log is not None:

@@ -58,18 +58,20 @@ class Output:
         self.ax = self.ay = 0.0
 
     def write(self, setpoint: Any) -> None:
-        """Into a () SETPOINT record."""
-        setpoint["level"] = self.level
-        setpoint["position"] = (self.x, self.y, self.z)
-        setpoint["velocity"] = (self.vx, self.vy, self.vz)
-        setpoint["acceleration"] = (self.ax, self.ay, self.az)
-        setpoint["yaw"] = self.yaw
-        setpoint["yaw_rate"] = self.yaw_rate
-        setpoint["attitude"] = self.attitude
-        setpoint["angular_velocity"] = self.rates
-        setpoint["thrust"] = self.thrust
-        setpoint["on_ground"] = self.on_ground
-        setpoint["max_horizontal_speed"] = self.max_horizontal
-        setpoint["max_up_speed"] = self.max_up
-        setpoint["max_down_speed"] = self.max_down
-        setpoint["max_tilt"] = self.max_tilt
+        """Into a () array of SETPOINT, in the order of its fields."""
+        setpoint[()] = (
+            self.level,
+            (self.x, self.y, self.z),
+            (self.vx, self.vy, self.vz),
+            (self.ax, self.ay, self.az),
+            self.yaw,
+            self.yaw_rate,
+            self.attitude,
+            self.rates,
+            self.thrust,
+            self.on_ground,
+            self.max_horizontal,
+            self.max_up,
+            self.max_down,
+            self.max_tilt,
+        )
