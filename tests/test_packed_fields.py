@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,14 @@ def random_estimates() -> np.ndarray[tuple[int], np.dtype[np.void]]:
 
 def test_words_are_those_of_the_fields() -> None:
     names = ("time", "velocity", "origin", "test_ratio", "resets")
+    estimate: Any
     for estimate in random_estimates():
         wanted = np.concatenate([np.ravel(estimate[name]) for name in names])
         assert packed_fields(ESTIMATE, names).unpack_from(estimate) == tuple(wanted.tolist())
 
 
 def test_a_state_takes_every_figure_from_its_field() -> None:
-    estimate = random_estimates()[2]
+    estimate: Any = random_estimates()[2]
     state = EstimatedState()
     state.read(estimate, GLOBAL)
     assert (state.time, state.valid, state.resets) == (GLOBAL, GLOBAL, GLOBAL)
