@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.dynamics.performance import performance
 from sitl_bridge.dynamics.records import MOTOR_DC, STATE, VEHICLE
 from sitl_bridge.dynamics.step import advance_vehicle, initial_state
 from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.records import ENVIRONMENT
+from sitl_bridge.world.world import World
 
 Floats = NDArray[np.float64]
 Record = NDArray[np.void]
@@ -177,3 +181,25 @@ def rotation(attitude: Floats) -> Floats:
     w, x, y, z = attitude
     skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     return np.asarray(np.eye(3) + 2.0 * w * skew + 2.0 * skew @ skew)
+
+
+def held_at_motion(
+    airframe: Airframe,
+    velocity: tuple[float, float, float],
+    turn: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> Simulation:
+    """A quadrotor in hover trim, held level for 50 steps at a velocity (m/s NED) and rates (rad/s)."""
+    setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], position=(0.0, 0.0, -50.0))
+    simulation = Simulation(World(), [setup])
+    state = simulation.states[0]
+    trim = performance(airframe.record, SEA_LEVEL_DENSITY, 9.80665).hover
+    assert trim is not None
+    state["rotor_speed"][:4] = trim.rotor_speed
+    simulation.controls[0, :4] = trim.command
+    simulation.armed[0] = 1
+    for _ in range(50):
+        state["velocity"] = velocity
+        state["angular_velocity"] = turn
+        state["attitude"] = (1.0, 0.0, 0.0, 0.0)
+        simulation.advance()
+    return simulation

@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from dynamics_vehicles import held_at_motion
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.flapping import disc_push, disc_tilt
-from sitl_bridge.dynamics.performance import performance
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
 
 DENSITY = 1.225
 RADIUS, CHORD, BLADES, LIFT_SLOPE = 0.128, 0.0215, 2, 5.0
@@ -152,19 +150,7 @@ def held(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """Force in N and moment in N m on a level vehicle that is held at a motion, and its state."""
     vehicle = airframe.vehicle()
-    setup = VehicleSetup(vehicle, airframe.sensor_records()[:0], position=(0.0, 0.0, -50.0))
-    simulation = Simulation(World(), [setup])
-    state = simulation.states[0]
-    trim = performance(airframe.record, DENSITY, 9.80665).hover
-    assert trim is not None
-    state["rotor_speed"][:4] = trim.rotor_speed
-    simulation.controls[0, :4] = trim.command
-    simulation.armed[0] = 1
-    for _ in range(50):
-        state["velocity"] = velocity
-        state["angular_velocity"] = turn
-        state["attitude"] = (1.0, 0.0, 0.0, 0.0)
-        simulation.advance()
+    state = held_at_motion(airframe, velocity, turn).states[0]
     force = float(vehicle["mass"]) * np.array(state["specific_force"])
     return force, vehicle["inertia"] @ state["angular_acceleration"], state
 

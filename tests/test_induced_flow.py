@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dynamics_vehicles import held_at_motion
 from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.induced_flow import (
@@ -298,19 +299,7 @@ def pitching(airframe: Airframe, velocity: tuple[float, float, float]) -> tuple[
     for uneven in (True, False):
         model = airframe.rotor_model.model_copy(update={"uneven_inflow": uneven})
         other = airframe.model_copy(update={"rotor_model": model})
-        setup = VehicleSetup(other.vehicle(), other.sensor_records()[:0], position=(0.0, 0.0, -50.0))
-        simulation = Simulation(World(), [setup])
-        state = simulation.states[0]
-        trim = performance(other.record, DENSITY, 9.80665).hover
-        assert trim is not None
-        state["rotor_speed"][:4] = trim.rotor_speed
-        simulation.controls[0, :4] = trim.command
-        simulation.armed[0] = 1
-        for _ in range(50):
-            state["velocity"] = velocity
-            state["angular_velocity"] = 0.0
-            state["attitude"] = (1.0, 0.0, 0.0, 0.0)
-            simulation.advance()
+        state = held_at_motion(other, velocity).states[0]
         moments.append(float(other.vehicle()["inertia"][1, 1]) * float(state["angular_acceleration"][1]))
     return moments[0] - moments[1], state
 

@@ -300,8 +300,8 @@ def test_pictures_of_all_kinds_are_shown() -> None:
     assert sample_picture({"points": depth}) is None
 
 
-def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: Callable[[], int]) -> None:
-    image = pytest.importorskip("PIL.Image")
+def run_with_camera(tmp_path: Path) -> tuple[ViewedRun, Path]:
+    """A run of an iris with a camera, and the empty directory of its pictures."""
     run = make_run(tmp_path / "run")
     described = json.loads((run / "run.json").read_text())
     described["vehicles"][0]["airframe"] = load_airframe("iris_camera").model_dump(
@@ -311,6 +311,12 @@ def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: C
     viewed = ViewedRun(run)
     folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
     folder.mkdir(parents=True)
+    return viewed, folder
+
+
+def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    viewed, folder = run_with_camera(tmp_path)
     for k in range(3):
         image.fromarray(np.full((600, 960), 80 * k, np.uint8)).save(folder / f"{k * 10**10}.png")
     playback = Playback(viewed, free_port())
@@ -330,15 +336,7 @@ def test_recorded_pictures_follow_while_the_recording_plays(
 ) -> None:
     """Each picture of a camera with 10 Hz is shown, at 25 looks a second."""
     image = pytest.importorskip("PIL.Image")
-    run = make_run(tmp_path / "run")
-    described = json.loads((run / "run.json").read_text())
-    described["vehicles"][0]["airframe"] = load_airframe("iris_camera").model_dump(
-        mode="json", exclude_unset=True
-    )
-    (run / "run.json").write_text(json.dumps(described))
-    viewed = ViewedRun(run)
-    folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
-    folder.mkdir(parents=True)
+    viewed, folder = run_with_camera(tmp_path)
     for k in range(20):
         image.fromarray(np.full((60, 96), 10 * k, np.uint8)).save(folder / f"{k * 10**8}.png")
     playback = Playback(viewed, free_port())
