@@ -59,7 +59,7 @@ def test_collision_prevention_stops_it_from_twenty_speeds(tmp_path: Path) -> Non
     [
         ("without_gps.yaml", 0.5, 10.0, 3),
         ("without_gps_flow.yaml", 1.5, 10.0, 3),  # flow measures velocity alone
-        ("without_gps_lidar.yaml", 0.5, 4.0, 2),  # the height is that of the barometer
+        ("without_gps_lidar.yaml", 0.5, 4.0, 3),
     ],
 )
 def test_it_hovers_and_flies_a_square_while_gps_is_jammed(

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as mavlink
+from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
 from sitl_bridge.cli.main import build
@@ -34,6 +35,7 @@ from sitl_bridge.report.odometry_evaluation import external_estimator
 from sitl_bridge.report.sensor_run import RecordedSensor, recorded_sensors, stereo_rig, true_way, turns
 from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.sensors.perception.stereo_camera import StereoCameraSpecification
+from sitl_bridge.sensors.perception.turn_gyroscope import TURN_ON, TurnGyroscope
 from sitl_bridge.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.system import resource_use
 from sitl_bridge.world.scene import Scene
@@ -77,9 +79,11 @@ def way() -> Iterator[tuple[int, Poses]]:
     position = np.stack([0.5 * seconds**2, -0.1 * seconds**2, -1.5 - 0.1 * seconds**2], axis=1)
     zero = np.zeros(len(yaw))
     attitude = np.stack([np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)], axis=1)
+    inertial = np.zeros((len(yaw), 9))
+    inertial[:, 5] = np.radians(20.0) * seconds
     for k in range(1, STEPS + 1):
         span = slice(10 * (k - 1), 10 * k + 1)
-        yield k * PERIOD, Poses(times[span], position[span], attitude[span])
+        yield k * PERIOD, Poses(times[span], position[span], attitude[span], inertial[span])
 
 
 def view(time: int, poses: Poses) -> View:
@@ -369,9 +373,9 @@ def test_a_map_by_odometry_needs_an_estimator() -> None:
         LidarSpecification(kind="lidar", map_cell=0.2, map_pose="odometry")
 
 
-def test_px4_fuses_the_horizontal_position_of_lidar_odometry() -> None:
+def test_px4_fuses_the_position_of_lidar_odometry() -> None:
     found = parameters_for(load_airframe("iris_lidar_odometry"))
-    assert found["EKF2_EV_CTRL"] == 1
+    assert found["EKF2_EV_CTRL"] == 3
     assert found["EKF2_EV_DELAY"] == pytest.approx(100.0)
     assert found["EKF2_EV_POS_Z"] == pytest.approx(-0.12)
     assert "EKF2_EV_CTRL" not in parameters_for(load_airframe("iris_lidar"))
@@ -384,3 +388,51 @@ def test_obstacles_and_odometry_come_from_one_lidar() -> None:
     assert process is not None
     arrays = process(view(time, poses), lidar.measure(view(time, poses)))
     assert {"points", "position", "attitude", "obstacles"} <= arrays.keys()
+
+
+def shaken() -> Iterator[tuple[int, Poses]]:
+    """A flight from rest to 1 m/s that pitches to and fro by 20 deg, 1.2 times a second."""
+    times = np.arange(0, (STEPS + 1) * PERIOD + 1, PERIOD // 25)
+    seconds = times * 1e-6
+    beat, largest = 2.0 * np.pi * 1.2, np.radians(20.0)
+    pitch, zero = largest * np.sin(beat * seconds), np.zeros(len(times))
+    position = np.stack([0.25 * seconds**2, zero, zero - 1.5], axis=1)
+    attitude = np.stack([np.cos(pitch / 2), zero, np.sin(pitch / 2), zero], axis=1)
+    inertial = np.zeros((len(times), 9))
+    inertial[:, 4] = largest * beat * np.cos(beat * seconds)
+    for k in range(1, STEPS + 1):
+        span = slice(25 * (k - 1), 25 * k + 1)
+        yield k * PERIOD, Poses(times[span], position[span], attitude[span], inertial[span])
+
+
+def test_a_gyroscope_measures_the_rotation_of_a_turn() -> None:
+    gyroscope = TurnGyroscope(LIDAR.mounting(), 1e-6 * PERIOD)
+    for time, poses in shaken():
+        sample = view(time, poses)
+        ends = poses.at(np.array([time - PERIOD, time], float))[1]
+        error = Rotation.from_matrix((ends[0].T @ ends[1]).T @ gyroscope.rotation(sample)).magnitude()
+        # The bias at the start, three deviations on each axis, and the sampling at 200 Hz.
+        assert error < 3.0 * np.sqrt(3.0) * TURN_ON * 1e-6 * PERIOD + 1e-4
+    with pytest.raises(ValueError, match="inertial quantities"):
+        gyroscope.rotation(view(time, poses._replace(inertial=None)))
+
+
+def test_a_gyroscope_keeps_the_odometry_on_its_way_while_the_vehicle_pitches() -> None:
+    def error(*, gyroscope: bool) -> float:
+        lidar = LIDAR.model_copy(update={"odometry": "small-gicp", "odometry_gyroscope": gyroscope})
+        process = lidar.processor()
+        assert process is not None
+        errors = []
+        for number, (time, poses) in enumerate(shaken()):
+            sample = view(time, poses)
+            arrays = process(sample, lidar.measure(sample))
+            place = lidar.pose(sample)[0]
+            if number == 0:
+                begin = place
+            errors.append(np.linalg.norm(arrays["position"].astype(float) - (place - begin)))
+        return float(max(errors))
+
+    with_it, without = error(gyroscope=True), error(gyroscope=False)
+    print(f"{with_it:.3f} m, {without:.3f} m without")
+    assert with_it < 0.06
+    assert without > 2.0 * with_it

@@ -1,4 +1,4 @@
-"""Takes the distortion by the sensor's motion out of a turn of a lidar."""
+"""The motion within a turn of a lidar: its prediction, and points freed of its distortion."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ def rotation_vector(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
     if sine < 1e-12:
         return np.zeros(3)
     return np.asarray(skew * (np.arctan2(sine, cosine) / sine))
+
+
+def predicted(motion: Pose, turn: LidarTurn) -> Pose:
+    """(4, 4) motion expected of a turn, axes at its end to axes at its beginning.
+
+    Args:
+        motion: (4, 4) of the turn before.
+        turn: whose rotation by a gyroscope replaces that of the motion, if there is one.
+    """
+    if turn.rotation is None:
+        return motion
+    found = motion.copy()
+    found[:3, :3] = turn.rotation
+    return found
 
 
 def deskewed(turn: LidarTurn, motion: Pose) -> NDArray[np.float64]:

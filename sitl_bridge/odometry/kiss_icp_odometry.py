@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitl_bridge.odometry.deskew import predicted
 from sitl_bridge.odometry.samples import LidarTurn, Pose, missing_estimator
 
 FARTHEST = 100.0
@@ -49,5 +50,6 @@ class KissIcpOdometry:
         """Return the pose at the end of the turn."""
         if len(turn.points) == 0:
             return np.array(self._pipeline.last_pose)
+        self._pipeline.last_delta = predicted(np.array(self._pipeline.last_delta), turn)
         self._pipeline.register_frame(turn.points, turn.offset)
         return np.array(self._pipeline.last_pose)

@@ -22,10 +22,13 @@ class LidarTurn(NamedTuple):
     Attributes:
         points: (n, 3) m in the sensor's axes, each at its own time.
         offset: (n,) s from the end of the turn, 0 or negative.
+        rotation: (3, 3) of a gyroscope, axes at the end of the turn to axes at its beginning; None without
+            one: the estimator then expects the motion of the turn before.
     """
 
     points: NDArray[np.float64]
     offset: NDArray[np.float64]
+    rotation: NDArray[np.float64] | None = None
 
 
 class StereoImages(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.odometry.deskew import deskewed
+from sitl_bridge.odometry.deskew import deskewed, predicted
 from sitl_bridge.odometry.samples import LidarTurn, Pose, missing_estimator
 
 NEIGHBOURS = 10
@@ -16,7 +16,8 @@ LEAST_POINTS = 20
 class SmallGicpOdometry:
     """Scan-to-map odometry, on one thread, so that equal clouds give equal poses.
 
-    The next pose is predicted by constant motion, which also takes the distortion by motion out of the turn.
+    The next pose is predicted by constant velocity, and by the gyroscope's rotation or else a constant one;
+    this prediction also takes the distortion by motion out of the turn.
 
     Args:
         voxel: m, of the map; a turn is thinned to half of it.
@@ -38,13 +39,14 @@ class SmallGicpOdometry:
 
     def update(self, turn: LidarTurn) -> Pose:
         """Return the pose at the end of the turn."""
-        points = deskewed(turn, self._motion)
+        motion = predicted(self._motion, turn)
+        points = deskewed(turn, motion)
         cloud, _ = self._library.preprocess_points(
             points, downsampling_resolution=0.5 * self._voxel, num_neighbors=NEIGHBOURS, num_threads=1
         )
         pose = self._pose
         if self._begun:
-            pose = self._pose @ self._motion
+            pose = self._pose @ motion
             if cloud.size() >= LEAST_POINTS:
                 found = self._library.align(
                     self._map,

@@ -43,7 +43,7 @@ messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
-EXTERNAL_POSITION_AND_VELOCITY, EXTERNAL_HORIZONTAL_POSITION = 1 | 2 | 4, 1
+EXTERNAL_POSITION_AND_VELOCITY, EXTERNAL_POSITION = 1 | 2 | 4, 1 | 2
 """EKF2_EV_CTRL: horizontal position 1, vertical position 2, velocity 4."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
@@ -79,7 +79,7 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
         elif isinstance(sensor, VisualOdometrySpecification):
             found |= _external_vision(sensor, EXTERNAL_POSITION_AND_VELOCITY)
         elif isinstance(sensor, LidarSpecification) and sensor.odometry is not None:
-            found |= _external_vision(sensor, EXTERNAL_HORIZONTAL_POSITION)
+            found |= _external_vision(sensor, EXTERNAL_POSITION)
     fused = SensorSpecification | VisualOdometrySpecification | LidarSpecification
     latest = 1e3 * max(s.latency for s in airframe.sensors if isinstance(s, fused))
     if latest > DEFAULT_MAX_DELAY:
@@ -92,7 +92,6 @@ def _external_vision(sensor: SeeingSpecification, control: int) -> Parameters:
 
     PX4 turns the estimate, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so
     the magnetometer takes the drift of the heading away.  Noises stay PX4's, which are above the sensor's.
-    The height by a lidar with few rings lags, so its vertical position is not fused.
     """
     return {
         "EKF2_EV_CTRL": control,

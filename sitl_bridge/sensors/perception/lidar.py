@@ -15,6 +15,7 @@ from sitl_bridge.sensors.perception.lidar_odometry import LidarMotion
 from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, Returns
 from sitl_bridge.sensors.perception.ray_kernels import fill_returns
 from sitl_bridge.sensors.perception.sight import Sight
+from sitl_bridge.sensors.perception.turn_gyroscope import TurnGyroscope
 from sitl_bridge.sensors.perception.view import Arrays, Processor, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
@@ -60,6 +61,9 @@ class LidarSpecification(RangingSpecification):
     odometry: Literal["kiss-icp", "small-gicp"] | None = Field(
         None, description="estimator that follows the lidar's motion in flight; PX4 flies by its position"
     )
+    odometry_gyroscope: bool = Field(
+        True, description="a gyroscope at the lidar gives the estimator the rotation of each turn"
+    )
     odometry_voxel: float = Field(0.5, ge=0.01, le=100.0, description="m, of the estimator's map")
     map_pose: Literal["true", "odometry"] = Field(
         "true", description="poses from which the map is built: the true ones, or those of its odometry"
@@ -78,8 +82,17 @@ class LidarSpecification(RangingSpecification):
 
     @property
     def exposure(self) -> float:
-        """s of a turn."""
+        """s of a turn whose columns follow one another, or whose rotation a gyroscope measures."""
+        return max(self._sweep, 1.0 / self.rate if self._has_gyroscope else 0.0)
+
+    @property
+    def _sweep(self) -> float:
+        """s from the first column to the end of the turn."""
         return 1.0 / self.rate if self.rolling else 0.0
+
+    @property
+    def _has_gyroscope(self) -> bool:
+        return self.odometry is not None and self.odometry_gyroscope
 
     @property
     def ring_elevations(self) -> NDArray[np.float64]:
@@ -96,7 +109,7 @@ class LidarSpecification(RangingSpecification):
     @cached_property
     def offsets(self) -> NDArray[np.float64]:
         """(columns,) s from the end of the turn to each column's time; negative."""
-        return self.exposure * (np.arange(self.columns) / self.columns - 1.0)
+        return self._sweep * (np.arange(self.columns) / self.columns - 1.0)
 
     @cached_property
     def directions(self) -> NDArray[np.float64]:
@@ -176,6 +189,7 @@ class LidarSpecification(RangingSpecification):
             self.odometry_voxel,
             self.mounting(),
             offset=self.position,
+            gyroscope=TurnGyroscope(self.mounting(), 1.0 / self.rate) if self._has_gyroscope else None,
             rays=self.directions if self.map_pose == "odometry" else None,
         )
         if obstacles is None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sitl_bridge.odometry.deskew import deskewed
 from sitl_bridge.odometry.estimators import LIDAR_ESTIMATORS
 from sitl_bridge.odometry.samples import LidarTurn
+from sitl_bridge.sensors.perception.turn_gyroscope import TurnGyroscope
 from sitl_bridge.sensors.perception.view import Arrays, View
 from sitl_bridge.sensors.perception.visual_odometry import quaternion_of, turned
 
@@ -25,6 +26,7 @@ class LidarMotion:
         voxel: m, of its map.
         mounting: (3, 3) lidar's axes to body.
         offset: m, of the lidar in the body.
+        gyroscope: at the lidar, which gives the rotation of each turn; None: the estimator goes without.
         rays: (n, 3) beams in the lidar's axes where a map is built from the estimated poses; else None.
 
     Raises:
@@ -38,10 +40,11 @@ class LidarMotion:
         mounting: NDArray[np.float64],
         *,
         offset: tuple[float, float, float],
+        gyroscope: TurnGyroscope | None = None,
         rays: NDArray[np.float64] | None = None,
     ) -> None:
         self._estimator = LIDAR_ESTIMATORS[name](voxel)
-        self._mounting = mounting
+        self._mounting, self._gyroscope = mounting, gyroscope
         self._begin: NDArray[np.float64] | None = None
         self._offset, self._rays = np.array(offset, float), rays
         self._start, self._heading = np.zeros(3), np.eye(3)
@@ -57,7 +60,8 @@ class LidarMotion:
         """
         points = arrays["points"].astype(float)
         met = np.isfinite(points[:, 0])
-        turn = LidarTurn(points[met], arrays["offset"].astype(float)[met])
+        measured = None if self._gyroscope is None else self._gyroscope.rotation(view)
+        turn = LidarTurn(points[met], arrays["offset"].astype(float)[met], measured)
         pose = self._estimator.update(turn)
         if self._begin is None:
             position, rotations = view.poses.at(np.array([float(view.time)]))
