@@ -16,6 +16,9 @@ from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 from sitl_bridge.offboard.mission_script import command_line, positive, run
 from sitl_bridge.offboard.setpoint_stream import OffboardControl
 
+GIVEN_UP = 15.0
+"""s from jamming until PX4 has given the receiver up (7 s in EKF2) and gone to the place that remains."""
+
 
 async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
@@ -23,7 +26,7 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.arm()
     await vehicle.take_off(options.height)
     vehicle.say(f"waiting until {options.jammed_at:g} s, when GPS is jammed")
-    await vehicle.sleep(max(options.jammed_at + 5.0 - vehicle.time, 0.0))
+    await vehicle.sleep(max(options.jammed_at + GIVEN_UP - vehicle.time, 0.0))
     start = vehicle.position
     vehicle.say(f"hovering for {options.seconds:g} s")
     await vehicle.sleep(options.seconds, modes={FlightMode.HOLD})
