@@ -24,6 +24,14 @@ def _distances(goals: Array, truth: Array, distances: Array) -> None:
         distances[i] = math.sqrt(x * x + y * y + z * z)
 
 
+@compiled
+def _ways(goals: Array, truth: Array, ways: Array) -> None:
+    """Ways (n, 3) from vehicles, truth (n, 13), to goals (n, 3), m NED."""
+    for i in range(len(ways)):
+        for axis in range(3):
+            ways[i, axis] = goals[i, axis] - truth[i, axis]
+
+
 @dataclass(frozen=True)
 class VehicleMotion:
     """The vehicles at the end of a step; true, not estimated.
@@ -111,7 +119,8 @@ class Task:
 
     def observe(self, motion: VehicleMotion) -> Array:
         """(n, k) what a policy sees of the task: the goal from the vehicle, in m NED."""
-        seen: Array = self.goals - motion.position
+        seen = np.empty((len(self.goals), 3))
+        _ways(self.goals, motion.truth, seen)
         return seen
 
     def reward(self, motion: VehicleMotion) -> Array:
@@ -120,7 +129,11 @@ class Task:
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended."""
-        far: Mask = self.distance(motion) > self.reach
+        return self._failed(self.distance(motion), motion)
+
+    def _failed(self, distance: Array, motion: VehicleMotion) -> Mask:
+        """(n,) whether an episode has ended by a crash or too far away, ``distance`` (n,) m from the goal."""
+        far: Mask = distance > self.reach
         return far | motion.collided | motion.on_ground
 
     def distance(self, motion: VehicleMotion) -> Array:
@@ -184,13 +197,14 @@ class ReachWaypoint(Task):
         reward: Array = self._last - distance
         arrived = distance < self.radius
         reward[arrived] += 10.0
-        reward[super().terminated(motion) & ~arrived] -= 10.0
+        reward[self._failed(distance, motion) & ~arrived] -= 10.0
         self._last = distance
         return reward
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) also on arrival."""
-        done: Mask = super().terminated(motion) | (self.distance(motion) < self.radius)
+        distance = self.distance(motion)
+        done: Mask = self._failed(distance, motion) | (distance < self.radius)
         return done
 
 
