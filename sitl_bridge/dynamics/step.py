@@ -173,12 +173,12 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
     lay_out_rotors(vehicles[0], state)
     prepare_rotors(vehicles[0], state, density)
     look_around(vehicles[0], state, environments[0].scene, 0.0)
+    read_commands(vehicles[0], state, controls, 0)
     start_rotors(vehicles[0], state)
     if vehicles[0].rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicles[0].rotor_count)
     gravity = local_gravity(environments[0], state.position[0], state.position[2])
     evaluate(vehicles[0], state, density, gravity)
-    read_commands(vehicles[0], state, controls, 0)
     settle(vehicles[0], state, 0, source_voltage(vehicles[0], state))
 
 

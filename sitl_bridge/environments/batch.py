@@ -20,7 +20,8 @@ from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.dynamics.records import EULER, RUNGE_KUTTA, STATE
 from sitl_bridge.environments.action_levels import ActionLevel
 from sitl_bridge.environments.batch_arrays import BatchArrays
-from sitl_bridge.environments.batch_step import fly_block, observe_batch, reset_batch
+from sitl_bridge.environments.batch_reset import reset_batch
+from sitl_bridge.environments.batch_step import fly_block, fly_together, observe_batch
 from sitl_bridge.environments.lasting_words import lasting_words
 from sitl_bridge.environments.randomisation import Randomisation
 from sitl_bridge.environments.records import (
@@ -134,7 +135,10 @@ class VehicleBatch:
             )
             self._handles = self._arrays.handles()
             self._skipped = np.ones(count, np.uint8)
-            fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0, 0, 0)
+            if self._together:
+                fly_together(self._handles, 0, self._skipped, 0, 0)
+            else:
+                fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0)
             reset_batch(self._handles, self._skipped[:0])
             observe_batch(self._handles, self._skipped[:0], NOTHING_SEEN)
 
@@ -339,13 +343,15 @@ class VehicleBatch:
         taken = self._arrays.actions if given is None else given
         record = self._arrays.batch[0]
         record["given"], record["single"] = taken.ctypes.data, taken.dtype == np.float32
-        flags, handles, steps, time = skipped.view(np.uint8), self._handles, self.steps, self._simulation.time
-        together = int(self._together)
+        flags, handles, steps = skipped.view(np.uint8), self._handles, self.steps
 
         def call(block: int, first: int, last: int) -> None:
-            fly_block(handles, block, first, last, flags, observations, steps, together, time)
+            fly_block(handles, block, first, last, flags, observations, steps)
 
-        run_blocks(call, self._blocks, self.threads)
+        if self._together:
+            fly_together(handles, len(self), flags, steps, self._simulation.time)
+        else:
+            run_blocks(call, self._blocks, self.threads)
         self._simulation.time += steps * self.step_time
 
     @property

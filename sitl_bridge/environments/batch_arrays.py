@@ -90,9 +90,9 @@ class BatchArrays(NamedTuple):
     clocks: NDArray[np.int64]
     events: NDArray[np.uint8]
     motions: NDArray[np.int64]
-    motion_words: NDArray[np.int64]
+    motion_words: NDArray[np.uint64]
     grounds: NDArray[np.int64]
-    ground_words: NDArray[np.int64]
+    ground_words: NDArray[np.uint64]
     memories: NDArray[np.int64]
     wrenches: NDArray[np.void]
     wind_states: NDArray[np.void]
@@ -140,9 +140,9 @@ def batch_of(handles: Any) -> Any:
         array_1d(handles, 22, np.int64),
         array_1d(handles, 23, np.uint8),
         array_2d(handles, 24, np.int64),
-        array_1d(handles, 25, np.int64),
+        array_1d(handles, 25, np.uint64),
         array_2d(handles, 26, np.int64),
-        array_1d(handles, 27, np.int64),
+        array_1d(handles, 27, np.uint64),
         array_2d(handles, 28, np.int64),
         array_1d(handles, 29, WRENCH),
         array_1d(handles, 30, WIND_STATE),

@@ -25,7 +25,7 @@ SUMS = ("vortex_ring_time", "impact_speed")
 
 def lasting_words(
     vehicle: NDArray[np.void], end: int, *, alone: bool, health: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Indices of the 64-bit words of a STATE that a vehicle remembers: always, and on the ground alone.
 
     Args:
@@ -64,7 +64,7 @@ def _first(name: str) -> int:
     return STATE.fields[name][1] // 8
 
 
-def _words(vehicle: NDArray[np.void], names: Iterable[str]) -> NDArray[np.int64]:
+def _words(vehicle: NDArray[np.void], names: Iterable[str]) -> NDArray[np.uint64]:
     """Indices of the words of some fields, of the rotors and contact points that the vehicle has."""
     used = {MAX_ROTORS: int(vehicle["rotor_count"]), MAX_CONTACT_POINTS: int(vehicle["contact_count"])}
     assert STATE.fields is not None
@@ -73,4 +73,4 @@ def _words(vehicle: NDArray[np.void], names: Iterable[str]) -> NDArray[np.int64]
         shape = STATE.fields[name][0].shape
         rows = shape[0] if shape else 1
         found += range(_first(name), _first(name) + used.get(rows, rows) * math.prod(shape[1:]))
-    return np.array(found, dtype=np.int64)
+    return np.array(found, dtype=np.uint64)

@@ -25,6 +25,14 @@ def bounded(figure: float) -> Any:
 
 
 @compiled
+def write_ways(goals: Any, truth: Any, first: int, observations: Any) -> None:
+    """Write the ways from vehicles, truth (n, 13), to goals (n, 3) into columns from ``first`` on."""
+    for i in range(goals.shape[0]):
+        for axis in range(3):
+            observations[i, first + axis] = bounded(goals[i, axis] - truth[i, axis])
+
+
+@compiled
 def write_figures(figures: Any, first: int, observations: Any) -> None:
     """Write figures (n, k) into the observations (n, m) float32, from column ``first`` on."""
     for i in range(figures.shape[0]):

@@ -24,14 +24,6 @@ def _distances(goals: Array, truth: Array, distances: Array) -> None:
         distances[i] = math.sqrt(x * x + y * y + z * z)
 
 
-@compiled
-def _ways(goals: Array, truth: Array, ways: Array) -> None:
-    """Ways (n, 3) from vehicles, truth (n, 13), to goals (n, 3), m NED."""
-    for i in range(len(ways)):
-        for axis in range(3):
-            ways[i, axis] = goals[i, axis] - truth[i, axis]
-
-
 @dataclass(frozen=True)
 class VehicleMotion:
     """The vehicles at the end of a step; true, not estimated.
@@ -119,8 +111,7 @@ class Task:
 
     def observe(self, motion: VehicleMotion) -> Array:
         """(n, k) what a policy sees of the task: the goal from the vehicle, in m NED."""
-        seen = np.empty((len(self.goals), 3))
-        _ways(self.goals, motion.truth, seen)
+        seen: Array = self.goals - motion.position
         return seen
 
     def reward(self, motion: VehicleMotion) -> Array:

@@ -21,7 +21,7 @@ from sitl_bridge.environments.environment_spaces import (
     observation_figures,
     observation_space,
 )
-from sitl_bridge.environments.observation_figures import write_figures
+from sitl_bridge.environments.observation_figures import write_figures, write_ways
 from sitl_bridge.environments.randomisation import Randomisation
 from sitl_bridge.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
@@ -182,7 +182,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         batch = self._batch
         given = np.asarray(actions)
         given = np.ascontiguousarray(given, None if given.dtype == np.float32 else np.float64)
-        if given.shape != batch.actions.shape or not np.isfinite(given.sum(dtype=np.float64)):
+        if given.shape != batch.actions.shape or not np.isfinite(given).all():
             raise UserError(f"step: actions: {batch.actions.shape} finite numbers are needed")
         if not self._begun:
             raise UserError("step: reset the environment first")
@@ -228,8 +228,11 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
 
     def _completed(self, observation: Observation, motion: VehicleMotion) -> Observation:
         """Observations with the figures of the task, the last ones."""
-        own = np.ascontiguousarray(self.task.observe(motion), dtype=np.float64)
         first = self._batch.seen_count
+        if type(self.task).observe is Task.observe:
+            write_ways(self.task.goals, motion.truth, first, observation)  # the same, without arrays between
+            return observation
+        own = np.ascontiguousarray(self.task.observe(motion), dtype=np.float64)
         if own.shape != (self.num_envs, len(self.figures) - first):
             raise UserError(
                 f"{type(self.task).__name__}: observe gives an array {own.shape}, its figures need"
