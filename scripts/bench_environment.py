@@ -71,7 +71,8 @@ print(json.dumps({
 
 def rate(env: sb.VectorEnvironment, seconds: float) -> tuple[float, float]:
     """Vehicle steps of integration in a second of wall time and of processor time."""
-    hover = np.tile(np.float32([0.45, 0.0, 0.0, 0.0]), (env.num_envs, 1))
+    about_hover = [0.66] * 4 if env.level.name == "motors" else [0.45, 0.0, 0.0, 0.0]
+    hover = np.tile(np.float32(about_hover), (env.num_envs, 1))
     env.reset(seed=1)
     for _ in range(5):
         env.step(hover)

@@ -63,6 +63,8 @@ INTEGRATORS = {"runge_kutta": RUNGE_KUTTA, "euler": EULER}
 order."""
 FACTORS = {"field": 1e6}
 """A field is seen in microtesla."""
+CHANGING = tuple(CONTROLLER.fields[name][1] // 8 for name in ("level", "flow_ratio"))  # type: ignore[index]
+"""First word of a CONTROLLER that changes, and the first behind it that is scratch within a step."""
 NOTHING_SEEN = np.zeros((0, 0), np.float32)
 """In place of observations."""
 
@@ -168,17 +170,15 @@ class VehicleBatch:
         crowded = len(self._world.scene.shapes) > 0
         kept = STATE.fields["rotor_work" if crowded else "history"][1] // 8  # type: ignore[index]
         alone, health = proximity is None and not crowded, randomisation.varies_rotors
-        motion_words, ground_words = lasting_words(airframe.record, kept, alone=alone, health=health)
-        changing, scratch = (CONTROLLER.fields[name][1] // 8 for name in ("level", "flow_ratio"))  # type: ignore[index]
-        remembered = 0 if level.number == MOTORS else scratch - changing
         actions = np.zeros((count, level.size))
         commands = np.zeros((count, len(airframe.rotors)))
         slots = _slots(sensors)
         work = self._work(airframe, blocks, sensors, height)
         self._arrays = BatchArrays(
-            batch=self._settings(level, kept, changing, randomisation),
+            batch=self._settings(level, kept, randomisation),
             reset=randomisation.pack(),
             **work,
+            **_memories(count, level, lasting_words(airframe.record, kept, alone=alone, health=health)),
             fresh_vehicle=airframe.vehicle().reshape(1),
             fresh_state=work["state_words"][:1].copy(),
             fresh_controller=work["controller_words"][:1].copy(),
@@ -191,11 +191,6 @@ class VehicleBatch:
             episodes=np.zeros(count, EPISODE),
             clocks=np.zeros(count, np.int64),
             events=np.zeros(count, np.uint8),
-            motions=np.zeros((count, len(motion_words) + 1), np.int64),
-            motion_words=motion_words,
-            grounds=np.zeros((count, len(ground_words)), np.int64),
-            ground_words=ground_words,
-            memories=np.zeros((count, remembered), np.int64),
             wrenches=np.zeros(count, WRENCH),
             wind_states=np.zeros(count, WIND_STATE),
             sensor_states=np.zeros((count, len(sensors)), SENSOR_STATE),
@@ -240,14 +235,12 @@ class VehicleBatch:
             "sensors": np.tile(sensors, (blocks, 1)),
         }
 
-    def _settings(
-        self, level: ActionLevel, kept: int, changing: int, randomisation: Randomisation
-    ) -> NDArray[np.void]:
+    def _settings(self, level: ActionLevel, kept: int, randomisation: Randomisation) -> NDArray[np.void]:
         """(1,) BATCH."""
         batch = np.zeros(1, BATCH)
         record, wind = batch[0], self._world.wind[0]
         record["level"], record["step"], record["state_words"] = level.number, self.step_time, kept
-        record["controller_first"], record["max_tilt"] = changing, MAX_TILT
+        record["controller_first"], record["max_tilt"] = CHANGING[0], MAX_TILT
         record["wind"], record["turbulence"] = wind["steady"], wind["dryden_speed_20ft"]
         latitude = float(self._world.environment[0]["latitude"])
         record["meridian"], record["parallel"] = _radii(latitude)
@@ -308,8 +301,7 @@ class VehicleBatch:
     @property
     def time(self) -> Array:
         """(n,) s since the start of the episode."""
-        seconds: Array = self._arrays.clocks * 1e-6
-        return seconds
+        return np.multiply(self._arrays.clocks, 1e-6, dtype=np.float64)
 
     def seed(self, seeds: Sequence[int], chosen: Mask) -> None:
         """Set the random streams of the chosen vehicles, each by its own seed."""
@@ -374,6 +366,21 @@ class VehicleBatch:
         """(n,) whether a vehicle hit something in the last step, or its motion diverged."""
         hit: Mask = (self._arrays.events & (COLLIDED | DIVERGED)) != 0
         return hit
+
+
+def _memories(
+    count: int, level: ActionLevel, words: tuple[NDArray[np.uint64], NDArray[np.uint64]]
+) -> dict[str, Any]:
+    """Memory of each vehicle, ``words`` as ``lasting_words`` gives them."""
+    flying, grounded = words
+    remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
+    return {
+        "motions": np.zeros((count, len(flying) + 1), np.int64),
+        "motion_words": flying,
+        "grounds": np.zeros((count, len(grounded)), np.int64),
+        "ground_words": grounded,
+        "memories": np.zeros((count, remembered), np.int64),
+    }
 
 
 def _steps(period: float, step: float) -> int:
