@@ -340,7 +340,7 @@ def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Vehicle-steps per second on one core, dynamics and sensors, by number of vehicles."""
     frame = load_airframe("iris")
     found = {}
-    for count in (1, 10, 100, 1000):
+    for count in (1, 10, 100, 1000, 10000):
         setups = [
             VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 5.0 * i, -50.0), name=str(i))
             for i in range(count)

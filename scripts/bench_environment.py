@@ -39,12 +39,13 @@ def simulated(integrator):
 
     return step
 
-def stepped(dynamics):
-    environment = ReachPosEnv(num_envs=n, dynamics=dynamics)
+def stepped(dynamics, steps):
+    environment = ReachPosEnv(num_envs=n, dynamics=dynamics, freq=500 // steps)
+    assert environment.n_substeps == steps
     environment.reset(seed=1)
     return lambda: environment.step(command[:, 0])[0]["pos"]
 
-def rate(step):
+def rate(step, steps=1):
     for _ in range(5):
         jax.block_until_ready(step())
     count, begun, spent = 0, time.perf_counter(), time.process_time()
@@ -53,11 +54,14 @@ def rate(step):
             found = step()
         jax.block_until_ready(found)
         count += 10
-    return n * count / (time.perf_counter() - begun), n * count / (time.process_time() - spent)
+    taken = n * count * steps
+    return taken / (time.perf_counter() - begun), taken / (time.process_time() - spent)
 
 print(json.dumps({
-    "environment, fitted response": rate(stepped("so_rpy")),
-    "environment, rotors": rate(stepped("first_principles")),
+    "environment, fitted response, a step an action": rate(stepped("so_rpy", 1)),
+    "environment, fitted response, 5 steps an action": rate(stepped("so_rpy", 5), 5),
+    "environment, rotors, a step an action": rate(stepped("first_principles", 1)),
+    "environment, rotors, 5 steps an action": rate(stepped("first_principles", 5), 5),
     "simulation, rotors, Euler": rate(simulated("euler")),
     "simulation, rotors, Runge-Kutta": rate(simulated("rk4")),
 }))
@@ -67,7 +71,8 @@ print(json.dumps({
 
 def rate(env: sb.VectorEnvironment, seconds: float) -> tuple[float, float]:
     """Vehicle steps of integration in a second of wall time and of processor time."""
-    hover = np.tile(np.float32([0.45, 0.0, 0.0, 0.0]), (env.num_envs, 1))
+    about_hover = [0.66] * 4 if env.level.name == "motors" else [0.45, 0.0, 0.0, 0.0]
+    hover = np.tile(np.float32(about_hover), (env.num_envs, 1))
     env.reset(seed=1)
     for _ in range(5):
         env.step(hover)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sitl_bridge.dynamics.flapping import disc_push, disc_tilt
 from sitl_bridge.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
+from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -220,6 +222,27 @@ def test_the_law_of_the_trim_has_the_same_force_and_power() -> None:
 def test_what_contradicts_flapping_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         soft(None, **({"flap_stiffness": 2.0, "blade_inertia": INERTIA} | changes))
+
+
+def test_inherited_drag_is_removed_with_null(tmp_path: Path) -> None:
+    """The message for a field that the base gives says how, and following it makes the file valid."""
+    file = tmp_path / "soft.yaml"
+
+    def write(removed: str) -> None:
+        model = f"inflow: momentum, flap_stiffness: 2.0, blade_inertia: {INERTIA}{removed}"
+        text = f"base: iris\nname: soft\ndescription: soft blades\nrotor_model: {{{model}}}\n"
+        file.write_text(text, encoding="utf-8")
+
+    write("")
+    with pytest.raises(ConfigurationError, match="drag: null removes that of a base"):
+        load_airframe(file)
+    write(", drag: null")
+    with pytest.raises(ConfigurationError, match="rolling_moment: null removes that of a base"):
+        load_airframe(file)
+    write(", drag: null, rolling_moment: null")
+    model = load_airframe(file).rotor_model
+    assert isinstance(model, CoefficientRotor)
+    assert (model.drag, model.rolling_moment) == (None, None)
 
 
 def test_check_names_flapping_among_the_effects() -> None:

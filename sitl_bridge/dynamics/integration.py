@@ -15,7 +15,7 @@ from sitl_bridge.dynamics.forces import derivative
 from sitl_bridge.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.dynamics.motor import gains_speed
 from sitl_bridge.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC
-from sitl_bridge.dynamics.rotor_rows import ACCELERATION, SPEED, THRUST, TORQUE, TOTAL
+from sitl_bridge.dynamics.rotor_rows import ACCELERATION, RATES, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.kernels.compiled import compiled
@@ -51,11 +51,10 @@ def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
     """Speeds and accelerations of first-order motors some time after the state, into ``rotor_work``.
 
     w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
-    and ``fall`` are exp(-t/tau) with the two time constants.
+    and ``fall`` are exp(-t/tau) with the two time constants, whose inverses ``read_commands`` has written.
     """
     rows = state.rotor_work
-    rise_rate = -1.0 / vehicle.motor_tau_up
-    fall_rate = -1.0 / vehicle.motor_tau_down
+    rise_rate, fall_rate = -rows[RATES, 0], -rows[RATES, 1]
     for k in range(vehicle.rotor_count):
         target = state.motor_drive[k]
         start = state.rotor_speed[k]
@@ -145,12 +144,11 @@ def start_rotors(vehicle: Any, state: Any) -> None:
 
 @compiled
 def _begin(vehicle: Any, state: Any, y: Any) -> None:
-    """Prepare a step: motion, rotor speeds, sums of the slopes."""
+    """Prepare a step: motion and rotor speeds."""
     _load(state, y)
     start_rotors(vehicle, state)
     if vehicle.rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicle.rotor_count)
-    _clear_totals(vehicle, state)
 
 
 @compiled
@@ -187,6 +185,7 @@ def _integrate(
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
     _begin(vehicle, state, y)
+    _clear_totals(vehicle, state)
     for stage in range(4):
         flow = h if stage == 0 else 0.0
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy, flow)

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from sitl_bridge.dynamics.records import MOTOR_DC
-from sitl_bridge.dynamics.rotor_rows import GRIP, LIMITED, POWER, RUNNING, STEADY
+from sitl_bridge.dynamics.rotor_rows import GRIP, LIMITED, POWER, RATES, RUNNING, STEADY
 from sitl_bridge.kernels.compiled import compiled
 
 
@@ -67,7 +67,7 @@ def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
 
 @compiled
 def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
-    """Write the commands of a step into ``rotor_work``: STEADY, and 1 into RUNNING where a motor runs.
+    """Write the commands of a step into ``rotor_work``: STEADY, and 1 into RUNNING where a motor runs; RATES.
 
     STEADY is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of a DC
     motor.
@@ -79,6 +79,7 @@ def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
         armed: 0 or 1; a disarmed motor stops.
     """
     rows = state.rotor_work
+    rows[RATES, 0], rows[RATES, 1] = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
     nominal = vehicle.battery_nominal_voltage
     for k in range(vehicle.rotor_count):
         command = motor_command(vehicle, state, controls, armed, k)
@@ -211,8 +212,7 @@ def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit:
     """
     rows = state.rotor_work
     ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
-    rise_rate = 1.0 / vehicle.motor_tau_up
-    fall_rate = 1.0 / vehicle.motor_tau_down
+    rise_rate, fall_rate = rows[RATES, 0], rows[RATES, 1]
     for k in range(vehicle.rotor_count):
         speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
         gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)

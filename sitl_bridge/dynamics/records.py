@@ -20,7 +20,7 @@ TABLE_ADVANCE_RATIOS = 32
 TABLE_ROWS = 48
 """Speeds of all propeller tables of a vehicle together; rotors with the same table share its rows."""
 OCV_POINTS = 11
-ROTOR_ROWS = 70
+ROTOR_ROWS = 71
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
 """What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64

@@ -40,13 +40,12 @@ from sitl_bridge.kernels.compiled import compiled
 
 
 @compiled
-def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
-    """Lay out what stays the same for a step: the rotors' places, coefficients and health.
+def lay_out_rotors(vehicle: Any, state: Any) -> None:
+    """Lay out what the airframe alone decides: the rotors' places and coefficients.
 
     Args:
         vehicle: VEHICLE record.
         state: STATE record; the rows of its ``rotor_work`` are written.
-        density: kg/m^3 of the air over the step.
     """
     rows = state.rotor_work
     n = vehicle.rotor_count
@@ -62,7 +61,6 @@ def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
         rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
     rows[GROUND_REACH, 0] = reach
     for k in range(n):
-        health = state.rotor_health[k]
         rows[DIRECTION, k] = vehicle.rotor_direction[k]
         rows[INERTIA, k] = vehicle.rotor_inertia[k]
         rows[C2, k] = vehicle.thrust_c2[k]
@@ -71,24 +69,42 @@ def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
         rows[G1, k] = vehicle.torque_g1[k]
         rows[Q0, k] = vehicle.torque_constant[k]
         rows[DENSITY_RATE, k] = 1.0 / vehicle.rotor_density[k]
-        rows[HEALTH, k] = health
-        rows[DRAG, k] = vehicle.rotor_drag[k] * health
-        rows[ROLL, k] = vehicle.rolling_moment[k] * health
     if vehicle.rotor_law == INDUCED_LAW:
         for k in range(n):
-            health = state.rotor_health[k]
             rows[RADIUS, k] = vehicle.rotor_radius[k]
             rows[BLADE_SLOPE, k] = vehicle.blade_slope[k]
-            rows[INDUCED, k] = state.induced_velocity[k]
-            rows[DRAG_SHARE, k] = vehicle.drag_share[k] * health
-            rows[ROLL_SHARE, k] = vehicle.roll_share[k] * health
-        rolling = 0.0
-        for k in range(n):
-            rolling += rows[ROLL_SHARE, k]
-        rows[ROLLING, 0] = rolling
-        prepare_flow(state, n, density)
         return
     for k in range(n):
         rows[B1, k] = vehicle.thrust_b1[k]
         rows[B2, k] = vehicle.thrust_b2[k]
         rows[LOSS_RATE, k] = 1.0 / vehicle.inflow_loss_speed[k]
+
+
+@compiled
+def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
+    """Lay out what stays the same for a step but for ``lay_out_rotors``: health, air and induced flow.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; the rows of its ``rotor_work`` are written.
+        density: kg/m^3 of the air over the step.
+    """
+    rows = state.rotor_work
+    n = vehicle.rotor_count
+    for k in range(n):
+        health = state.rotor_health[k]
+        rows[HEALTH, k] = health
+        rows[DRAG, k] = vehicle.rotor_drag[k] * health
+        rows[ROLL, k] = vehicle.rolling_moment[k] * health
+    if vehicle.rotor_law != INDUCED_LAW:
+        return
+    for k in range(n):
+        health = state.rotor_health[k]
+        rows[INDUCED, k] = state.induced_velocity[k]
+        rows[DRAG_SHARE, k] = vehicle.drag_share[k] * health
+        rows[ROLL_SHARE, k] = vehicle.roll_share[k] * health
+    rolling = 0.0
+    for k in range(n):
+        rolling += rows[ROLL_SHARE, k]
+    rows[ROLLING, 0] = rolling
+    prepare_flow(state, n, density)

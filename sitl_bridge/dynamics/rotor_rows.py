@@ -4,8 +4,10 @@ from __future__ import annotations
 
 # Each row has one value per rotor, so that the loops over the rotors compile to vector instructions: motion
 # and loads, parameters, the flow at the hub, the effect on the body. GROUND_REACH holds one value, the height
-# of the centre of gravity below which ground effect acts, and ROLLING whether blades give a hub moment; the
-# rates are in-plane drag and hub moment over the hub's in-plane velocity.
+# of the centre of gravity below which ground effect acts, ROLLING whether blades give a hub moment, and RATES
+# two, the inverse time constants of motors that gain and that lose speed: read from there, they are not
+# divided again for each rotor. DRAG_RATE and ROLL_RATE are in-plane drag and hub moment over the in-plane
+# velocity of the hub.
 SPEED = 0
 ACCELERATION = 1
 THRUST = 2
@@ -79,6 +81,7 @@ LIMITED = 66
 DECAY = 67
 PROFILE_DRAG = 68
 ROLLING = 69
+RATES = 70
 # Of flapping blades, in rows that induced flow leaves free.
 TILT_X = B1
 TILT_Y = B2

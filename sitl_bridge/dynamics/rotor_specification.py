@@ -194,7 +194,10 @@ class CoefficientRotor(RotorModel):
             return self
         for name in (*_COEFFICIENTS, *_TORQUES):
             if getattr(self, name):
-                raise ValueError(f"the table gives thrust and torque: leave {name} or the table out")
+                raise ValueError(
+                    f"the table gives thrust and torque: leave {name} or the table out; table: null removes"
+                    " that of a base"
+                )
         if not self.table.fits(self.radius):
             raise ValueError(
                 f"the table is of a diameter of {self.table.diameter:g} m, the rotor of "
@@ -219,7 +222,8 @@ class CoefficientRotor(RotorModel):
         for name in ("drag", "rolling_moment"):
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"{name} is measured with the blades' flapping: leave it or flap_stiffness out"
+                    f"{name} is measured with the blades' flapping: leave it or flap_stiffness out;"
+                    f" {name}: null removes that of a base"
                 )
         whole = self.blades * self.blade_inertia
         if whole > self.inertia:
@@ -236,7 +240,8 @@ class CoefficientRotor(RotorModel):
             for name in ("table", "inflow_loss_speed"):
                 if getattr(self, name) is not None:
                     raise ValueError(
-                        f"{name} describes the effect of the inflow, too: leave it or inflow out"
+                        f"{name} describes the effect of the inflow, too: leave it or inflow out;"
+                        f" {name}: null removes that of a base"
                     )
             if self.thrust_b1 != 0.0 or self.thrust_b2 != 0.0:
                 raise ValueError(

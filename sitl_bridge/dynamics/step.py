@@ -20,7 +20,7 @@ from sitl_bridge.dynamics.integration import evaluate, integrate_step, start_rot
 from sitl_bridge.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE
 from sitl_bridge.dynamics.resting import note_rest, rests
-from sitl_bridge.dynamics.rotor_preparation import prepare_rotors
+from sitl_bridge.dynamics.rotor_preparation import lay_out_rotors, prepare_rotors
 from sitl_bridge.dynamics.scene_contact import look_around
 from sitl_bridge.dynamics.vibration import turn_phases
 from sitl_bridge.kernels.compiled import compiled
@@ -73,25 +73,17 @@ def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> 
 
 
 @compiled
-def advance_vehicle(
-    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+def _advance(
+    vehicle: Any,
+    state: Any,
+    controls: Any,
+    armed: int,
+    environment: Any,
+    seconds: float,
+    substeps: int,
+    laid_out: int,
 ) -> None:
-    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
-
-    The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
-    drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  Accelerations are those
-    at the end: the trapezoidal rule is then exact to second order.  With contact, the specific force is
-    the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
-
-    Args:
-        vehicle: VEHICLE record.
-        state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
-        controls: (16,) actuator commands, motors first; what is no finite number counts as 0.
-        armed: 0 commands the motors to stop.
-        environment: ENVIRONMENT record.
-        seconds: s.
-        substeps: integration steps within the step, >= 1.
-    """
+    """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called."""
     read_commands(vehicle, state, controls, armed)
     source = source_voltage(vehicle, state)
     if not math.isinf(vehicle.battery_capacity):
@@ -104,6 +96,8 @@ def advance_vehicle(
         _follow_motion(vehicle, state, state.battery_current, seconds)
         return
     temperature, _, density = air(environment, down)
+    if laid_out == 0:
+        lay_out_rotors(vehicle, state)
     prepare_rotors(vehicle, state, density)
     look_around(vehicle, state, scene, seconds)
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
@@ -120,6 +114,37 @@ def advance_vehicle(
         state.rest_steps = 0
     settle(vehicle, state, armed, source)
     _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
+
+
+@compiled
+def advance_vehicle(
+    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+) -> None:
+    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
+
+    The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
+    drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  Accelerations are those
+    at the end: the trapezoidal rule is then exact to second order.  With contact, the specific force is
+    the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
+        controls: (k,) actuator commands, motors first; what is no finite number counts as 0.
+        armed: 0 commands the motors to stop.
+        environment: ENVIRONMENT record.
+        seconds: s.
+        substeps: integration steps within the step, >= 1.
+    """
+    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 0)
+
+
+@compiled
+def advance_laid_out(
+    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+) -> None:
+    """``advance_vehicle`` with the scratch of a state for which ``lay_out_rotors`` has been called before."""
+    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 1)
 
 
 @compiled
@@ -145,14 +170,15 @@ def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, s
         if quiet == 25:
             break
     _, _, density = air(environments[0], state.position[2])
+    lay_out_rotors(vehicles[0], state)
     prepare_rotors(vehicles[0], state, density)
     look_around(vehicles[0], state, environments[0].scene, 0.0)
+    read_commands(vehicles[0], state, controls, 0)
     start_rotors(vehicles[0], state)
     if vehicles[0].rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicles[0].rotor_count)
     gravity = local_gravity(environments[0], state.position[0], state.position[2])
     evaluate(vehicles[0], state, density, gravity)
-    read_commands(vehicles[0], state, controls, 0)
     settle(vehicles[0], state, 0, source_voltage(vehicles[0], state))
 
 

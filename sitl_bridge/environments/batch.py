@@ -20,7 +20,8 @@ from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.dynamics.records import EULER, RUNGE_KUTTA, STATE
 from sitl_bridge.environments.action_levels import ActionLevel
 from sitl_bridge.environments.batch_arrays import BatchArrays
-from sitl_bridge.environments.batch_step import fly_block, reset_batch
+from sitl_bridge.environments.batch_reset import reset_batch
+from sitl_bridge.environments.batch_step import fly_block, fly_together, observe_batch
 from sitl_bridge.environments.lasting_words import lasting_words
 from sitl_bridge.environments.randomisation import Randomisation
 from sitl_bridge.environments.records import (
@@ -62,6 +63,10 @@ INTEGRATORS = {"runge_kutta": RUNGE_KUTTA, "euler": EULER}
 order."""
 FACTORS = {"field": 1e6}
 """A field is seen in microtesla."""
+CHANGING = tuple(CONTROLLER.fields[name][1] // 8 for name in ("level", "flow_ratio"))  # type: ignore[index]
+"""First word of a CONTROLLER that changes, and the first behind it that is scratch within a step."""
+NOTHING_SEEN = np.zeros((0, 0), np.float32)
+"""In place of observations."""
 
 
 class VehicleBatch:
@@ -132,8 +137,12 @@ class VehicleBatch:
             )
             self._handles = self._arrays.handles()
             self._skipped = np.ones(count, np.uint8)
-            fly_block(self._handles, 0, 0, 0, self._skipped, 0, 0, 0)
+            if self._together:
+                fly_together(self._handles, 0, self._skipped, 0, 0)
+            else:
+                fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0)
             reset_batch(self._handles, self._skipped[:0])
+            observe_batch(self._handles, self._skipped[:0], NOTHING_SEEN)
 
     def _make(
         self,
@@ -158,16 +167,18 @@ class VehicleBatch:
                 step=self.step_time,
                 proximity=proximity,
             )
-        kept = STATE.fields["rotor_work" if len(self._world.scene.shapes) else "history"][1] // 8  # type: ignore[index]
-        runs = lasting_words(airframe.record, kept, alone=proximity is None)
-        changing = CONTROLLER.fields["level"][1] // 8  # type: ignore[index]
-        remembered = 0 if level.number == MOTORS else CONTROLLER.itemsize // 8 - changing
+        crowded = len(self._world.scene.shapes) > 0
+        kept = STATE.fields["rotor_work" if crowded else "history"][1] // 8  # type: ignore[index]
+        alone, health = proximity is None and not crowded, randomisation.varies_rotors
+        actions = np.zeros((count, level.size))
+        commands = np.zeros((count, len(airframe.rotors)))
         slots = _slots(sensors)
         work = self._work(airframe, blocks, sensors, height)
         self._arrays = BatchArrays(
-            batch=self._settings(level, kept, changing),
+            batch=self._settings(level, kept, randomisation),
             reset=randomisation.pack(),
             **work,
+            **_memories(count, level, lasting_words(airframe.record, kept, alone=alone, health=health)),
             fresh_vehicle=airframe.vehicle().reshape(1),
             fresh_state=work["state_words"][:1].copy(),
             fresh_controller=work["controller_words"][:1].copy(),
@@ -178,14 +189,14 @@ class VehicleBatch:
             places=np.ascontiguousarray(places, dtype=np.float64),
             randoms=np.zeros((count, 4), np.uint64),
             episodes=np.zeros(count, EPISODE),
-            motions=np.zeros((count, int(runs[:, 1].sum())), np.int64),
-            runs=runs,
-            memories=np.zeros((count, remembered), np.int64),
+            clocks=np.zeros(count, np.int64),
+            events=np.zeros(count, np.uint8),
             wrenches=np.zeros(count, WRENCH),
             wind_states=np.zeros(count, WIND_STATE),
             sensor_states=np.zeros((count, len(sensors)), SENSOR_STATE),
-            actions=np.zeros((count, level.size)),
-            controls=np.zeros((count, 16)),
+            actions=actions,
+            limits=np.array([level.low, level.high]),
+            controls=actions if level.number == MOTORS else commands,
             truth=np.zeros((count, TRUTH_SIZE)),
             seen=np.zeros((count, int(slots["size"].sum()))),
             slots=slots,
@@ -224,15 +235,17 @@ class VehicleBatch:
             "sensors": np.tile(sensors, (blocks, 1)),
         }
 
-    def _settings(self, level: ActionLevel, kept: int, changing: int) -> NDArray[np.void]:
+    def _settings(self, level: ActionLevel, kept: int, randomisation: Randomisation) -> NDArray[np.void]:
         """(1,) BATCH."""
         batch = np.zeros(1, BATCH)
         record, wind = batch[0], self._world.wind[0]
         record["level"], record["step"], record["state_words"] = level.number, self.step_time, kept
-        record["controller_first"], record["max_tilt"] = changing, MAX_TILT
+        record["controller_first"], record["max_tilt"] = CHANGING[0], MAX_TILT
         record["wind"], record["turbulence"] = wind["steady"], wind["dryden_speed_20ft"]
         latitude = float(self._world.environment[0]["latitude"])
         record["meridian"], record["parallel"] = _radii(latitude)
+        record["varied"] = self._together or randomisation.varies
+        record["still"] = self._world.still and not randomisation.moves_air
         return batch
 
     @staticmethod
@@ -276,7 +289,9 @@ class VehicleBatch:
     @property
     def controls(self) -> Array:
         """(n, 16) motor commands of the last step."""
-        return self._arrays.controls
+        commands = np.zeros((len(self), 16))
+        commands[:, : self._arrays.controls.shape[1]] = self._arrays.controls
+        return commands
 
     @property
     def episodes(self) -> NDArray[np.void]:
@@ -286,8 +301,7 @@ class VehicleBatch:
     @property
     def time(self) -> Array:
         """(n,) s since the start of the episode."""
-        seconds: Array = self._arrays.episodes["time"] * 1e-6
-        return seconds
+        return np.multiply(self._arrays.clocks, 1e-6, dtype=np.float64)
 
     def seed(self, seeds: Sequence[int], chosen: Mask) -> None:
         """Set the random streams of the chosen vehicles, each by its own seed."""
@@ -304,28 +318,69 @@ class VehicleBatch:
                 episodes[name] = episodes[name][0]
             self._arrays.wind_states["shift"] = self._arrays.wind_states["shift"][0]
 
-    def fly(self, skipped: Mask) -> None:
-        """Fly all vehicles but those skipped until their next action."""
-        flags, handles, steps, time = skipped.view(np.uint8), self._handles, self.steps, self._simulation.time
-        together = int(self._together)
+    def fly(
+        self,
+        skipped: Mask,
+        given: NDArray[np.float32] | Array | None = None,
+        observations: NDArray[np.float32] = NOTHING_SEEN,
+    ) -> None:
+        """Fly all vehicles but those skipped until their next action.
+
+        Args:
+            skipped: (n,).
+            given: (n, k) finite actions, contiguous; what is beyond the limits counts as the limit.  None
+                takes ``actions``.
+            observations: (n, m), whose first ``seen_count`` figures are written.
+        """
+        taken = self._arrays.actions if given is None else given
+        record = self._arrays.batch[0]
+        record["given"], record["single"] = taken.ctypes.data, taken.dtype == np.float32
+        flags, handles, steps = skipped.view(np.uint8), self._handles, self.steps
 
         def call(block: int, first: int, last: int) -> None:
-            fly_block(handles, block, first, last, flags, steps, together, time)
+            fly_block(handles, block, first, last, flags, observations, steps)
 
-        run_blocks(call, self._blocks, self.threads)
+        if self._together:
+            fly_together(handles, len(self), flags, steps, self._simulation.time)
+        else:
+            run_blocks(call, self._blocks, self.threads)
         self._simulation.time += steps * self.step_time
+
+    @property
+    def seen_count(self) -> int:
+        """Figures of an observation: of the sensors if there are any, else of the true state."""
+        return self.seen.shape[1] or TRUTH_SIZE
+
+    def observe(self, chosen: Mask, observations: NDArray[np.float32]) -> None:
+        """Write the first ``seen_count`` figures of the observations (n, m) of the chosen vehicles."""
+        observe_batch(self._handles, chosen.view(np.uint8), observations)
 
     @property
     def on_ground(self) -> Mask:
         """(n,) whether a vehicle touches the ground."""
-        touching: Mask = (self._arrays.episodes["events"] & ON_GROUND) != 0
+        touching: Mask = (self._arrays.events & ON_GROUND) != 0
         return touching
 
     @property
     def collided(self) -> Mask:
         """(n,) whether a vehicle hit something in the last step, or its motion diverged."""
-        hit: Mask = (self._arrays.episodes["events"] & (COLLIDED | DIVERGED)) != 0
+        hit: Mask = (self._arrays.events & (COLLIDED | DIVERGED)) != 0
         return hit
+
+
+def _memories(
+    count: int, level: ActionLevel, words: tuple[NDArray[np.uint64], NDArray[np.uint64]]
+) -> dict[str, Any]:
+    """Memory of each vehicle, ``words`` as ``lasting_words`` gives them."""
+    flying, grounded = words
+    remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
+    return {
+        "motions": np.zeros((count, len(flying) + 1), np.int64),
+        "motion_words": flying,
+        "grounds": np.zeros((count, len(grounded)), np.int64),
+        "ground_words": grounded,
+        "memories": np.zeros((count, remembered), np.int64),
+    }
 
 
 def _steps(period: float, step: float) -> int:

@@ -45,14 +45,19 @@ class BatchArrays(NamedTuple):
         places: (n, 3) m NED of each vehicle's start.
         randoms: (n, 4) random stream of each vehicle.
         episodes: (n,) EPISODE.
-        motions: (n, words) what lasts of a STATE, without gaps.
-        runs: (k, 2) first word and number of words of the parts of a STATE that last.
+        clocks: (n,) us since the start of the episode.
+        events: (n,) uint8, of the last action.
+        motions: (n, a + 1) words of a STATE that last, and whether the ground's words last as well.
+        motion_words: (a,) their indices.
+        grounds: (n, g) words of a STATE that last on the ground alone.
+        ground_words: (g,) their indices.
         memories: (n, words) what lasts of a CONTROLLER.
         wrenches: (n,) WRENCH.
         wind_states: (n,) WIND_STATE.
         sensor_states: (n, s) SENSOR_STATE.
-        actions: (n, k).
-        controls: (n, 16) of the last step.
+        actions: (n, k) within their limits.
+        limits: (2, k) least and greatest action.
+        controls: (n, rotors) motor commands of the last step; the actions where these are motor commands.
         truth: (n, 13).
         seen: (n, k) figures of sensors.
         slots: (k,) SLOT.
@@ -82,13 +87,18 @@ class BatchArrays(NamedTuple):
     places: NDArray[np.float64]
     randoms: NDArray[np.uint64]
     episodes: NDArray[np.void]
+    clocks: NDArray[np.int64]
+    events: NDArray[np.uint8]
     motions: NDArray[np.int64]
-    runs: NDArray[np.int64]
+    motion_words: NDArray[np.uint64]
+    grounds: NDArray[np.int64]
+    ground_words: NDArray[np.uint64]
     memories: NDArray[np.int64]
     wrenches: NDArray[np.void]
     wind_states: NDArray[np.void]
     sensor_states: NDArray[np.void]
     actions: NDArray[np.float64]
+    limits: NDArray[np.float64]
     controls: NDArray[np.float64]
     truth: NDArray[np.float64]
     seen: NDArray[np.float64]
@@ -127,23 +137,28 @@ def batch_of(handles: Any) -> Any:
         array_2d(handles, 19, np.float64),
         array_2d(handles, 20, np.uint64),
         array_1d(handles, 21, EPISODE),
-        array_2d(handles, 22, np.int64),
-        array_2d(handles, 23, np.int64),
+        array_1d(handles, 22, np.int64),
+        array_1d(handles, 23, np.uint8),
         array_2d(handles, 24, np.int64),
-        array_1d(handles, 25, WRENCH),
-        array_1d(handles, 26, WIND_STATE),
-        array_2d(handles, 27, SENSOR_STATE),
-        array_2d(handles, 28, np.float64),
-        array_2d(handles, 29, np.float64),
-        array_2d(handles, 30, np.float64),
-        array_2d(handles, 31, np.float64),
-        array_1d(handles, 32, SLOT),
+        array_1d(handles, 25, np.uint64),
+        array_2d(handles, 26, np.int64),
+        array_1d(handles, 27, np.uint64),
+        array_2d(handles, 28, np.int64),
+        array_1d(handles, 29, WRENCH),
+        array_1d(handles, 30, WIND_STATE),
+        array_2d(handles, 31, SENSOR_STATE),
+        array_2d(handles, 32, np.float64),
         array_2d(handles, 33, np.float64),
+        array_2d(handles, 34, np.float64),
+        array_2d(handles, 35, np.float64),
+        array_2d(handles, 36, np.float64),
+        array_1d(handles, 37, SLOT),
+        array_2d(handles, 38, np.float64),
         ProximityArrays(
-            array_1d(handles, 34, PROXIMITY),
-            array_1d(handles, 35, HULL),
-            array_2d(handles, 36, np.uint8),
-            array_1d(handles, 37, COLLISION),
-            array_1d(handles, 38, CONTACT),
+            array_1d(handles, 39, PROXIMITY),
+            array_1d(handles, 40, HULL),
+            array_2d(handles, 41, np.uint8),
+            array_1d(handles, 42, COLLISION),
+            array_1d(handles, 43, CONTACT),
         ),
     )

@@ -1,8 +1,6 @@
 """The compiled step of a batch of vehicles: action, controller, wind, motion, sensors, observation.
 
-Records of a vehicle are large, and most of their fields are constants or scratch.  So each block of vehicles
-has one set of records to work on; what a vehicle remembers from step to step is copied in and out.  Without
-that, 10,000 vehicles spend two thirds of their time waiting for memory.
+A vehicle's part of the observation is written while its state is at hand.
 """
 
 from __future__ import annotations
@@ -16,8 +14,11 @@ from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.dynamics.proximity import interact
-from sitl_bridge.dynamics.step import advance_vehicle, has_diverged
+from sitl_bridge.dynamics.rotor_preparation import lay_out_rotors
+from sitl_bridge.dynamics.step import advance_laid_out, has_diverged
 from sitl_bridge.environments.batch_arrays import batch_of
+from sitl_bridge.environments.batch_memory import bring_figures, bring_motion, keep_motion, write_truth
+from sitl_bridge.environments.observation_figures import bounded
 from sitl_bridge.environments.records import (
     ATTITUDE,
     COLLIDED,
@@ -25,204 +26,58 @@ from sitl_bridge.environments.records import (
     MOTORS,
     ON_GROUND,
     RATES,
-    TRUTH_SIZE,
 )
+from sitl_bridge.kernels.array_at import array_at
 from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import uniform
-from sitl_bridge.sensors.records import GPS, MAX_AXES
-from sitl_bridge.sensors.sample import begin_sensor, sample_sensors
+from sitl_bridge.sensors.records import GPS
+from sitl_bridge.sensors.sample import sample_sensors
 from sitl_bridge.world.records import START
-from sitl_bridge.world.turbulence import EPISODES_APART
 from sitl_bridge.world.wind import carry_turbulence
 from sitl_bridge.world.wind_shadow import air_velocity
-
-# ---------------------------------------------------------------------- reset
-
-
-@compiled
-def _between(random: Any, limits: Any) -> float:
-    """A uniform number between two limits; the stream advances in any case."""
-    return limits[0] + (limits[1] - limits[0]) * uniform(random)
-
-
-@compiled
-def _turned(q: Any, yaw: float, tilt: float, towards: float) -> None:
-    """Turn an upright attitude (4,) by a tilt towards a direction, then by a yaw, all in rad."""
-    c, s = math.cos(0.5 * tilt), math.sin(0.5 * tilt)
-    x, y = s * math.cos(towards), s * math.sin(towards)
-    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
-    q[0], q[1], q[2], q[3] = cy * c, cy * x - sy * y, cy * y + sy * x, sy * c
-
-
-@compiled
-def _draw_airframe(b: Any, i: int) -> None:
-    """Draw the figures of a vehicle for an episode."""
-    random, limits, e, fresh = b.randoms[i], b.reset[0], b.episodes[i], b.fresh_vehicle[0]
-    mass = _between(random, limits.mass)
-    inertia = mass * _between(random, limits.inertia)
-    e.mass = fresh.mass * mass
-    for r in range(3):
-        for c in range(3):
-            e.inertia[r, c] = fresh.inertia[r, c] * inertia
-            e.inertia_inverse[r, c] = fresh.inertia_inverse[r, c] / inertia
-    motor = _between(random, limits.motor)
-    e.motor_tau_up, e.motor_tau_down = fresh.motor_tau_up * motor, fresh.motor_tau_down * motor
-    drag = _between(random, limits.drag)
-    for r in range(3):
-        e.drag_force[r] = fresh.drag_force[r] * drag
-    for k in range(e.rotor_health.shape[0]):
-        e.rotor_health[k] = _between(random, limits.rotor) if k < fresh.rotor_count else 1.0
-    e.noise = _between(random, limits.noise)
-    speed, direction = _between(random, limits.wind), 2.0 * math.pi * uniform(random)
-    steady = b.batch[0].wind
-    e.wind[0], e.wind[1] = steady[0] + speed * math.cos(direction), steady[1] + speed * math.sin(direction)
-    e.wind[2] = steady[2]
-    e.turbulence = b.batch[0].turbulence + _between(random, limits.turbulence)
-    e.time, e.events = 0, 0
-
-
-@compiled
-def _draw_start(b: Any, i: int) -> None:
-    """Draw the state that a vehicle starts from, into the first block's records."""
-    random, limits, state = b.randoms[i], b.reset[0], b.states[0]
-    for axis in range(3):
-        low, high = limits.position[0, axis], limits.position[1, axis]
-        state.position[axis] += b.places[i, axis] + low + (high - low) * uniform(random)
-        state.velocity[axis] = limits.speed * (2.0 * uniform(random) - 1.0)
-        state.angular_velocity[axis] = limits.rate * (2.0 * uniform(random) - 1.0)
-    yaw, tilt = _between(random, limits.yaw), limits.tilt * uniform(random)
-    towards = 2.0 * math.pi * uniform(random)
-    if yaw != 0.0 or tilt != 0.0:
-        _turned(state.attitude, yaw, tilt, towards)
-    for k in range(b.episodes[i].rotor_health.shape[0]):
-        state.rotor_health[k] = b.episodes[i].rotor_health[k]
-
-
-@compiled
-def _keep_motion(b: Any, block: int, i: int) -> None:
-    """Copy what lasts of the state in a block's records into a vehicle's memory."""
-    words, kept, at = b.state_words[block], b.motions[i], 0
-    for r in range(b.runs.shape[0]):
-        first = b.runs[r, 0]
-        for k in range(b.runs[r, 1]):
-            kept[at + k] = words[first + k]
-        at += b.runs[r, 1]
-
-
-@compiled
-def _bring_motion(b: Any, block: int, i: int) -> None:
-    """Copy a vehicle's memory into the state in a block's records."""
-    words, kept, at = b.state_words[block], b.motions[i], 0
-    for r in range(b.runs.shape[0]):
-        first = b.runs[r, 0]
-        for k in range(b.runs[r, 1]):
-            words[first + k] = kept[at + k]
-        at += b.runs[r, 1]
-
-
-@compiled
-def _reset_vehicle(b: Any, i: int) -> None:
-    """Begin an episode of a vehicle: everything is drawn from its own stream."""
-    batch, random = b.batch[0], b.randoms[i]
-    for k in range(batch.state_words):
-        b.state_words[0, k] = b.fresh_state[0, k]
-    _draw_airframe(b, i)
-    _draw_start(b, i)
-    _keep_motion(b, 0, i)
-    for k in range(b.memories.shape[1]):
-        b.memories[i, k] = b.fresh_controller[0, batch.controller_first + k]
-    wrench = b.wrenches[i]
-    wrench.thrust = wrench.unmet_thrust = 0.0
-    for axis in range(3):
-        wrench.moment[axis] = wrench.unmet_moment[axis] = 0.0
-    air = b.wind_states[i]
-    for axis in range(2):  # a place in the field of turbulence of its own
-        air.shift[axis] = EPISODES_APART * (2.0 * uniform(random) - 1.0)
-        air.carried[axis] = 0.0
-    for k in range(b.fresh_sensors.shape[0]):
-        _scale_errors(b.sensors[0, k], b.fresh_sensors[k], b.episodes[i].noise)
-        memory = b.sensor_states[i, k]
-        for word in range(4):
-            memory.random[word] = _word(random)
-        begin_sensor(b.sensors[0, k], memory, START)
-    for k in range(b.draws.shape[1]):
-        b.draws[i, k] = uniform(random)
-    for k in range(b.controls.shape[1]):
-        b.controls[i, k] = 0.0
-    _write_truth(b, 0, i)
-    for k in range(b.seen.shape[1]):
-        b.seen[i, k] = 0.0
-
-
-@compiled
-def _word(random: Any) -> Any:
-    """64 bits from a stream, of which another is seeded."""
-    high = np.uint64(uniform(random) * 4294967296.0)
-    low = np.uint64(uniform(random) * 4294967296.0)
-    return (high << np.uint64(32)) | low | np.uint64(1)
-
-
-@compiled
-def _scale_errors(sensor: Any, fresh: Any, factor: float) -> None:
-    """Set the errors of a sensor to those of another, times a factor."""
-    for axis in range(MAX_AXES):
-        sensor.noise[axis] = fresh.noise[axis] * factor
-        sensor.bias_start[axis] = fresh.bias_start[axis] * factor
-        sensor.bias_step[axis] = fresh.bias_step[axis] * factor
-        sensor.turn_on_sigma[axis] = fresh.turn_on_sigma[axis] * factor
-
-
-@compiled
-def reset_batch(handles: Any, chosen: Any) -> None:
-    """Begin new episodes of the chosen vehicles, (n,) uint8."""
-    b = batch_of(handles)
-    for i in range(chosen.shape[0]):
-        if chosen[i] != 0:
-            _reset_vehicle(b, i)
-
-
-# ---------------------------------------------------------------------- step
 
 
 @compiled
 def _load(b: Any, block: int, i: int) -> None:
     """Bring a vehicle into a block's records."""
-    batch, e = b.batch[0], b.episodes[i]
-    vehicle, wind = b.vehicles[block], b.winds[block]
-    _bring_motion(b, block, i)
+    batch = b.batch[0]
+    bring_motion(b, block, i)
     first = batch.controller_first
     for k in range(b.memories.shape[1]):
         b.controller_words[block, first + k] = b.memories[i, k]
-    vehicle.mass = e.mass
-    for r in range(3):
-        for c in range(3):
-            vehicle.inertia[r, c] = e.inertia[r, c]
-            vehicle.inertia_inverse[r, c] = e.inertia_inverse[r, c]
-        vehicle.drag_force[r] = e.drag_force[r]
-        wind.steady[r] = e.wind[r]
-    vehicle.motor_tau_up, vehicle.motor_tau_down = e.motor_tau_up, e.motor_tau_down
-    wind.dryden_speed_20ft = e.turbulence
-    for k in range(b.fresh_sensors.shape[0]):
-        _scale_errors(b.sensors[block, k], b.fresh_sensors[k], e.noise)
+    if batch.varied != 0:
+        bring_figures(b, block, i)
 
 
 @compiled
 def _store(b: Any, block: int, i: int) -> None:
     """Keep what lasts of a vehicle in a block's records."""
-    _keep_motion(b, block, i)
+    keep_motion(b, block, i)
     first = b.batch[0].controller_first
     for k in range(b.memories.shape[1]):
         b.memories[i, k] = b.controller_words[block, first + k]
 
 
 @compiled
+def _take(b: Any, i: int) -> None:
+    """Take a vehicle's action within the limits, of which each counts where it is exceeded."""
+    batch, actions, limits = b.batch[0], b.actions, b.limits
+    n, size = actions.shape
+    doubles = array_at(batch.given, n * size, np.float64)
+    singles = array_at(batch.given, n * size, np.float32)
+    at = np.uintp(i * size)
+    for k in range(np.uintp(size)):
+        figure = float(singles[at + k]) if batch.single != 0 else doubles[at + k]
+        figure = figure if figure > limits[0, k] else limits[0, k]
+        actions[i, k] = figure if figure < limits[1, k] else limits[1, k]
+
+
+@compiled
 def _set(b: Any, block: int, i: int) -> None:
-    """Turn an action into a setpoint or motor commands."""
-    batch, setpoint, action, controls = b.batch[0], b.setpoints[block], b.actions[i], b.controls[i]
+    """Turn an action into a setpoint; motor commands are taken as they are."""
+    batch, setpoint, action = b.batch[0], b.setpoints[block], b.actions[i]
     if batch.level == MOTORS:
-        for k in range(b.actions.shape[1]):
-            controls[k] = action[k]
-    elif batch.level == RATES:
+        return
+    if batch.level == RATES:
         setpoint.level, setpoint.thrust = LEVEL_RATES, action[0]
         for axis in range(3):
             setpoint.angular_velocity[axis] = action[1 + axis]
@@ -259,43 +114,31 @@ def _steer(b: Any, block: int, i: int, seconds: float) -> None:
 @compiled
 def _advance(b: Any, block: int, i: int, armed: int) -> bool:
     """Take one step of a vehicle in a block's records; False where its motion diverged."""
-    batch, e, state, vehicle = b.batch[0], b.episodes[i], b.states[block], b.vehicles[block]
-    environment = b.environment[0]
-    seconds, time = batch.step * 1e-6, START + e.time
+    batch, state, vehicle, environment = b.batch[0], b.states[block], b.vehicles[block], b.environment[0]
+    seconds, time = batch.step * 1e-6, START + b.clocks[i]
     if batch.level != MOTORS:
         _steer(b, block, i, seconds)
-    wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
-    x, y, z = state.position
-    north, east, down = air_velocity(environment, wind, field, memory, b.series, time, x, y, z)
-    carry_turbulence(wind, memory, b.series, time, seconds)
+    north, east, down = 0.0, 0.0, 0.0
+    if batch.still == 0:
+        wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
+        x, y, z = state.position
+        north, east, down = air_velocity(environment, wind, field, memory, b.series, time, x, y, z)
+        carry_turbulence(wind, memory, b.series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]
     state.wind[2] = down + state.neighbour_air[2]
-    advance_vehicle(vehicle, state, b.controls[i], armed, environment, seconds, 1)
-    e.time += batch.step
+    advance_laid_out(vehicle, state, b.controls[i], armed, environment, seconds, 1)
+    b.clocks[i] += batch.step
     if has_diverged(state):
-        e.events |= DIVERGED
+        b.events[i] |= DIVERGED
         return False
     if state.hit_speed >= 0.0:
-        e.events |= COLLIDED
+        b.events[i] |= COLLIDED
     if b.fresh_sensors.shape[0] > 0:
         sample_sensors(
             vehicle, state, environment, b.sensors[block], b.sensor_states[i], time + batch.step, batch.step
         )
     return True
-
-
-@compiled
-def _write_truth(b: Any, block: int, i: int) -> None:
-    """The true state in a block's records, with the attitude's w of 0 or more."""
-    state, truth = b.states[block], b.truth[i]
-    side = -1.0 if state.attitude[0] < 0.0 else 1.0
-    for axis in range(3):
-        truth[axis] = state.position[axis]
-        truth[3 + axis] = state.velocity[axis]
-        truth[TRUTH_SIZE - 3 + axis] = state.angular_velocity[axis]
-    for k in range(4):
-        truth[6 + k] = side * state.attitude[k]
 
 
 @compiled
@@ -323,33 +166,51 @@ def _write_seen(b: Any, i: int) -> None:
 @compiled
 def _end(b: Any, block: int, i: int) -> None:
     """Keep a vehicle's state at the end of an action, and put out what is seen of it."""
-    e = b.episodes[i]
-    if (e.events & DIVERGED) != 0:
+    if (b.events[i] & DIVERGED) != 0:
         return  # the last good state stays
     if b.states[block].in_contact > 0:
-        e.events |= ON_GROUND
+        b.events[i] |= ON_GROUND
     _store(b, block, i)
-    _write_truth(b, block, i)
+    write_truth(b, block, i)
     _write_seen(b, i)
 
 
 @compiled
-def _fly_together(b: Any, skipped: Any, count: int, time: int) -> None:
-    """Fly vehicles of one world, with contact and downwash; each is a block of its own."""
-    batch, environment, n = b.batch[0], b.environment[0], b.episodes.shape[0]
+def _observe(b: Any, i: int, figures: Any) -> None:
+    """Write a vehicle's true state, or what its sensors see, into its observation."""
+    seen = b.seen[i] if b.seen.shape[1] > 0 else b.truth[i]
+    for k in range(seen.shape[0]):
+        figures[k] = bounded(seen[k])
+
+
+@compiled
+def fly_together(handles: Any, n: int, skipped: Any, count: int, time: int) -> None:
+    """Fly vehicles of one world for ``count`` steps, with contact and downwash; each is a block of its own.
+
+    Args:
+        handles: of ``BatchArrays``.
+        n: number of vehicles.
+        skipped: (n,) uint8, 1 for vehicles that fall with motors off.
+        count: of steps.
+        time: us of simulated time in that world.
+    """
+    b = batch_of(handles)
+    batch, environment = b.batch[0], b.environment[0]
     proximity, collisions = b.neighbours.proximity[0], b.neighbours.collisions
     for i in range(n):
-        b.episodes[i].events = 0
+        b.events[i] = 0
+        lay_out_rotors(b.vehicles[i], b.states[i])
         _load(b, i, i)
+        _take(b, i)
         _set(b, i, i)
     for k in range(count):
         proximity.count = 0
         interact(b.neighbours, b.vehicles, b.states, environment, time + k * batch.step, batch.step * 1e-6)
         for row in range(min(proximity.count, collisions.shape[0])):
             for side in range(2):
-                b.episodes[collisions[row].vehicle[side]].events |= COLLIDED
+                b.events[collisions[row].vehicle[side]] |= COLLIDED
         for i in range(n):
-            if (b.episodes[i].events & DIVERGED) == 0:
+            if (b.events[i] & DIVERGED) == 0:
                 _advance(b, i, i, 1 - skipped[i])
     for i in range(n):
         _end(b, i, i)
@@ -357,7 +218,13 @@ def _fly_together(b: Any, skipped: Any, count: int, time: int) -> None:
 
 @compiled
 def fly_block(
-    handles: Any, block: int, first: int, last: int, skipped: Any, count: int, together: int, time: int
+    handles: Any,
+    block: int,
+    first: int,
+    last: int,
+    skipped: Any,
+    observations: Any,
+    count: int,
 ) -> None:
     """Fly the vehicles of a block for ``count`` steps with their actions.
 
@@ -367,21 +234,29 @@ def fly_block(
         first: index of its first vehicle.
         last: of its last vehicle, plus 1.
         skipped: (n,) uint8, 1 for vehicles that do not fly.
+        observations: (n, k) float32, whose first figures are written; (0, 0) for none.
         count: of steps.
-        together: 1 for vehicles of one world, each a block of its own; those skipped fall with motors off.
-        time: us of simulated time in that world.
     """
     b = batch_of(handles)
-    if together != 0:
-        _fly_together(b, skipped, count, time)
-        return
+    lay_out_rotors(b.vehicles[block], b.states[block])
     for i in range(first, last):
-        if skipped[i] != 0:
-            continue
-        b.episodes[i].events = 0
-        _load(b, block, i)
-        _set(b, block, i)
-        for _ in range(count):
-            if not _advance(b, block, i, 1):
-                break
-        _end(b, block, i)
+        _take(b, i)
+        if skipped[i] == 0:
+            b.events[i] = 0
+            _load(b, block, i)
+            _set(b, block, i)
+            for _ in range(count):
+                if not _advance(b, block, i, 1):
+                    break
+            _end(b, block, i)
+        if observations.shape[0] > 0:
+            _observe(b, i, observations[i])
+
+
+@compiled
+def observe_batch(handles: Any, chosen: Any, observations: Any) -> None:
+    """Write the first figures of the observations (n, k) float32 of the chosen vehicles, (n,) uint8."""
+    b = batch_of(handles)
+    for i in range(chosen.shape[0]):
+        if chosen[i] != 0:
+            _observe(b, i, observations[i])

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from sitl_bridge.environments.action_levels import ActionLevel
+from sitl_bridge.environments.observation_figures import LIMIT
 from sitl_bridge.environments.tasks import Task
 from sitl_bridge.errors import UserError
 
@@ -29,8 +30,6 @@ SENSOR_FIGURES = (
     *(f"GPS velocity {axis}, m/s" for axis in ("north", "east", "down")),
 )
 SOURCES = {"truth": TRUTH_FIGURES, "sensors": SENSOR_FIGURES}
-LIMIT = 1e4
-"""Greatest magnitude of a figure in an observation, in its unit."""
 
 
 def observation_figures(source: str, task: Task) -> tuple[str, ...]:

@@ -15,12 +15,12 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.environments.action_levels import action_level
 from sitl_bridge.environments.environment_spaces import (
-    LIMIT,
     Observation,
     action_space,
     observation_figures,
     observation_space,
 )
+from sitl_bridge.environments.observation_figures import LIMIT
 from sitl_bridge.environments.randomisation import Randomisation
 from sitl_bridge.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.environments.tasks import ReachWaypoint, Task, VehicleMotion

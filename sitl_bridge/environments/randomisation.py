@@ -75,6 +75,23 @@ class Randomisation:
         if self.tilt > math.pi:
             raise UserError(f"randomisation: tilt: {self.tilt:g} rad is more than half a turn")
 
+    @property
+    def moves_air(self) -> bool:
+        """Whether the air of the episodes moves, beyond that of the world."""
+        return tuple(self.wind) != (0.0, 0.0) or tuple(self.turbulence) != (0.0, 0.0)
+
+    @property
+    def varies_rotors(self) -> bool:
+        """Whether the rotors of an episode differ from those of the airframe."""
+        return tuple(self.rotor) != (1.0, 1.0)
+
+    @property
+    def varies(self) -> bool:
+        """Whether airframe, air or errors of the sensors differ from episode to episode."""
+        return self.moves_air or any(
+            tuple(getattr(self, name)) != (1.0, 1.0) for name in (*_FACTORS, "noise")
+        )
+
     def pack(self) -> NDArray[np.void]:
         """(1,) RESET."""
         record = np.zeros(1, RESET)

@@ -54,11 +54,10 @@ EPISODE = np.dtype(
         ("noise", "f8"),
         ("wind", "f8", 3),  # m/s NED
         ("turbulence", "f8"),  # m/s
-        ("time", "i8"),  # us since the start of the episode
-        ("events", "i8"),  # of the last step
     ],
     align=True,
 )
+"""What an episode drew."""
 BATCH = np.dtype(
     [
         ("level", "i8"),
@@ -70,6 +69,10 @@ BATCH = np.dtype(
         ("turbulence", "f8"),  # m/s, of the world
         ("meridian", "f8"),  # m per rad of latitude at the origin
         ("parallel", "f8"),  # m per rad of longitude
+        ("varied", "i8"),  # 1: airframe, air or sensors differ from vehicle to vehicle
+        ("still", "i8"),  # 1: the air never moves
+        ("given", "i8"),  # address of the actions of this call, (n, k), before their limits
+        ("single", "i8"),  # 1: they are float32; 0: float64
     ],
     align=True,
 )

@@ -18,12 +18,12 @@ from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.environments.action_levels import LEVELS, action_level
 from sitl_bridge.environments.environment_spaces import (
-    LIMIT,
     Observation,
     action_space,
     observation_figures,
     observation_space,
 )
+from sitl_bridge.environments.observation_figures import LIMIT
 from sitl_bridge.environments.records import ATTITUDE, RATES, TRUTH_SIZE
 from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.errors import UserError

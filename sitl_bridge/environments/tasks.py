@@ -120,7 +120,11 @@ class Task:
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended."""
-        far: Mask = self.distance(motion) > self.reach
+        return self._failed(self.distance(motion), motion)
+
+    def _failed(self, distance: Array, motion: VehicleMotion) -> Mask:
+        """(n,) whether an episode has ended by a crash or too far away, ``distance`` (n,) m from the goal."""
+        far: Mask = distance > self.reach
         return far | motion.collided | motion.on_ground
 
     def distance(self, motion: VehicleMotion) -> Array:
@@ -184,13 +188,14 @@ class ReachWaypoint(Task):
         reward: Array = self._last - distance
         arrived = distance < self.radius
         reward[arrived] += 10.0
-        reward[super().terminated(motion) & ~arrived] -= 10.0
+        reward[self._failed(distance, motion) & ~arrived] -= 10.0
         self._last = distance
         return reward
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) also on arrival."""
-        done: Mask = super().terminated(motion) | (self.distance(motion) < self.radius)
+        distance = self.distance(motion)
+        done: Mask = self._failed(distance, motion) | (distance < self.radius)
         return done
 
 

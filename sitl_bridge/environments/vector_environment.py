@@ -15,13 +15,13 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.environments.action_levels import action_level
 from sitl_bridge.environments.batch import VehicleBatch
 from sitl_bridge.environments.environment_spaces import (
-    LIMIT,
     SENSOR_FIGURES,
     Observation,
     action_space,
     observation_figures,
     observation_space,
 )
+from sitl_bridge.environments.observation_figures import write_figures, write_ways
 from sitl_bridge.environments.randomisation import Randomisation
 from sitl_bridge.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.environments.tasks import HoldPosition, Task, VehicleMotion
@@ -95,8 +95,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             threads=threads,
             integrator=integrator,
         )
-        self._seen = self._batch.truth if observations == "truth" else self._batch.seen
-        if observations == "sensors" and self._seen.shape[1] != len(SENSOR_FIGURES):
+        if observations == "sensors" and self._batch.seen_count != len(SENSOR_FIGURES):
             raise UserError(
                 f"{found.name}: observations by sensors need imu, magnetometer, barometer and gps"
             )
@@ -140,7 +139,9 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         self._begun = True
         self._begin(chosen)
         self._done[chosen] = False
-        return self._observation(self.motion), {}
+        observation = self._empty()
+        self._batch.observe(np.ones(self.num_envs, np.bool_), observation)
+        return self._completed(observation, self.motion), {}
 
     def _seeds(self, seed: int | Sequence[int]) -> list[int]:
         if isinstance(seed, int | np.integer):
@@ -179,18 +180,19 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
                 an episode that has ended, with autoreset disabled.
         """
         batch = self._batch
-        given = np.asarray(actions, dtype=np.float64)
-        if given.shape != batch.actions.shape or not np.isfinite(given.sum()):
+        given = np.asarray(actions)
+        given = np.ascontiguousarray(given, None if given.dtype == np.float32 else np.float64)
+        if given.shape != batch.actions.shape or not np.isfinite(given).all():
             raise UserError(f"step: actions: {batch.actions.shape} finite numbers are needed")
         if not self._begun:
             raise UserError("step: reset the environment first")
-        np.clip(given, self.level.low, self.level.high, out=batch.actions)
         skipped = self._none
         if self._done.any():
             if self._mode == AutoresetMode.DISABLED:
                 raise UserError("step: episodes have ended; reset them first, by options={'reset_mask': ...}")
             skipped = self._done.copy()
-        batch.fly(skipped)
+        observation = self._empty()
+        batch.fly(skipped, given, observation)
         motion = self.motion
         terminated = self.task.terminated(motion)
         truncated = (motion.time > self._limit) & ~terminated
@@ -201,8 +203,9 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             terminated[skipped] = truncated[skipped] = False
             self._begin(skipped)
             motion = self.motion
+            batch.observe(skipped, observation)
         self._done = terminated | truncated
-        observation = self._observation(motion)
+        self._completed(observation, motion)
         if self._mode == AutoresetMode.SAME_STEP and self._done.any():
             observation, info = self._reset_now(observation)
         return observation, reward, terminated, truncated, info
@@ -216,12 +219,27 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         self._begin(done)
         self._done = np.zeros(self.num_envs, np.bool_)
         info = {"final_obs": last, "_final_obs": done, "final_info": {}, "_final_info": done}
-        return self._observation(self.motion), info
+        self._batch.observe(done, observation)
+        return self._completed(observation, self.motion), info
 
-    def _observation(self, motion: VehicleMotion) -> Observation:
-        """A new array."""
-        seen = np.concatenate([self._seen, self.task.observe(motion)], axis=1, dtype=np.float32)
-        return np.clip(seen, -LIMIT, LIMIT, out=seen)
+    def _empty(self) -> Observation:
+        """A new array for observations."""
+        return np.empty((self.num_envs, len(self.figures)), np.float32)
+
+    def _completed(self, observation: Observation, motion: VehicleMotion) -> Observation:
+        """Observations with the figures of the task, the last ones."""
+        first = self._batch.seen_count
+        if type(self.task).observe is Task.observe:
+            write_ways(self.task.goals, motion.truth, first, observation)  # the same, without arrays between
+            return observation
+        own = np.ascontiguousarray(self.task.observe(motion), dtype=np.float64)
+        if own.shape != (self.num_envs, len(self.figures) - first):
+            raise UserError(
+                f"{type(self.task).__name__}: observe gives an array {own.shape}, its figures need"
+                f" {(self.num_envs, len(self.figures) - first)}"
+            )
+        write_figures(own, first, observation)
+        return observation
 
     # ------------------------------------------------------------------ inside
 
