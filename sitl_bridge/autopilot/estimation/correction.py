@@ -61,13 +61,10 @@ def predict_variance(estimator: Any) -> float:
     for i in range(STATES):
         gain[i] = 0.0
     for k in range(estimator.term_count):
-        row = (
-            estimator.odometry_cross[index[k] - STATES]
-            if index[k] >= STATES
-            else estimator.covariance[index[k]]
-        )
-        for i in range(STATES):
-            gain[i] += value[k] * row[i]
+        if index[k] < STATES:
+            row = estimator.covariance[index[k]]
+            for i in range(STATES):
+                gain[i] += value[k] * row[i]
     age = estimator.past_age
     if age > 0.0:
         force = estimator.force_noise
@@ -103,6 +100,8 @@ def _predict_offset(estimator: Any) -> float:
     for k in range(estimator.term_count):
         if index[k] >= STATES:
             variance += value[k] * gain[index[k] - STATES]
+            for i in range(STATES):
+                estimator.gain[i] += value[k] * cross[index[k] - STATES, i]
     return variance
 
 
@@ -165,10 +164,12 @@ def inject_correction(estimator: Any) -> None:
         estimator.attitude_correction_sum[i] += c[TILT + i]
         estimator.velocity_correction_sum[i] += push
         estimator.position_correction_sum[i] += c[POSITION + i] - estimator.clock * push
-        estimator.odometry_offset[i] += estimator.odometry_correction[i]
-        estimator.odometry_correction[i] = 0.0
     for i in range(STATES):
         c[i] = 0.0
+    if estimator.odometry_known == 1:
+        for i in range(3):
+            estimator.odometry_offset[i] += estimator.odometry_correction[i]
+            estimator.odometry_correction[i] = 0.0
 
 
 @compiled

@@ -134,18 +134,6 @@ ESTIMATOR = np.dtype(
         ("correction", "f8", STATES),
         ("residual", "f8", 3),
         ("innovation_variance", "f8", 3),
-        # --- odometry
-        ("odometry_known", "i8"),  # 1: the offset is a state
-        ("odometry_at", "i8"),  # us, last sample
-        ("odometry_resets", "i8"),  # its reset counter
-        ("odometry_last", "f8", 3),  # m, its position
-        ("odometry_path", "f8", 3),  # m NED, sum of the steps
-        ("odometry_offset", "f8", 3),  # m NED, place of the path's origin
-        ("odometry_variance", "f8", 3),  # m^2, scratch
-        ("odometry_cross", "f8", (3, STATES)),  # covariance of the offset with the other errors
-        ("odometry_covariance", "f8", (3, 3)),
-        ("odometry_gain", "f8", 3),
-        ("odometry_correction", "f8", 3),
         # --- local origin
         ("origin_known", "i8"),
         ("origin", "f8", 3),  # latitude rad, longitude rad, altitude m
@@ -161,6 +149,18 @@ ESTIMATOR = np.dtype(
         ("saturated_at", "f8"),  # last saturated inertial sample
         ("last_reading", "f8", (SOURCES + INERTIAL, 3)),  # last reading of each source
         ("reading_since", "f8", SOURCES + INERTIAL),  # time since which the reading has not changed
+        # --- odometry
+        ("odometry_known", "i8"),  # 1: the offset is a state
+        ("odometry_at", "i8"),  # us, last sample
+        ("odometry_resets", "i8"),  # its reset counter
+        ("odometry_last", "f8", 3),  # m, its position
+        ("odometry_path", "f8", 3),  # m NED, sum of the steps
+        ("odometry_offset", "f8", 3),  # m NED, place of the path's origin
+        ("odometry_variance", "f8", 3),  # m^2, scratch
+        ("odometry_cross", "f8", (3, STATES)),  # covariance of the offset with the other errors
+        ("odometry_covariance", "f8", (3, 3)),
+        ("odometry_gain", "f8", 3),
+        ("odometry_correction", "f8", 3),
     ],
     align=True,
 )
