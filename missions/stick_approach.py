@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Approach a wall with the sticks, in Position mode, at several speeds: PX4 stops in front of it.
+"""Approach a wall with the sticks, in Position mode, at several speeds: the vehicle stops in front of it.
 
     sitl-bridge fly missions/stick_approach.py --airframe iris_scanner --world missions/worlds/wall.yaml
         -- --speeds 1 3 5
@@ -51,9 +51,9 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
         await vehicle.param.set_param_float("MPC_VEL_MANUAL", LEAST_FULL_SPEED)
         await vehicle.param.set_param_float(
             "CP_GUIDE_ANG", 0.0
-        )  # otherwise PX4 flies along the wall and around it
+        )  # otherwise it flies along the wall and around it
     except ParamError:
-        vehicle.fail("this flight stack has no collision prevention; fly PX4 (--px4)")
+        vehicle.fail("this flight stack has no collision prevention")
     async with position_mode(vehicle, options.height) as sticks:
         for speed in options.speeds:
             await go_to(vehicle, sticks, options.wall - options.run_up - 6.0 * speed)

@@ -27,14 +27,12 @@ from sitl_bridge.world.world import World, WorldSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}
-PX4_ALONE = {"stick_approach.py"}
-"""Need PX4's collision prevention; the missions state that where there is none."""
-OTHER_VEHICLES = {"follow_terrain.py", "replan.py"}
+OTHER_VEHICLES = {"follow_terrain.py", "replan.py", "stick_approach.py"}
 """Need a sensor that the iris lacks; their scenario names the vehicle."""
 FLOWN = [
     pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)
     for path in sorted([*MISSIONS.glob("*.plan"), *MISSIONS.glob("*.py")])
-    if path.name not in PX4_ALONE | OTHER_VEHICLES
+    if path.name not in OTHER_VEHICLES
 ]
 INSTANCE = 7
 SPEED = 10.0
@@ -76,13 +74,6 @@ def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Pa
     assert [
         p.pid for p in psutil.process_iter(["cmdline"]) if here in " ".join(p.info["cmdline"] or [])
     ] == []
-
-
-def test_a_mission_that_needs_px4_states_it(tmp_path: Path) -> None:
-    session = flown(MISSIONS / "stick_approach.py", tmp_path, 100.0)
-    outcome, _ = session.conclude()
-    assert not outcome.succeeded
-    assert "no collision prevention; fly PX4" in outcome.reason
 
 
 def command(pilot: Pilot, now: int, number: int, first: float = NAN) -> None:

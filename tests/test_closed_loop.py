@@ -14,7 +14,7 @@ from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.perception_parameters import collision_prevention_mode, reach
+from sitl_bridge.px4.perception_parameters import collision_prevention_mode
 from sitl_bridge.px4.startup import write_startup_files
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
@@ -22,6 +22,7 @@ from sitl_bridge.sensors.perception.obstacle_map import UNKNOWN, ObstacleMap, Ra
 from sitl_bridge.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.vehicle.perception_settings import reach
 from sitl_bridge.world.scene import Scene
 from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
 

@@ -311,8 +311,8 @@ def test_a_faulty_plan_is_refused_before_a_vehicle_is_looked_for(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("CP_DIST", "it has no collision prevention"),
-        ("PLD_BTOUT", "it does not land on markers"),
+        ("EKF2_EV_DELAY", "its estimator takes the sensors' settings from the airframe"),
+        ("LTEST_MODE", "its markers stand"),
     ],
 )
 def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks(name: str, reason: str) -> None:

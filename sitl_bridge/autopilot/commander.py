@@ -66,8 +66,8 @@ class Commander:
         land: the land detector.
         navigator: sets the target of automatic modes; holds the mission.
         sticks: their positions.
-        orbit: the circle of Orbit mode.
-        follow: the target of Follow mode.
+        prevention: collision prevention under the sticks.
+        orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
     """
 
     def __init__(self, facts: VehicleFacts, parameters: Parameters) -> None:
@@ -102,9 +102,8 @@ class Commander:
         self.land = LandDetector(values)
         self._modes = FlightModeManager(values, self.state, self.land, self.send_text)
         self.navigator = self._modes.navigator
-        self.sticks = self._modes.sticks
-        self.orbit = self._modes.orbit
-        self.follow = self._modes.follow
+        self.sticks, self.prevention = self._modes.sticks, self._modes.prevention
+        self.orbit, self.follow = self._modes.orbit, self._modes.follow
         self.reached = self.navigator.flight.reached
         self._geofence = Geofence(values)
         self._plans = Plans(values, self.state, self.land, self.navigator, self._geofence, self.send_text)

@@ -25,8 +25,14 @@ from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.dynamics.performance import performance
 from sitl_bridge.record.topic_memory import TopicMemory
+from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.vehicle.perception_settings import (
+    collision_prevention,
+    landing_target,
+    odometry,
+)
 from sitl_bridge.world.atmosphere import air
 from sitl_bridge.world.world import World
 
@@ -101,7 +107,7 @@ class Pilot:
         facts: VehicleFacts | None = None,
     ) -> None:
         self.parameters = Parameters((*GROUND_STATION, vehicle_type(len(airframe.rotors))))
-        for name, value in (parameters or {}).items():
+        for name, value in {**self._settings_of(airframe), **(parameters or {})}.items():
             self.parameters.set(name, value)
         self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
         self.estimate: Any = stacks.estimates[index]
@@ -112,6 +118,12 @@ class Pilot:
         self.wrench: Any = stacks.wrenches[index]
         self.controls = controls
         self.own_controller = user_controller(airframe, world, controller)
+        self._estimator: Any = stacks.estimators[index]
+        self._version = -1
+        """Of the parameters that the estimator has."""
+        seen = any(isinstance(s, MarkerDetectorSpecification) for s in airframe.seeing_sensors())
+        self._target_expected = seen or bool(airframe.custom_sensors())
+        self._targets = 0
         self._stepped = 0
         rotors = int(self.allocation["rotor_count"])
         axis_up = self.allocation["effectiveness"][0, :rotors]
@@ -124,6 +136,14 @@ class Pilot:
                 log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
             )
             self.commander.log_text = self.log.say
+
+    def _settings_of(self, airframe: Airframe) -> dict[str, int | float]:
+        """Parameters that follow from the sensors that see the scene."""
+        found = {**collision_prevention(airframe), **landing_target(airframe)}
+        external = odometry(airframe)
+        if external is not None:
+            found["EKF2_EV_CTRL"] = external[1]
+        return {name: value for name, value in found.items() if name in self.parameters}
 
     def _log_sources(self, stacks: StackArrays, index: int) -> LogSources:
         rotors = int(self.allocation["rotor_count"])
@@ -143,12 +163,25 @@ class Pilot:
 
     def update(self, now: int) -> None:
         """Let the commander decide, apply the injected failures, log."""
+        if self._version != self.parameters.version:
+            self._version = self.parameters.version
+            self._estimator["odometry_control"] = self.parameters.values["EKF2_EV_CTRL"]
+        if self._target_expected:
+            self._take_target()
         thrust = float(self.wrench["thrust"]) / self._full_thrust
         self.commander.update(now, self.estimate, self._output, thrust)
         if self.commander.failures != self._applied:
             self._apply_failures()
         if self.log is not None:
             self.log.write(now)
+
+    def _take_target(self) -> None:
+        """Hand the last landing target to the navigator if it is new."""
+        measurement = self.reader["measurement"]
+        count = int(measurement["target_count"])
+        if count != self._targets:
+            self._targets = count
+            self.commander.navigator.landing_target.report(*measurement["target_angles"].tolist())
 
     def run_own_controller(self) -> None:
         """Let the user's controller ask for what the rotors are to do after a step.

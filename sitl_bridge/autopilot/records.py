@@ -18,7 +18,9 @@ BARO_HEIGHT = 2
 MAGNETIC_HEADING = 3
 RANGE_HEIGHT = 4
 FLOW_VELOCITY = 5
-SOURCES = 6
+ODOMETRY_POSITION = 6
+ODOMETRY_VELOCITY = 7
+SOURCES = 8
 
 # --- bits of ESTIMATE.valid
 ATTITUDE = 1
@@ -71,6 +73,16 @@ MEASUREMENT = np.dtype(
         ("flow_gyroscope", "f8", 3),  # rad integrated
         ("flow_interval", "f8"),  # s
         ("flow_quality", "f8"),  # 0..255
+        ("odometry_fresh", "i8"),
+        ("odometry_time", "i8"),  # us
+        ("odometry_position", "f8", 3),  # m in a level frame of its own
+        ("odometry_attitude", "f8", 4),  # body to that frame
+        ("odometry_velocity", "f8", 3),  # m/s body; nan: not known
+        ("odometry_position_variance", "f8", 3),  # m^2; nan: not known
+        ("odometry_velocity_variance", "f8", 3),  # (m/s)^2; nan: not known
+        ("odometry_resets", "i8"),
+        ("target_count", "i8"),  # landing targets received
+        ("target_angles", "f8", 2),  # rad forward and right of body down, the last landing target's
     ],
     align=True,
 )

@@ -21,6 +21,7 @@ from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecifi
 from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.control_effectiveness import Parameters
+from sitl_bridge.vehicle.perception_settings import odometry
 
 PREDICTION_PERIOD = 0.01
 """EKF2_PREDICT_US, s: EKF2_*_NOISE are standard deviations of a mean over this period."""
@@ -43,8 +44,6 @@ messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
 HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
-EXTERNAL_POSITION_AND_VELOCITY, EXTERNAL_POSITION = 1 | 2 | 4, 1 | 2
-"""EKF2_EV_CTRL: horizontal position 1, vertical position 2, velocity 4."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
 ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
@@ -76,10 +75,9 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
             found |= _flow(sensor)
         elif isinstance(sensor, AirspeedSpecification):
             found |= {"SYS_HAS_NUM_ASPD": 1, "EKF2_ASP_DELAY": _delay(sensor.latency)}
-        elif isinstance(sensor, VisualOdometrySpecification):
-            found |= _external_vision(sensor, EXTERNAL_POSITION_AND_VELOCITY)
-        elif isinstance(sensor, LidarSpecification) and sensor.odometry is not None:
-            found |= _external_vision(sensor, EXTERNAL_POSITION)
+    external = odometry(airframe)
+    if external is not None:
+        found |= _external_vision(*external)
     fused = SensorSpecification | VisualOdometrySpecification | LidarSpecification
     latest = 1e3 * max(s.latency for s in airframe.sensors if isinstance(s, fused))
     if latest > DEFAULT_MAX_DELAY:

@@ -2,59 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from sitl_bridge.dynamics.proximity import hull
-from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
-from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
 from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.vehicle.control_effectiveness import Parameters
+from sitl_bridge.vehicle.perception_settings import collision_prevention, landing_target
 
-STOPPING_MARGIN = 1.0
-"""m between the vehicle's hull and an obstacle at which collision prevention stops it (derived: several times
-what it overshoots by, under half a metre from 5 m/s)."""
-TRACKING_DELAY = 0.4
-"""s, CP_DELAY's default: of the position controller."""
-LONGEST_DELAY = 1.0
-"""s, greatest CP_DELAY."""
 TRIGGER_ON_COMMAND, TRIGGER_BY_MAVLINK = 4, 3
 """TRIG_MODE: by distance, on command; TRIG_INTERFACE: PX4 sends CAMERA_TRIGGER."""
 GIMBAL_PROTOCOL_2, GIMBAL_DEVICE = 4, 2
 """MNT_MODE_IN and MNT_MODE_OUT: PX4 manages a gimbal that is a MAVLink component."""
-STATIONARY, UNTURNED = 1, 0
-"""LTEST_MODE and LTEST_SENS_ROT: the marker stands, and the picture's top is ahead."""
 DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
 """MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
 
 
 def perception_parameters(airframe: Airframe) -> Parameters:
     """CP_*, LTEST_*, TRIG_* and MNT_*, for sensors that report obstacles or a marker, or take photos."""
-    found: Parameters = {}
-    sensors = [s for s in airframe.seeing_sensors() if isinstance(s, RangingSpecification)]
-    late = [s.latency + 0.5 * s.exposure for s in sensors if reports_obstacles(s)]
-    if late:
-        found["CP_DIST"] = round(reach(airframe) + STOPPING_MARGIN, 2)
-        found["CP_DELAY"] = round(min(TRACKING_DELAY + max(late), LONGEST_DELAY), 2)
+    found: Parameters = {**collision_prevention(airframe), **landing_target(airframe)}
     for sensor in airframe.seeing_sensors():
         if isinstance(sensor, PayloadCameraSpecification):
             found |= {"TRIG_MODE": TRIGGER_ON_COMMAND, "TRIG_INTERFACE": TRIGGER_BY_MAVLINK}
             found["TRIG_MIN_INTERVA"] = round(1000.0 * sensor.interval, 1)
             if sensor.gimbal is not None:
                 found |= {"MNT_MODE_IN": GIMBAL_PROTOCOL_2, "MNT_MODE_OUT": GIMBAL_DEVICE}
-        if isinstance(sensor, MarkerDetectorSpecification):
-            found |= {"LTEST_MODE": STATIONARY, "LTEST_SENS_ROT": UNTURNED}
-            found |= {f"LTEST_SENS_POS_{axis}": v for axis, v in zip("XYZ", sensor.position, strict=True)}
     return found
-
-
-def reach(airframe: Airframe) -> float:
-    """Radius in m of the vehicle seen from above."""
-    shape = hull(airframe.vehicle())
-    spheres = shape["sphere"][: int(shape["sphere_count"])]
-    return float(max(math.hypot(x, y) + radius for x, y, _, radius in spheres.tolist()))
 
 
 def collision_prevention_mode(

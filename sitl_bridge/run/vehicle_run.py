@@ -38,7 +38,6 @@ from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
@@ -290,16 +289,12 @@ class VehicleRun:
         return self.monitor
 
     def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
-        """Let the sensors send messages of a companion computer to PX4 over the monitor's link."""
+        """Let the sensors send messages of a companion computer to the stack over the monitor's link."""
         own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
         for runner in own:
             if isinstance(runner, PayloadRunner):
                 runner.connect(self.monitor.open_components())
-        if self.autopilot.px4 is not None:
-            for runner in own:
-                runner.companion = self.monitor.deliver
-        elif any(reports_obstacles(runner.specification) for runner in own):
-            self._say("the built-in stack has no collision prevention; obstacle distances are not sent to it")
+            runner.companion = self.monitor.deliver
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer) -> None:
         """Start the vehicle's own mission, if it has one, with additional environment variables."""

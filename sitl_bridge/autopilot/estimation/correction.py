@@ -18,7 +18,13 @@ from sitl_bridge.autopilot.estimation.records import (
     TILT,
     VELOCITY,
 )
-from sitl_bridge.autopilot.records import FLOW_VELOCITY, GPS_POSITION, GPS_VELOCITY
+from sitl_bridge.autopilot.records import (
+    FLOW_VELOCITY,
+    GPS_POSITION,
+    GPS_VELOCITY,
+    ODOMETRY_POSITION,
+    ODOMETRY_VELOCITY,
+)
 from sitl_bridge.kernels.compiled import compiled
 
 REJECTION_TIMEOUT = 7.0
@@ -55,9 +61,10 @@ def predict_variance(estimator: Any) -> float:
     for i in range(STATES):
         gain[i] = 0.0
     for k in range(estimator.term_count):
-        row = estimator.covariance[index[k]]
-        for i in range(STATES):
-            gain[i] += value[k] * row[i]
+        if index[k] < STATES:
+            row = estimator.covariance[index[k]]
+            for i in range(STATES):
+                gain[i] += value[k] * row[i]
     age = estimator.past_age
     if age > 0.0:
         force = estimator.force_noise
@@ -70,9 +77,47 @@ def predict_variance(estimator: Any) -> float:
                 gain[VELOCITY + axis] -= value[k] * since * first
                 gain[POSITION + axis] -= value[k] * since * second
     variance = 0.0
+    if estimator.odometry_known == 1:
+        variance = _predict_offset(estimator)
     for k in range(estimator.term_count):
-        variance += value[k] * gain[index[k]]
+        if index[k] < STATES:
+            variance += value[k] * gain[index[k]]
     return variance
+
+
+@compiled
+def _predict_offset(estimator: Any) -> float:
+    """Store P H^T of the odometry's offset in ``odometry_gain``; return its share of H P H^T."""
+    gain = estimator.odometry_gain
+    cross, own = estimator.odometry_cross, estimator.odometry_covariance
+    index, value = estimator.term_index, estimator.term_value
+    for e in range(3):
+        gain[e] = 0.0
+        for k in range(estimator.term_count):
+            at = index[k]
+            gain[e] += value[k] * (own[e, at - STATES] if at >= STATES else cross[e, at])
+    variance = 0.0
+    for k in range(estimator.term_count):
+        if index[k] >= STATES:
+            variance += value[k] * gain[index[k] - STATES]
+            for i in range(STATES):
+                estimator.gain[i] += value[k] * cross[index[k] - STATES, i]
+    return variance
+
+
+@compiled
+def _fuse_offset(estimator: Any, step: float, scale: float) -> None:
+    """Update the odometry's offset and its covariance; ``gain`` is scaled already."""
+    gain, first = estimator.gain, estimator.odometry_gain
+    for e in range(3):
+        estimator.odometry_correction[e] += first[e] * step
+        first[e] *= scale
+    for e in range(3):
+        row = estimator.odometry_cross[e]
+        for j in range(STATES):
+            row[j] -= first[e] * gain[j]
+        for f in range(3):
+            estimator.odometry_covariance[e, f] -= first[e] * first[f]
 
 
 @compiled
@@ -91,7 +136,9 @@ def fuse(estimator: Any, residual: float, variance: float, coupled: Any, couplin
     if coupled >= 0:
         gain[coupled] += coupling
     for k in range(estimator.term_count):
-        residual -= estimator.term_value[k] * correction[estimator.term_index[k]]
+        at = estimator.term_index[k]
+        pending = estimator.odometry_correction[at - STATES] if at >= STATES else correction[at]
+        residual -= estimator.term_value[k] * pending
     step = residual / innovation_variance
     scale = 1.0 / math.sqrt(innovation_variance)
     for i in range(STATES):
@@ -101,6 +148,8 @@ def fuse(estimator: Any, residual: float, variance: float, coupled: Any, couplin
         row = estimator.covariance[i]
         for j in range(STATES):
             row[j] -= gain[i] * gain[j]
+    if estimator.odometry_known == 1:
+        _fuse_offset(estimator, step, scale)
 
 
 @compiled
@@ -117,6 +166,10 @@ def inject_correction(estimator: Any) -> None:
         estimator.position_correction_sum[i] += c[POSITION + i] - estimator.clock * push
     for i in range(STATES):
         c[i] = 0.0
+    if estimator.odometry_known == 1:
+        for i in range(3):
+            estimator.odometry_offset[i] += estimator.odometry_correction[i]
+            estimator.odometry_correction[i] = 0.0
 
 
 @compiled
@@ -128,7 +181,7 @@ def check_innovation(estimator: Any, estimate: Any, source: int) -> int:
     """
     gate = estimator.gate[source]
     axes = 1
-    if source in (GPS_POSITION, GPS_VELOCITY):
+    if source in (GPS_POSITION, GPS_VELOCITY, ODOMETRY_POSITION, ODOMETRY_VELOCITY):
         axes = 3
     elif source == FLOW_VELOCITY:
         axes = 2
@@ -164,6 +217,8 @@ def reset_variance(estimator: Any, index: Any, variance: float) -> None:
         p[index, j] = 0.0
         p[j, index] = 0.0
     p[index, index] = variance
+    for e in range(3):
+        estimator.odometry_cross[e, index] = 0.0
 
 
 @compiled
@@ -177,3 +232,9 @@ def release_origin(estimator: Any) -> None:
         for j in range(3):
             second = POSITION + 2 if j == 0 else (BAROMETER if j == 1 else GROUND)
             p[first, second] += UNKNOWN_POSITION
+    if estimator.odometry_known == 1:
+        for e in range(3):
+            estimator.odometry_covariance[e, e] += UNKNOWN_POSITION
+            estimator.odometry_cross[e, POSITION + e] += UNKNOWN_POSITION
+        estimator.odometry_cross[2, BAROMETER] += UNKNOWN_POSITION
+        estimator.odometry_cross[2, GROUND] += UNKNOWN_POSITION

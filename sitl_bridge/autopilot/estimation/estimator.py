@@ -25,6 +25,7 @@ from sitl_bridge.autopilot.estimation.inertial import (
     rotate_to_ned,
     store_state,
 )
+from sitl_bridge.autopilot.estimation.odometry import fuse_odometry
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     ESTIMATOR,
@@ -55,6 +56,8 @@ from sitl_bridge.autopilot.records import (
     HEADING,
     HEIGHT,
     MAGNETIC_HEADING,
+    ODOMETRY_POSITION,
+    ODOMETRY_VELOCITY,
     POSITION,
     RANGE_HEIGHT,
     SOURCES,
@@ -125,7 +128,8 @@ def _sample_age(estimator: Any, measurement: Any, source: int, dt: float) -> flo
     """Return the age in s of a source's fresh sample; -1 if there is none or the sensor is stuck.
 
     Samples in the primary inertial frame are late by the sensor's latency, rounded up to whole steps.  Range
-    and flow frames follow that frame and are read one step later.  A GNSS fix carries its own time.
+    and flow frames follow that frame and are read one step later.  A GNSS fix and a sample of odometry carry
+    their own time.
     """
     m = measurement
     age = math.ceil(estimator.latency[source] / dt - 1e-6) * dt
@@ -150,6 +154,9 @@ def _sample_age(estimator: Any, measurement: Any, source: int, dt: float) -> flo
         fresh = True
         stuck = _is_stuck(estimator, source, m.flow[0], m.flow[1], 0.0, STUCK_ROUNDED)
         age += dt
+    elif source == ODOMETRY_POSITION and m.odometry_fresh:
+        fresh = True
+        age = (m.time - m.odometry_time) * 1e-6
     return age if fresh and not stuck else -1.0
 
 
@@ -173,6 +180,8 @@ def _fuse_fresh(estimator: Any, estimate: Any, measurement: Any, dt: float) -> N
             fuse_range(estimator, estimate, measurement, source, age)
         elif source == FLOW_VELOCITY:
             fuse_flow(estimator, estimate, measurement, source, age)
+        elif source == ODOMETRY_POSITION:
+            fuse_odometry(estimator, estimate, measurement, age)
         inject_correction(estimator)
 
 
@@ -180,7 +189,8 @@ def _fuse_fresh(estimator: Any, estimate: Any, measurement: Any, dt: float) -> N
 def _aiding_time(estimator: Any) -> float:
     """Return the time of the last fused measurement of horizontal motion, s of ``clock``."""
     fused = estimator.fused_at
-    return max(max(fused[GPS_POSITION], fused[GPS_VELOCITY]), fused[FLOW_VELOCITY])
+    seen = max(fused[ODOMETRY_POSITION], fused[ODOMETRY_VELOCITY])
+    return max(max(max(fused[GPS_POSITION], fused[GPS_VELOCITY]), fused[FLOW_VELOCITY]), seen)
 
 
 @compiled

@@ -156,6 +156,28 @@ def _add_process_noise(estimator: Any) -> None:
 
 
 @compiled
+def _propagate_offset(estimator: Any) -> None:
+    """Propagate the covariance of the odometry's offset with the other errors, as the rows of P in
+    ``propagate_covariance``; the offset itself does not move."""
+    u, f = estimator.pending_rotation, estimator.pending_force
+    half = 0.5 * estimator.pending_time
+    for e in range(3):
+        row = estimator.odometry_cross[e]
+        for part in range(2):
+            for k in range(3):
+                row[POSITION + k] += half * row[VELOCITY + k]
+                row[TILT + k] -= 0.5 * (
+                    u[k, 0] * row[GYROSCOPE] + u[k, 1] * row[GYROSCOPE + 1] + u[k, 2] * row[GYROSCOPE + 2]
+                )
+            if part == 0:
+                a, b, c = row[ACCELEROMETER], row[ACCELEROMETER + 1], row[ACCELEROMETER + 2]
+                x, y, z = row[TILT], row[TILT + 1], row[TILT + 2]
+                row[VELOCITY] -= f[1] * z - f[2] * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
+                row[VELOCITY + 1] -= f[2] * x - f[0] * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
+                row[VELOCITY + 2] -= f[0] * y - f[1] * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
+
+
+@compiled
 def propagate_covariance(estimator: Any) -> None:
     """Propagate the covariance to the time of the nominal state: P = F P F^T + Q.
 
@@ -205,6 +227,8 @@ def propagate_covariance(estimator: Any) -> None:
         for j in range(MOTION_ERRORS, STATES):
             p[j, i] = p[i, j]
     _add_process_noise(estimator)
+    if estimator.odometry_known == 1:
+        _propagate_offset(estimator)
     estimator.pending_time = 0.0
     for i in range(3):
         estimator.pending_force[i] = 0.0
@@ -227,6 +251,8 @@ def decay_biases(estimator: Any) -> None:
                 p[i, j] *= left
             for j in range(STATES):
                 p[j, i] *= left
+            for e in range(3):
+                estimator.odometry_cross[e, i] *= left
     estimator.slow_time = 0.0
 
 

@@ -23,7 +23,9 @@ from sitl_bridge.hil.message_layout import (
     HIL_OPTICAL_FLOW,
     HIL_SENSOR,
     HIL_STATE_QUATERNION,
+    LANDING_TARGET,
     MAGIC,
+    ODOMETRY,
     PAYLOADS,
     SIGNATURE,
     checksum,
@@ -46,6 +48,44 @@ FLOW_FAILURE = 6
 FAILURES = 7
 
 SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT, TRUTH_AT = 0, 1, 2, 3, 4
+BODY_FRAMES = (8, 12)
+"""MAV_FRAME_BODY_NED and MAV_FRAME_BODY_FRD."""
+LOCAL_FRAMES = (1, 20)
+"""MAV_FRAME_LOCAL_NED and MAV_FRAME_LOCAL_FRD."""
+
+SEEN = np.dtype(
+    [
+        (
+            "odometry",
+            [
+                ("time_usec", "<u8"),
+                ("position", "<f4", 3),
+                ("q", "<f4", 4),
+                ("velocity", "<f4", 3),
+                ("rates", "<f4", 3),
+                ("pose_covariance", "<f4", 21),
+                ("velocity_covariance", "<f4", 21),
+                ("frame_id", "u1"),
+                ("child_frame_id", "u1"),
+                ("reset_counter", "u1"),
+                ("estimator_type", "u1"),
+                ("quality", "i1"),
+            ],
+        ),
+        (
+            "target",
+            [
+                ("time_usec", "<u8"),
+                ("angles", "<f4", 2),
+                ("distance", "<f4"),
+                ("size", "<f4", 2),
+                ("number", "u1"),
+                ("frame", "u1"),
+            ],
+        ),
+    ]
+)
+"""ODOMETRY and LANDING_TARGET in wire order, the latter without its extensions."""
 
 
 def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -69,10 +109,23 @@ READER = np.dtype(
         ("truth_position", "f8", 3),  # latitude deg, longitude deg, altitude m
         ("truth_velocity", "f8", 3),  # m/s NED
         ("garbage", "i8"),  # number of bytes outside any frame
+        ("seen", SEEN),
     ],
     align=True,
 )
 """Receive state of one vehicle's simulator link."""
+
+
+def _seen_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
+    outer, inner = READER.fields, SEEN.fields
+    assert outer is not None
+    assert inner is not None
+    rows = [inner[name][:2] for name in ("odometry", "target")]
+    return np.array([[outer["seen"][1] + offset, dtype.itemsize] for dtype, offset in rows], np.int64)
+
+
+_SEEN = _seen_locations()
+"""(2, 2) offset within the reader, and length, of the payloads of ``SEEN``."""
 
 
 @compiled
@@ -102,6 +155,10 @@ def frame_size(data: Any, at: int, end: int) -> int:
         extra = 237
     elif message == HIL_STATE_QUATERNION:
         extra = 4
+    elif message == ODOMETRY:
+        extra = 91
+    elif message == LANDING_TARGET:
+        extra = 200
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
         if checksum(data, at + 1, last, extra) != data[last] | (np.int64(data[last + 1]) << 8):
@@ -178,6 +235,33 @@ def _take_truth(reader: Any, q: Any) -> None:
 
 
 @compiled
+def _take_odometry(m: Any, o: Any) -> None:
+    """ODOMETRY in a level frame with any heading."""
+    if o.frame_id not in LOCAL_FRAMES:
+        return
+    m.odometry_fresh = 1
+    m.odometry_time = np.int64(o.time_usec)
+    m.odometry_resets = np.int64(o.reset_counter)
+    for k in range(4):
+        m.odometry_attitude[k] = o.q[k]
+    diagonal: Any = 0
+    for axis in range(3):
+        m.odometry_position[axis] = o.position[axis]
+        m.odometry_velocity[axis] = o.velocity[axis] if o.child_frame_id in BODY_FRAMES else np.nan
+        m.odometry_position_variance[axis] = o.pose_covariance[diagonal]
+        m.odometry_velocity_variance[axis] = o.velocity_covariance[diagonal]
+        diagonal += 6 - axis
+
+
+@compiled
+def _take_target(m: Any, t: Any) -> None:
+    """LANDING_TARGET: the direction to a landing marker."""
+    m.target_count += 1
+    m.target_angles[0] = t.angles[0]
+    m.target_angles[1] = t.angles[1]
+
+
+@compiled
 def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
     """Decode the verified frame at ``at`` into the reader's measurement; return STEP if the stack is to run.
 
@@ -214,6 +298,12 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
     elif message == HIL_STATE_QUATERNION:
         _copy_payload(data, at, raw, _PAYLOADS[TRUTH_AT])
         _take_truth(reader, reader.payloads.truth)
+    elif message == ODOMETRY:
+        _copy_payload(data, at, raw, _SEEN[0])
+        _take_odometry(m, reader.seen.odometry)
+    elif message == LANDING_TARGET:
+        _copy_payload(data, at, raw, _SEEN[1])
+        _take_target(m, reader.seen.target)
     return OTHER
 
 
@@ -275,3 +365,4 @@ def clear_fresh(m: Any) -> None:
     m.gps_fresh = 0
     m.range_fresh = 0
     m.flow_fresh = 0
+    m.odometry_fresh = 0

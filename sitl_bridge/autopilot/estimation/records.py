@@ -32,6 +32,9 @@ BAROMETER = 24
 GROUND = 25
 """Down coordinate of the ground below, m."""
 STATES = 26
+OFFSET = STATES
+"""Place of the odometry's origin, m NED: three errors beside the others, which vehicles without odometry do
+not have.  Their covariance is in ``odometry_cross`` and ``odometry_covariance``."""
 
 RING = 64
 """Number of past states stored for delayed measurements."""
@@ -74,6 +77,10 @@ ESTIMATOR = np.dtype(
         ("pressure_position", "f8", 3),
         ("range_position", "f8", 3),
         ("flow_position", "f8", 3),
+        ("odometry_position", "f8", 3),
+        ("odometry_control", "i8"),  # bits of EKF2_EV_CTRL
+        ("odometry_exposure", "f8"),  # s over which its velocity is measured
+        ("odometry_drift", "f8"),  # m after 1 m of way, grows with its root
         ("latency", "f8", SOURCES),  # s
         ("gate", "f8", SOURCES),  # standard deviations
         ("fitted", "i8", SOURCES),
@@ -142,6 +149,18 @@ ESTIMATOR = np.dtype(
         ("saturated_at", "f8"),  # last saturated inertial sample
         ("last_reading", "f8", (SOURCES + INERTIAL, 3)),  # last reading of each source
         ("reading_since", "f8", SOURCES + INERTIAL),  # time since which the reading has not changed
+        # --- odometry
+        ("odometry_known", "i8"),  # 1: the offset is a state
+        ("odometry_at", "i8"),  # us, last sample
+        ("odometry_resets", "i8"),  # its reset counter
+        ("odometry_last", "f8", 3),  # m, its position
+        ("odometry_path", "f8", 3),  # m NED, sum of the steps
+        ("odometry_offset", "f8", 3),  # m NED, place of the path's origin
+        ("odometry_variance", "f8", 3),  # m^2, scratch
+        ("odometry_cross", "f8", (3, STATES)),  # covariance of the offset with the other errors
+        ("odometry_covariance", "f8", (3, 3)),
+        ("odometry_gain", "f8", 3),
+        ("odometry_correction", "f8", 3),
     ],
     align=True,
 )

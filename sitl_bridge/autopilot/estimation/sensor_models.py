@@ -102,12 +102,14 @@ def _propagate_drift(estimator: Any) -> None:
             p[k, j] *= left
         for j in range(STATES):
             p[j, k] *= left
+        for e in range(3):
+            estimator.odometry_cross[e, k] *= left
         p[k, k] += estimator.gps_drift_variance[i] * (1.0 - left * left)
 
 
 @compiled
-def gps_velocity_terms(estimator: Any, axis: int) -> None:
-    """Set the terms d v_past = d v + [f]x tilt + age R d accelerometer bias, and the GNSS error."""
+def velocity_terms(estimator: Any, axis: int) -> None:
+    """Set the terms d v_past = d v + [f]x tilt + age R d accelerometer bias."""
     f, age = estimator.past_force, estimator.past_age
     ahead, behind = (axis + 1) % 3, (axis + 2) % 3
     estimator.term_count = 0
@@ -119,12 +121,18 @@ def gps_velocity_terms(estimator: Any, axis: int) -> None:
             estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
         )
         set_term(estimator, ACCELEROMETER + j, age * column[axis])
+
+
+@compiled
+def gps_velocity_terms(estimator: Any, axis: int) -> None:
+    """Set the terms of the velocity, and the GNSS error."""
+    velocity_terms(estimator, axis)
     set_term(estimator, GPS_SPEED + axis, 1.0)
 
 
 @compiled
-def gps_position_terms(estimator: Any, axis: int) -> None:
-    """Set the terms d p_past = d p - age d v - [second integral of f]x tilt, and the GNSS drift."""
+def position_terms(estimator: Any, axis: int) -> None:
+    """Set the terms d p_past = d p - age d v - [second integral of f]x tilt."""
     f, age = estimator.past_displacement, estimator.past_age
     ahead, behind = (axis + 1) % 3, (axis + 2) % 3
     estimator.term_count = 0
@@ -132,11 +140,17 @@ def gps_position_terms(estimator: Any, axis: int) -> None:
     set_term(estimator, VELOCITY + axis, -age)
     set_term(estimator, TILT + behind, -f[ahead])
     set_term(estimator, TILT + ahead, f[behind])
+
+
+@compiled
+def gps_position_terms(estimator: Any, axis: int) -> None:
+    """Set the terms of the position, and the GNSS drift."""
+    position_terms(estimator, axis)
     set_term(estimator, GPS_DRIFT + axis, 1.0)
 
 
 @compiled
-def _lever_arm(estimator: Any, position: Any) -> tuple[float, float, float, float, float, float]:
+def lever_arm(estimator: Any, position: Any) -> tuple[float, float, float, float, float, float]:
     """Return position (m) and velocity (m/s), NED, of a sensor from the inertial unit, at recall time."""
     w, q = estimator.past_rate, estimator.past_attitude
     x, y, z = position[0], position[1], position[2]
@@ -223,7 +237,7 @@ def fuse_fix(estimator: Any, estimate: Any, measurement: Any, source: int, age: 
     )
     if not good or not recall_state(estimator, age):
         return
-    lever = _lever_arm(estimator, estimator.gps_position)
+    lever = lever_arm(estimator, estimator.gps_position)
     for i in range(3):
         # A tilt error rotates the antenna's lever arm, d (R r) = tilt x R r, and likewise the second integral
         # of the force and the velocity.
@@ -257,7 +271,7 @@ def fuse_pressure(estimator: Any, estimate: Any, measurement: Any, source: int, 
     set_term(estimator, np.int64(POSITION + 2), -1.0)
     set_term(estimator, np.int64(VELOCITY + 2), age)
     set_term(estimator, np.int64(BAROMETER), 1.0)
-    _, _, below, _, _, _ = _lever_arm(estimator, estimator.pressure_position)
+    _, _, below, _, _, _ = lever_arm(estimator, estimator.pressure_position)
     estimator.residual[0] = height + estimator.past_position[2] + below - x[BAROMETER]
     estimator.innovation_variance[0] = predict_variance(estimator) + variance
     verdict = check_innovation(estimator, estimate, source)
@@ -336,7 +350,7 @@ def fuse_range(estimator: Any, estimate: Any, measurement: Any, source: int, age
     _, _, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     if cosine < MIN_TILT_COSINE:
         return
-    arm = _lever_arm(estimator, estimator.range_position)
+    arm = lever_arm(estimator, estimator.range_position)
     distance = (x[GROUND] - estimator.past_position[2] - arm[2]) / cosine
     about_north, about_east = _tilt_derivatives(estimator, distance, arm)
     estimator.term_count = 0
@@ -404,7 +418,7 @@ def fuse_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age:
     _, _, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     if cosine < MIN_TILT_COSINE:
         return
-    arm = _lever_arm(estimator, estimator.flow_position)
+    arm = lever_arm(estimator, estimator.flow_position)
     distance = (estimator.nominal[GROUND] - estimator.past_position[2] - arm[2]) / cosine
     if distance < MIN_FLOW_DISTANCE:
         return

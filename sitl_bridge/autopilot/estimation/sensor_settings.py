@@ -30,11 +30,15 @@ from sitl_bridge.autopilot.records import (
     GPS_POSITION,
     GPS_VELOCITY,
     MAGNETIC_HEADING,
+    ODOMETRY_POSITION,
+    ODOMETRY_VELOCITY,
     RANGE_HEIGHT,
     SOURCES,
 )
 from sitl_bridge.sensors import records as kinds
 from sitl_bridge.sensors.gps import GpsSpecification
+from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.vehicle.perception_settings import odometry
 from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, STANDARD_GRAVITY
 from sitl_bridge.world.earth import SEMI_MAJOR_AXIS
 
@@ -66,6 +70,8 @@ GROUND_UNEVENNESS = 0.02
 grass."""
 MIN_NOISE_DENSITY = 1e-14
 """Noise density of an ideal inertial unit, (m/s^2)^2/Hz and (rad/s)^2/Hz: rounding to single precision."""
+LIDAR_DRIFT = 0.02
+"""m, standard deviation of lidar odometry after 1 m: the default of visual odometry, which drifts more."""
 MIN_TIME_STEP = 0.004
 """Shortest time step for which the ring of past states covers the sensor latencies, s."""
 
@@ -118,6 +124,7 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
             _set_range_finder(estimator, sensor)
         elif sensor["kind"] == kinds.OPTICAL_FLOW:
             _set_flow(estimator, sensor)
+    _set_odometry(estimator, airframe)
     lowest = max((point[2] for point in airframe.contact.points), default=0.0)
     estimator["nominal"][GROUND] = lowest - estimator["imu_position"][2]
     estimator["prior"][GROUND] = GROUND_UNEVENNESS**2
@@ -254,3 +261,21 @@ def _set_flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     variance = sensor["noise"][:5] ** 2 + sensor["bias_start"][:5] ** 2 + sensor["turn_on_sigma"][:5] ** 2
     estimator["flow_variance"] = variance[:2] + variance[2:4]
     estimator["flow_position"] = sensor["position"] - estimator["imu_position"]
+
+
+def _set_odometry(estimator: NDArray[np.void], airframe: Airframe) -> None:
+    """Set place, drift and use of the sensor that sends ODOMETRY; its noise comes with each sample."""
+    found = odometry(airframe)
+    if found is None:
+        return
+    sensor, control = found
+    exposure, drift = 0.0, LIDAR_DRIFT
+    if isinstance(sensor, VisualOdometrySpecification):
+        exposure, drift = sensor.exposure, sensor.drift
+    for source in (ODOMETRY_POSITION, ODOMETRY_VELOCITY):
+        estimator["fitted"][source] = 1
+        estimator["latency"][source] = sensor.latency + 0.5 * exposure
+    estimator["odometry_control"] = control
+    estimator["odometry_exposure"] = exposure
+    estimator["odometry_drift"] = drift
+    estimator["odometry_position"] = np.array(sensor.position) - estimator["imu_position"]

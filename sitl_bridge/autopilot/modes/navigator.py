@@ -14,10 +14,12 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
+from sitl_bridge.autopilot.modes.landing_target import LandingTarget
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
+from sitl_bridge.autopilot.modes.precision_landing import PrecisionLanding
 from sitl_bridge.world.geography import distance
 
 NAN = math.nan
@@ -42,6 +44,7 @@ class Navigator:
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
         payload: camera triggers, and commands to components on board.
         flight: mission execution.
+        landing_target: place of a landing marker.
     """
 
     def __init__(
@@ -69,7 +72,11 @@ class Navigator:
         self._destination = (0.0, 0.0, 0.0)
         self._mission_landing = False
         self.payload = PayloadControl(state)
-        self.flight = MissionFlight(values, state, land, self.target, send_text, self.payload.command)
+        self.landing_target = LandingTarget(values, state)
+        precision = PrecisionLanding(values, state, land, self.target, self.landing_target)
+        self.flight = MissionFlight(
+            values, state, land, self.target, send_text, precision, self.payload.command
+        )
 
     # ------------------------------------------------------------------ modes
 
@@ -108,6 +115,7 @@ class Navigator:
     def update(self, now: int) -> None:
         """Update the target of the active mode, and trigger the camera."""
         self.payload.update()
+        self.landing_target.update(now)
         mode = self._mode
         if mode is flight_modes.AUTO_MISSION or self._mission_landing:
             self.flight.home = self.home

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
+from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
 from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
 from sitl_bridge.autopilot.modes.tasks.terrain_hold import DIRECT_VELOCITY, TerrainHold
@@ -93,6 +94,7 @@ class StickTask:
         land: land detector.
         output: the setpoint.
         sticks: stick positions.
+        prevention: collision prevention.
 
     Attributes:
         wants_takeoff: whether the throttle requests a take-off.
@@ -105,12 +107,14 @@ class StickTask:
         land: LandDetector,
         output: Output,
         sticks: Sticks,
+        prevention: CollisionPrevention,
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._output = output
         self._sticks = sticks
+        self._prevention = prevention
         self._trajectory = MovingSetpoint()
         self._terrain = TerrainHold(values, state)
         self._yaw = math.nan
@@ -176,6 +180,8 @@ class StickTask:
             trajectory.vx = trajectory.vy = trajectory.vz = 0.0
         elif values["MPC_POS_MODE"] == DIRECT_VELOCITY:
             trajectory.vx, trajectory.vy, trajectory.ax, trajectory.ay = ux, uy, 0.0, 0.0
+        elif self._prevention.active:
+            self._avoid(ux, uy, dt)
         else:
             trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], values["MPC_JERK_MAX"])
         still = forward == right == 0.0 and math.hypot(trajectory.vx, trajectory.vy) < HOLD_SPEED
@@ -188,6 +194,22 @@ class StickTask:
             output.x, output.y = trajectory.x, trajectory.y
         self._climb(ramping, dt)
         output.yaw, output.yaw_rate = self._yaw, rate
+
+    def _avoid(self, ux: float, uy: float, dt: float) -> None:
+        """Advance towards a velocity (m/s NED) within what collision prevention allows.
+
+        PX4's StickAccelerationXY: the stick asks for up to twice MPC_ACC_HOR, and drag leads to the velocity,
+        so that the mean acceleration is MPC_ACC_HOR.
+        """
+        values, state, trajectory = self._values, self._state, self._trajectory
+        rate = 2.0 * values["MPC_ACC_HOR"] / values["MPC_VEL_MANUAL"]
+        velocity = trajectory.vx, trajectory.vy
+        ax, ay = self._prevention.limit((rate * ux, rate * uy), velocity, state.yaw, state.time)
+        jerk = values["MPC_JERK_MAX"]
+        if ux == uy == 0.0:
+            trajectory.steer(0.0, 0.0, dt, values["MPC_ACC_HOR"], jerk)
+        else:
+            trajectory.push(ax - rate * velocity[0], ay - rate * velocity[1], dt, jerk)
 
     # ------------------------------------------------------------------ single axes
 
