@@ -22,22 +22,40 @@ DROPPED_LINES = ("MAVLink:", "Dropping subscription callbacks")
 """Beginnings of MAVSDK's log lines that are dropped; among them status texts, which Vehicle prints itself."""
 
 
-def filter_mavsdk_log() -> None:
-    """Print MAVSDK's own log lines of level warning and above to stderr, repeated ones once; drop the others.
+class MavsdkLog:
+    """MAVSDK's own log lines: those of level warning and above go to stderr, repeated ones once.
 
-    MAVSDK's warning about a slow subscriber is dropped too: such a subscriber gets only the newest values,
-    and only these are used.
+    MAVSDK's warning about a slow subscriber is dropped: such a subscriber gets only the newest values, and
+    only these are used.
+
+    One subscription lasts as long as the process.  ``log_subscribe`` frees the function of the one before
+    while MAVSDK's threads may be calling it (mavsdk 4.1.0).  When it was called again at the end, 1 of some
+    230 missions ended with SIGSEGV.
     """
-    last = ""
 
-    def on_log(level: Any, message: str, _file: str | None, _line: int) -> bool:
-        nonlocal last
-        if level >= LogLevel.WARN and not message.startswith(DROPPED_LINES) and message != last:
-            last = message
-            print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
+    def __init__(self) -> None:
+        self._subscribed, self._quiet, self._last = False, True, ""
+
+    def begin(self) -> None:
+        """Print lines from now on."""
+        self._quiet, self._last = False, ""
+        if not self._subscribed:
+            self._subscribed = True
+            log_subscribe(self._on_line)
+
+    def end(self) -> None:
+        """Drop all lines from now on, such as warnings about sockets that MAVSDK closes itself."""
+        self._quiet = True
+
+    def _on_line(self, level: Any, message: str, _file: str | None, _line: int) -> bool:
+        if self._quiet or level < LogLevel.WARN or message.startswith(DROPPED_LINES) or message == self._last:
+            return True
+        self._last = message
+        print(f"mavsdk {level.name.lower()}: {message}", file=sys.stderr, flush=True)
         return True
 
-    log_subscribe(on_log)
+
+mavsdk_log = MavsdkLog()
 
 
 @asynccontextmanager
@@ -53,7 +71,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
     Raises:
         MissionFailedError: if the URL is wrong, its port is taken, or no autopilot is found in time.
     """
-    filter_mavsdk_log()
+    mavsdk_log.begin()
     mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
     try:
         # Faster than real time, telemetry would accumulate in MAVSDK before it is read.
@@ -78,7 +96,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
         async with updated(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
             yield vehicle
     finally:
-        log_subscribe(lambda *_: True)  # drops warnings about sockets that MAVSDK closes itself
+        mavsdk_log.end()
         mavsdk.destroy()
 
 

@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import mavsdk
-from mavsdk.logging import log_subscribe
 
 from sitl_bridge.offboard.concurrent_work import together
-from sitl_bridge.offboard.connection import URL_FORMS, filter_mavsdk_log, updated
+from sitl_bridge.offboard.connection import URL_FORMS, mavsdk_log, updated
 from sitl_bridge.offboard.mavsdk_fleet import RATE, MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
@@ -46,7 +45,7 @@ async def connect_fleet(
     Raises:
         MissionFailedError: if a URL is wrong, its port is taken, or a vehicle is not found in time.
     """
-    filter_mavsdk_log()
+    mavsdk_log.begin()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * len(urls) + 4, "mavsdk"))
     client = mavsdk.Mavsdk(
         mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION)
@@ -64,7 +63,7 @@ async def connect_fleet(
             await together(member.set_message_rates(rate) for member in fleet.members)
             yield fleet
     finally:
-        log_subscribe(lambda *_: True)  # drops warnings about sockets that MAVSDK closes itself
+        mavsdk_log.end()
         client.destroy()
 
 
