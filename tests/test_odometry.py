@@ -376,6 +376,10 @@ def test_a_map_by_odometry_needs_an_estimator() -> None:
 def test_px4_fuses_the_position_of_lidar_odometry() -> None:
     found = parameters_for(load_airframe("iris_lidar_odometry"))
     assert found["EKF2_EV_CTRL"] == 3
+    iris = load_airframe("iris")
+    kiss = LidarSpecification(kind="lidar", odometry="kiss-icp")
+    level = parameters_for(iris.model_copy(update={"sensors": (*iris.sensors, kiss)}))
+    assert level["EKF2_EV_CTRL"] == 1, "its height sticks to the rings"
     assert found["EKF2_EV_DELAY"] == pytest.approx(100.0)
     assert found["EKF2_EV_POS_Z"] == pytest.approx(-0.12)
     assert "EKF2_EV_CTRL" not in parameters_for(load_airframe("iris_lidar"))

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
-from sitl_bridge.sensors.perception.view import View
+from sitl_bridge.sensors.perception.view import View, rotations
 
 RATE = 200.0
 """Hz."""
@@ -49,7 +48,14 @@ class TurnGyroscope:
         walk = WALK * math.sqrt(seconds) * random.standard_normal((count, 3))
         bias = self._bias + np.cumsum(walk, axis=0)
         self._bias = bias[-1]
-        turned = Rotation.identity()
-        for rate in true @ self._mounting + noise + bias:
-            turned = turned * Rotation.from_rotvec(rate * seconds)
-        return np.asarray(turned.as_matrix())
+        return _turned((true @ self._mounting + noise + bias) * seconds)
+
+
+def _turned(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3, 3) of successive turns (k, 3), each an axis times an angle in rad, in the axes before it."""
+    w, v = 1.0, np.zeros(3)
+    for half in 0.5 * angles:
+        angle = float(np.linalg.norm(half))
+        cosine, sine = math.cos(angle), half * np.sinc(angle / math.pi)
+        w, v = w * cosine - float(v @ sine), w * sine + cosine * v + np.cross(v, sine)
+    return np.ascontiguousarray(rotations(np.array([[w, *v]]))[0])
