@@ -19,7 +19,7 @@ from pymavlink.mavutil import x25crc
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.vehicle_status import BatterySample, battery_message, mode_name
-from sitl_bridge.run.monitor import Monitor
+from sitl_bridge.run.monitor import CONFIRMATION, Monitor
 
 INSTANCE = 97
 HOLD_MODE = 4 << 16 | 3 << 24
@@ -313,3 +313,29 @@ def test_a_px4_that_no_longer_reads_its_link_is_reported(
     assert "not confirmed STATUSTEXT within 0.05 s" in warning.text
     monitor.deliver([message])  # not waited for, and not reported again
     assert len(monitor.messages) == 1
+
+
+def test_a_monitor_stops_while_messages_of_a_companion_wait_for_px4(monitor: Monitor, px4: FakePx4) -> None:
+    message = mavlink.MAVLink_statustext_message(6, b"companion")
+    px4.send(heartbeat())
+    wait_for(lambda: monitor.status().heard)
+    monitor.deliver([message])
+    ping = px4.received("PING")
+    px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
+    wait_for(lambda: monitor._pong == 1)
+    failed: list[OSError] = []
+
+    def deliver() -> None:
+        try:
+            monitor.deliver([message])
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    wait_for(lambda: monitor._ping == 2)
+    monitor.stop()
+    thread.join(timeout=0.5 * CONFIRMATION)
+    assert not thread.is_alive()
+    assert not failed
+    assert not monitor.messages, "PX4 is not blamed for a wait that the monitor ended"

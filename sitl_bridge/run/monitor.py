@@ -42,6 +42,8 @@ simulated time, and the thread wakes 67 times a second."""
 BATTERY_PERIOD = 200_000
 """us of simulated time between BATTERY_STATUS messages (5 Hz) if the poll is fast enough."""
 
+STOP_CHECK = 0.1
+"""s of wall time after which a wait for PX4's confirmation looks whether the monitor stops."""
 CONFIRMATION = 5.0
 """s of wall time within which PX4 confirms the messages of a companion computer: far more than a busy machine
 takes, less than what programs on its other links wait before they give it up."""
@@ -204,9 +206,10 @@ class Monitor:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        with self._lock:  # not while messages of a companion are under way
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
 
     def status(self) -> VehicleStatus:
         """The latest values that the vehicle reported; never blocks."""
@@ -248,7 +251,9 @@ class Monitor:
                 return
             end = time.monotonic() + CONFIRMATION
             while self._pong < self._ping and (left := end - time.monotonic()) > 0.0:
-                select.select([self._socket], [], [], left)
+                if self._stop.is_set():
+                    return
+                select.select([self._socket], [], [], min(left, STOP_CHECK))
                 self._poll()
             if self._pong < self._ping:
                 self._prompt = False
