@@ -296,10 +296,8 @@ def test_messages_of_a_companion_have_been_read_when_deliver_returns(monitor: Mo
     thread.join()
 
 
-def test_a_px4_that_no_longer_reads_its_link_is_reported(
-    monitor: Monitor, px4: FakePx4, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sitl_bridge.run.monitor.CONFIRMATION", 0.05)
+def confirmed_message(monitor: Monitor, px4: FakePx4) -> Any:
+    """A message of a companion that PX4 has confirmed once, so that the next one is waited for."""
     message = mavlink.MAVLink_statustext_message(6, b"companion")
     px4.send(heartbeat())
     wait_for(lambda: monitor.status().heard)
@@ -307,6 +305,14 @@ def test_a_px4_that_no_longer_reads_its_link_is_reported(
     ping = px4.received("PING")
     px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
     wait_for(lambda: monitor._pong == 1)
+    return message
+
+
+def test_a_px4_that_no_longer_reads_its_link_is_reported(
+    monitor: Monitor, px4: FakePx4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.run.monitor.CONFIRMATION", 0.05)
+    message = confirmed_message(monitor, px4)
     monitor.deliver([message])
     warning = monitor.messages[-1]
     assert warning.level == mavlink.MAV_SEVERITY_WARNING
@@ -316,13 +322,7 @@ def test_a_px4_that_no_longer_reads_its_link_is_reported(
 
 
 def test_a_monitor_stops_while_messages_of_a_companion_wait_for_px4(monitor: Monitor, px4: FakePx4) -> None:
-    message = mavlink.MAVLink_statustext_message(6, b"companion")
-    px4.send(heartbeat())
-    wait_for(lambda: monitor.status().heard)
-    monitor.deliver([message])
-    ping = px4.received("PING")
-    px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
-    wait_for(lambda: monitor._pong == 1)
+    message = confirmed_message(monitor, px4)
     failed: list[OSError] = []
 
     def deliver() -> None:
