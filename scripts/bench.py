@@ -59,6 +59,7 @@ from sitl_bridge.swarm.formation.formation_specification import (
 )
 from sitl_bridge.swarm.quick_simulation import fly_quick
 from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.system.processor_placement import ProcessorPlacement
 from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.world.world import World, WorldSpecification
 
@@ -128,15 +129,23 @@ def null_factors(
     directory.mkdir(parents=True)
     served = [count] if together else [1] * count
     step_files = [directory / f"{i}.steps" for i in range(len(served))]
+    nulls: list[subprocess.Popen[bytes]] = []
+    stacks: list[Px4Process] = []
     with contextlib.ExitStack() as stack:
         for i, path in enumerate(step_files):
             output = stack.enter_context(path.open("wb"))
-            null = subprocess.Popen([program, str(PORT + i), str(served[i]), frames], stdout=output)
+            command = ["chrt", "--batch", "0", program, str(PORT + i), str(served[i]), frames]
+            null = subprocess.Popen(command, stdout=output)
             stack.callback(null.wait)
             stack.callback(null.kill)
+            nulls.append(null)
         for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
+            stacks.append(px4)
+        placement = ProcessorPlacement(stacks, nulls[0].pid if count == 1 else None)
+        stack.callback(placement.stop)
+        placement.start()
         while not all(path.stat().st_size for path in step_files):
             time.sleep(0.1)
         time.sleep(SETTLE)
@@ -163,6 +172,7 @@ def bridge_factor(
     ports = [PORT + i for i in range(count)]
     server = LockstepServer(simulation, ports=ports, speed=math.inf, on_stall="leave", patience=5.0)
     server.prepare()
+    stacks: list[Px4Process] = []
     with contextlib.ExitStack() as stack:
         if recorded:
             directory.mkdir(parents=True)
@@ -171,6 +181,10 @@ def bridge_factor(
         for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
+            stacks.append(px4)
+        placement = ProcessorPlacement(stacks, server.thread_id)
+        stack.callback(placement.stop)
+        placement.start()
         while not all(link.answers for link in server.status().links):
             time.sleep(0.1)
         time.sleep(SETTLE)

@@ -75,4 +75,4 @@ class StackProcess(ChildProcess):
         write_whole(file, configuration.model_dump_json(by_alias=True, exclude_unset=True))
         command = [sys.executable, "-u", "-m", "sitl_bridge.autopilot", file.name]
         name = "the built-in flight stack"
-        super().__init__(name, command, directory.absolute(), dict(os.environ), on_line)
+        super().__init__(name, command, directory.absolute(), dict(os.environ), on_line, batch=True)

@@ -27,6 +27,7 @@ from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.sensors.sensor_host import SensorHost
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.system.launch import schedule_as_batch
 
 IDLE_WAIT = 0.02
 """s of wall time between checks of the sockets while simulated time stands still."""
@@ -170,6 +171,11 @@ class LockstepServer:
         """False once the loop has ended: by ``close``, by a failure or by ``on_stall`` abort."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def thread_id(self) -> int | None:
+        """The kernel's id of the lockstep thread; None before ``start``."""
+        return None if self._thread is None else self._thread.native_id
+
     def set_speed(self, speed: float) -> None:
         """Set the ratio of simulated to wall time; ``math.inf`` for as fast as possible.
 
@@ -278,6 +284,7 @@ class LockstepServer:
         self._wake.set()
 
     def _serve(self) -> None:
+        schedule_as_batch()
         try:
             while not self._stop:
                 self._serve_once()

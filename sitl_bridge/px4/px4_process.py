@@ -196,11 +196,12 @@ class Px4Process(ChildProcess):
         self._guard = None if expose else LoopbackGuard()
         self.exposed = ""
         if self._guard is None:
-            super().__init__("PX4", command, directory, environment, on_line)
+            super().__init__("PX4", command, directory, environment, on_line, batch=True)
         else:
             command = [*self._guard.command, *command]
             try:
-                super().__init__("PX4", command, directory, environment, on_line, [self._guard.inherited])
+                inherited = [self._guard.inherited]
+                super().__init__("PX4", command, directory, environment, on_line, inherited, batch=True)
                 self.exposed = self._guard.begin()
             except BaseException:
                 self._guard.close()

@@ -35,6 +35,7 @@ from sitl_bridge.run.outlets import ShownRun, start_outlets
 from sitl_bridge.run.stack_signals import fail_stack
 from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun, require_free_udp, sensor_hosts
 from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.system.processor_placement import ProcessorPlacement
 from sitl_bridge.system.uninterrupted import uninterrupted
 from sitl_bridge.vehicle.event_specification import ScheduledEvent, StackEvent, concerned
 from sitl_bridge.world.world import World
@@ -138,7 +139,14 @@ class FleetSession:
                 self._stack.callback(vehicle.stop)
                 vehicle.start_px4(self.world, fleet.speed, lean=len(self.vehicles) > 1, expose=fleet.expose)
         self._begun = time.monotonic()
+        self._place_flight_stacks()
         self._wait_for_builtin()
+
+    def _place_flight_stacks(self) -> None:
+        stacks = [vehicle.flight_stack for vehicle in self.vehicles if vehicle.flight_stack is not None]
+        placement = ProcessorPlacement(stacks, self.server.thread_id)
+        self._stack.callback(placement.stop)
+        placement.start()
 
     def _start_outlets(self) -> None:
         fleet = self.fleet

@@ -37,6 +37,7 @@ class ChildProcess:
         environment: all its variables.
         on_line: called with each line that it prints, from a thread.
         inherited: file descriptors that it inherits.
+        batch: whether it runs under SCHED_BATCH, without real-time priorities (launch.py).
 
     Raises:
         UserError: if it cannot be started.
@@ -50,14 +51,19 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_line: Callable[[str], None] = lambda _line: None,
         inherited: Sequence[int] = (),
+        *,
+        batch: bool = False,
     ) -> None:
         self.name = name
         self.directory = directory
         self._on_line = on_line
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._lock = threading.Lock()
-        if threading.current_thread() is threading.main_thread():
-            # The kernel kills the process when the thread that started it ends, so only from the main thread.
+        # The kernel kills the process when the thread that started it ends, so only from the main thread.
+        watched = threading.current_thread() is threading.main_thread()
+        if batch:
+            command = launch.command("batch", [*command], watched=watched)
+        elif watched:
             command = launch.command("exec", [*command])
         self._log = LineLog(directory / "console.log")
         try:

@@ -1,6 +1,8 @@
 """Starts a program that ends when its parent process ends, however the parent ends.  Linux; run as a script.
 
 ``launch.py exec PARENT PROGRAM ...`` becomes the program, which the kernel kills when PARENT ends.
+``launch.py batch PARENT PROGRAM ...`` does so, too, under the scheduling policy SCHED_BATCH and without the
+right to real-time priorities; with PARENT 0 it does not end with this process.
 ``launch.py keep PARENT PROGRAM ...`` runs the program as its child.  When the program or PARENT ends, or on
 SIGUSR1, it kills every process that the program has started, in any session, and ends with the program's exit
 status.
@@ -13,24 +15,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 24, 36
 """linux/prctl.h"""
+CAP_SYS_NICE = 23
+"""linux/capability.h"""
 
 KILL_ALL = signal.SIGUSR1
 """Lets a keeper kill the program and every process that it has started."""
 
 
-def command(mode: str, program: list[str]) -> list[str]:
+def command(mode: str, program: list[str], *, watched: bool = True) -> list[str]:
     """The command line for starting a program from this process.
 
     Args:
-        mode: ``exec`` or ``keep``.
+        mode: ``exec``, ``batch`` or ``keep``.
         program: and its arguments.
+        watched: whether the program ends with this process; only ``batch`` can do without.
     """
-    return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid()), *program]
+    return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid() if watched else 0), *program]
 
 
 def signal_at_end_of(parent: int, number: signal.Signals) -> None:
@@ -38,6 +44,29 @@ def signal_at_end_of(parent: int, number: signal.Signals) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
+
+
+def schedule_as_batch() -> None:
+    """Schedule the calling thread, and the threads that it creates, as SCHED_BATCH.
+
+    Such a thread does not preempt another by waking up.  In lockstep a sample passes through a chain of
+    threads that wake one another, and each finishes sooner without it.  A thread with a policy other than
+    the default keeps it, and so does one on a kernel that refuses: slower, with the same results.
+    """
+    with contextlib.suppress(OSError):
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def renounce_real_time() -> None:
+    """Give up the right to real-time priorities, for this process and what it executes.
+
+    PX4 asks for SCHED_FIFO, and gets it as root.  Its threads then take a processor from the simulator and
+    from missions at every wake-up.  Users without the right fly with the default policy, so everybody does.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
 
 
 def _execute(program: list[str]) -> None:
@@ -117,7 +146,11 @@ def main(arguments: list[str]) -> None:
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
     if mode == "keep":
         _keep(parent, program)
-    signal_at_end_of(parent, signal.SIGKILL)
+    if parent:
+        signal_at_end_of(parent, signal.SIGKILL)
+    if mode == "batch":
+        renounce_real_time()
+        schedule_as_batch()
     _execute(program)
 
 
