@@ -143,9 +143,7 @@ def null_factors(
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
             stacks.append(px4)
-        placement = ProcessorPlacement(stacks, nulls[0].pid if count == 1 else None)
-        stack.callback(placement.stop)
-        placement.start()
+        stack.enter_context(ProcessorPlacement(stacks, nulls[0].pid if count == 1 else None))
         while not all(path.stat().st_size for path in step_files):
             time.sleep(0.1)
         time.sleep(SETTLE)
@@ -182,9 +180,7 @@ def bridge_factor(
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
             stack.callback(px4.stop)
             stacks.append(px4)
-        placement = ProcessorPlacement(stacks, server.thread_id)
-        stack.callback(placement.stop)
-        placement.start()
+        stack.enter_context(ProcessorPlacement(stacks, server.thread_id))
         while not all(link.answers for link in server.status().links):
             time.sleep(0.1)
         time.sleep(SETTLE)

@@ -131,23 +131,20 @@ def test_every_thread_of_a_flight_stack_is_bound_to_one_processor(tmp_path: Path
     command = [sys.executable, "-c", THREADS]
     with ChildProcess("threads", command, tmp_path, dict(os.environ), lines.append, batch=True) as child:
         wait_for(lambda: bool(lines), "its threads")
-        placement = ProcessorPlacement([child], threading.get_native_id())
-        placement.start()
         try:
+            with ProcessorPlacement([child], threading.get_native_id()) as placement:
 
-            def bound() -> bool:
-                threads = [int(entry.name) for entry in Path(f"/proc/{child.pid}/task").iterdir()]
-                assert len(threads) == 4
-                return bool(placement.places) and all(
-                    os.sched_getaffinity(thread) == set(placement.places) for thread in threads
-                )
+                def bound() -> bool:
+                    threads = [int(entry.name) for entry in Path(f"/proc/{child.pid}/task").iterdir()]
+                    assert len(threads) == 4
+                    return bool(placement.places) and all(
+                        os.sched_getaffinity(thread) == set(placement.places) for thread in threads
+                    )
 
-            wait_for(bound, "its threads to be bound")
-            assert os.sched_getaffinity(threading.get_native_id()) == set(placement.places)
+                wait_for(bound, "its threads to be bound")
+                assert os.sched_getaffinity(threading.get_native_id()) == set(placement.places)
         finally:
-            placement.stop()
             os.sched_setaffinity(0, before)
-        placement.stop()
         assert child.poll() is None
 
 

@@ -139,14 +139,9 @@ class FleetSession:
                 self._stack.callback(vehicle.stop)
                 vehicle.start_px4(self.world, fleet.speed, lean=len(self.vehicles) > 1, expose=fleet.expose)
         self._begun = time.monotonic()
-        self._place_flight_stacks()
+        stacks = [v.flight_stack for v in self.vehicles if v.flight_stack is not None]
+        self._stack.enter_context(ProcessorPlacement(stacks, self.server.thread_id))
         self._wait_for_builtin()
-
-    def _place_flight_stacks(self) -> None:
-        stacks = [vehicle.flight_stack for vehicle in self.vehicles if vehicle.flight_stack is not None]
-        placement = ProcessorPlacement(stacks, self.server.thread_id)
-        self._stack.callback(placement.stop)
-        placement.start()
 
     def _start_outlets(self) -> None:
         fleet = self.fleet
@@ -395,11 +390,8 @@ class FleetSession:
         links = progress.server.links
         waited = time.monotonic() - self._begun
         if progress.server.steps == 0 and waited > READY_LIMIT and any(link.connected for link in links):
-            late = [
-                a.settings.name for a, link in zip(self.vehicles, links, strict=True) if not link.connected
-            ]
-            if late:
-                names = ", ".join(late)
+            names = ", ".join(v.settings.name for v in self.vehicles if not links[v.number].connected)
+            if names:
                 self.say(f"{names}: not connected within {READY_LIMIT:.0f} s; simulated time starts without")
                 self.server.begin()
 

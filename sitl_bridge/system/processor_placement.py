@@ -17,6 +17,7 @@ import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from sitl_bridge.system.child_process import ChildProcess
 
@@ -142,9 +143,10 @@ def _threads_of(process: int) -> list[int]:
 
 
 class ProcessorPlacement:
-    """Places flight stacks on the processors that this program may use, until it is stopped.
+    """Places flight stacks on the processors that this program may use, in a ``with`` block.
 
-    Does nothing if there is only one processor, or on a system without processor affinity.
+    A thread of its own keeps them placed.  Does nothing if there is only one processor, or on a system
+    without processor affinity.
 
     Args:
         stacks: running flight stacks.
@@ -163,13 +165,12 @@ class ProcessorPlacement:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="placement", daemon=True)
 
-    def start(self) -> None:
-        """Place the flight stacks, and keep them placed from a thread of its own."""
+    def __enter__(self) -> Self:
         if len(self._order) > 1 and self._stacks:
             self._thread.start()
+        return self
 
-    def stop(self) -> None:
-        """Stop; safe to call twice."""
+    def __exit__(self, *_exception: object) -> None:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
