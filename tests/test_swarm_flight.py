@@ -55,7 +55,6 @@ def test_vehicles_take_off_fly_and_land() -> None:
     ("failing", "error"),
     [
         ("take_off", None),
-        ("land", None),
         ("", MissionFailedError("lost")),
         ("", MavsdkError("lost")),
         ("", asyncio.CancelledError()),
@@ -66,6 +65,13 @@ def test_vehicles_in_the_air_hold_when_anything_fails(failing: str, error: BaseE
     with pytest.raises(UserError if error is None else type(error)):
         flown(fleet, error)
     assert fleet.calls[-2:] == ["vehicles in the air hold their position", "hold"]
+
+
+def test_vehicles_that_land_go_on_when_one_does_not() -> None:
+    fleet = Fleet("land")
+    with pytest.raises(UserError):
+        flown(fleet)
+    assert fleet.calls[-1] == "land"
 
 
 @pytest.mark.parametrize("failing", ["ready", "find_origins"])
@@ -86,3 +92,17 @@ def test_a_result_is_kept_before_a_failure_is_reported(
     assert capsys.readouterr().out == f"written to {tmp_path / 'avoidance'}\n"
     finish(None, "formation", written.append, succeeded=True, verdict="")
     assert len(written) == 1
+
+
+def test_a_vehicle_that_does_not_land_is_reported_after_the_result_is_written(tmp_path: Path) -> None:
+    written: list[Path] = []
+    with pytest.raises(MissionFailedError, match="^vehicle 7: command denied$"):
+        finish(
+            tmp_path,
+            "formation",
+            written.append,
+            succeeded=True,
+            verdict="0.1 m",
+            landing="vehicle 7: command denied",
+        )
+    assert written == [tmp_path / "formation"]

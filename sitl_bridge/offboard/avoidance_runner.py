@@ -11,7 +11,7 @@ import argparse
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ async def fly_scenario(
     origin: Place | None = None,
     surveyed: bool = False,
     seed: int = 0,
+    flown: Callable[[Flight], None] = lambda _flight: None,
 ) -> Flight:
     """Fly a scenario with vehicles that stand on the ground below its first points, and land them.
 
@@ -90,6 +91,7 @@ async def fly_scenario(
         surveyed: whether the vehicles stand exactly below their first points; else their positions are those
             of their own receivers.
         seed: of the radio's losses.
+        flown: receives the flight before the vehicles land.
 
     Returns:
         the flight from the start of the references on, by the vehicles' own estimates.
@@ -113,6 +115,7 @@ async def fly_scenario(
         async with in_the_air(fleet, places, headings, origin=origin, surveyed=surveyed):
             flight = await _fly(fleet, scenario, deviation, seed)
             say(verdict(flight))
+            flown(flight)
             await _return_if_close(fleet, scenario, deviation, seed)
     return flight
 
@@ -274,22 +277,32 @@ async def _run(options: argparse.Namespace) -> None:
         scenario = scenario.with_model(known.model)
     # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
-    flight = await fly_scenario(
-        scenario,
-        options.url,
-        lasting_deviation(scenario, first.airframe),
-        lambda line: print(line, flush=True),
-        systems=options.system,
-        origin=options.origin,
-        surveyed=options.surveyed,
-        seed=loaded.seed,
-    )
+    flown: list[Flight] = []
+    landing = ""
+    try:
+        await fly_scenario(
+            scenario,
+            options.url,
+            lasting_deviation(scenario, first.airframe),
+            lambda line: print(line, flush=True),
+            systems=options.system,
+            origin=options.origin,
+            surveyed=options.surveyed,
+            seed=loaded.seed,
+            flown=flown.append,
+        )
+    except MissionFailedError as error:
+        if not flown:
+            raise
+        landing = str(error)
+    flight = flown[0]
     finish(
         options.output,
         "avoidance",
         lambda directory: write(flight, directory),
         succeeded=succeeded(flight),
         verdict=verdict(flight),
+        landing=landing,
     )
 
 

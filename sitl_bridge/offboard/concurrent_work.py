@@ -1,4 +1,4 @@
-"""Concurrent work for several vehicles: errors name the vehicle, and one failure cancels all."""
+"""Concurrent work for several vehicles: errors name the vehicle."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from mavsdk import MavsdkError
+
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SILENCE_LIMIT,
     MissionFailedError,
+    reason,
 )
 from sitl_bridge.offboard.swarm_vehicle import SwarmVehicle
 
@@ -29,6 +32,29 @@ async def together(work: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def each(
+    members: Iterable[SwarmVehicle], work: Callable[[SwarmVehicle], Coroutine[Any, Any, None]]
+) -> None:
+    """Do the work of every vehicle; the failure of one ends no other's.
+
+    Raises:
+        MissionFailedError: at the end, with every vehicle whose work failed or that refused, and the reason.
+    """
+
+    async def failure(member: SwarmVehicle) -> str:
+        try:
+            await work(member)
+        except MissionFailedError as error:
+            return f"vehicle {member.number}: {error}"
+        except MavsdkError as refusal:
+            return f"vehicle {member.number}: {reason(refusal)}"
+        return ""
+
+    failures = [text for text in await asyncio.gather(*map(failure, members)) if text]
+    if failures:
+        raise MissionFailedError("; ".join(failures))
 
 
 async def ended_by(stream: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:

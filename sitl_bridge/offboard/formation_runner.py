@@ -12,7 +12,7 @@ import contextlib
 import gc
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ async def fly_formation(
     origin: Place | None = None,
     surveyed: bool = False,
     orders: int | None = None,
+    flown: Callable[[FormationResult], None] = lambda _result: None,
 ) -> FormationResult:
     """Fly a formation with vehicles that stand at its starting positions, and land them.
 
@@ -68,6 +69,7 @@ async def fly_formation(
         surveyed: whether the vehicles stand exactly at the planned starting positions; else their positions
             are those of their own receivers.
         orders: file descriptor of an ``OrdersPipe`` for live orders.
+        flown: receives the flight before the vehicles land.
 
     Returns:
         the flight from the start on, by the vehicles' own estimates.
@@ -96,6 +98,7 @@ async def fly_formation(
         yaw = float(plan.path.yaw[0])
         async with in_the_air(fleet, plan.places, yaw, origin=origin, surveyed=surveyed):
             result = await flight.fly()
+            flown(result)
     return result
 
 
@@ -221,15 +224,24 @@ def main(arguments: list[str] | None = None) -> int:
 async def _fly(options: argparse.Namespace) -> None:
     # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
-    result = await fly_formation(
-        load_formation(options.file, seed=options.seed),
-        options.url,
-        lambda line: print(line, flush=True),
-        systems=options.system,
-        origin=options.origin,
-        surveyed=options.surveyed,
-        orders=options.orders,
-    )
+    flown: list[FormationResult] = []
+    landing = ""
+    try:
+        await fly_formation(
+            load_formation(options.file, seed=options.seed),
+            options.url,
+            lambda line: print(line, flush=True),
+            systems=options.system,
+            origin=options.origin,
+            surveyed=options.surveyed,
+            orders=options.orders,
+            flown=flown.append,
+        )
+    except MissionFailedError as error:
+        if not flown:
+            raise
+        landing = str(error)
+    result = flown[0]
     title = f"{options.file.name}: {result.position.shape[1]} vehicles"
     finish(
         options.output,
@@ -237,6 +249,7 @@ async def _fly(options: argparse.Namespace) -> None:
         lambda directory: write(result, directory, title),
         succeeded=result.succeeded,
         verdict=verdict(result),
+        landing=landing,
     )
 
 

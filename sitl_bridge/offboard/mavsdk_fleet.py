@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.climb import Climb, extrapolated
-from sitl_bridge.offboard.concurrent_work import ended_by, named, together, until
+from sitl_bridge.offboard.concurrent_work import each, ended_by, named, together, until
 from sitl_bridge.offboard.log_stamp import stamp
 from sitl_bridge.offboard.mavsdk_vehicle import (
     SETPOINT_RATE,
@@ -465,22 +465,19 @@ class MavsdkFleet:
         """Land all vehicles of the fleet; wait until they and those that left it to land are disarmed.
 
         Raises:
-            MissionFailedError: for a vehicle that does not land.
+            MissionFailedError: at the end, for the vehicles that do not land.
         """
         self._log("landing")
         self.release_time()
         alive = self._alive_now()
         self._monitoring = False
-        landing = ("land", "return")
-        await together(
-            named(member, self._land(member) if alive[member.number] else self._landed(member))
-            for member in self.members
-            if alive[member.number] or (member.left in landing and not self._silent(member))
-        )
+        landing = [m for m in self.members if m.left in ("land", "return") and not self._silent(m)]
+        await each([m for m in self.members if alive[m.number] or m in landing], self._land)
 
     async def _land(self, member: SwarmVehicle) -> None:
-        member.left = "land"
-        await member.action.land()
+        if not member.left:
+            member.left = "land"
+            await member.action.land()
         await self._landed(member)
 
     async def _landed(self, member: SwarmVehicle) -> None:

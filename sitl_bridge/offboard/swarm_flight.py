@@ -40,15 +40,21 @@ async def in_the_air(
     try:
         await fleet.take_off(places, yaw)
         yield
-        await fleet.land()
     except (asyncio.CancelledError, UserError, MavsdkError):
         fleet.say("vehicles in the air hold their position")
         await asyncio.shield(fleet.hold())
         raise
+    await fleet.land()
 
 
 def finish(
-    output: Path | None, kind: str, write: Callable[[Path], None], *, succeeded: bool, verdict: str
+    output: Path | None,
+    kind: str,
+    write: Callable[[Path], None],
+    *,
+    succeeded: bool,
+    verdict: str,
+    landing: str = "",
 ) -> None:
     """Write the result of a flight, and raise an error if it has failed.
 
@@ -58,12 +64,14 @@ def finish(
         write: writes the result into a directory.
         succeeded: whether the flight succeeded.
         verdict: result in one line.
+        landing: vehicles that did not land after the flight, with the reasons; empty if all did.
 
     Raises:
-        MissionFailedError: with the verdict, if the flight has failed.
+        MissionFailedError: with the verdict if the flight has failed, or with ``landing``.
     """
     if output is not None:
         write(output / kind)
         print(f"written to {output / kind}", flush=True)
-    if not succeeded:
-        raise MissionFailedError(verdict)
+    failures = [text for text in ("" if succeeded else verdict, landing) if text]
+    if failures:
+        raise MissionFailedError("; ".join(failures))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.report.flight_record import (
     BIASES,
@@ -73,6 +74,13 @@ SHAKING = {
 """Maximum and mean of vehicle_imu_status that warn (check_level_dict.csv).  Tools/ecl_ekf uses an outdated
 name of the first and therefore skips all three."""
 
+ROTATION_DOWNWARD_FACING = 25
+"""MAV_SENSOR_ORIENTATION"""
+RANGE_SETTLING = 3.0
+"""s in which a filtered test ratio forgets: six of its time constants (EKF2, updateAidSourceStatus)."""
+RANGE_INTERVAL = 1.0
+"""s by which logged readings are apart (logger, distance_sensor)."""
+
 VIBRATION_WARN, VIBRATION_FAIL = 4.905, 9.81
 """Limits of accel_vibration_metric in Flight Review's colours, m/s^2."""
 
@@ -120,7 +128,10 @@ def _test_ratios(
         margin = GROUND_EFFECT_MARGIN if key in ("hdg", "hgt") else 0.0
         if f"{key}_test_ratio" not in status:
             continue
-        values = np.asarray(status[f"{key}_test_ratio"], np.float64)[in_air(record, time, margin)]
+        chosen = in_air(record, time, margin)
+        if key == "hagl":
+            chosen = chosen & _in_range(log, time)
+        values = np.asarray(status[f"{key}_test_ratio"], np.float64)[chosen]
         values = values[np.isfinite(values)]
         if not len(values) or (key in ("tas", "hagl") and values.max() == 0.0):
             continue
@@ -134,6 +145,25 @@ def _test_ratios(
     if chosen.any() and np.asarray(status["filter_fault_flags"])[chosen].max() > 0:
         failures.append("numerical faults of the filter")
     return ratios
+
+
+def _in_range(log: FlightLog, time: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether the range finder has measured since RANGE_SETTLING before each time, in s.
+
+    Without a target in its range PX4 ignores it, but from 2026 on still reports the innovation's test ratio.
+    """
+    found = np.ones(len(time), np.bool_)
+    for number in log.instances("distance_sensor"):
+        beam = log.topic("distance_sensor", number)
+        if beam is None or beam["orientation"][0] != ROTATION_DOWNWARD_FACING:
+            continue
+        distance = np.asarray(beam["current_distance"])
+        out = seconds(beam)[(distance > beam["max_distance"]) | (distance < beam["min_distance"])]
+        before, after = (
+            np.searchsorted(out, t) for t in (time - RANGE_SETTLING - RANGE_INTERVAL, time + RANGE_INTERVAL)
+        )
+        found &= before == after
+    return found
 
 
 def _medians(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:

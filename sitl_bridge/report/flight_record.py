@@ -42,6 +42,7 @@ MODES = {
 """VehicleStatus.msg, nav_state."""
 
 TOPICS = (
+    "distance_sensor",
     "estimator_status",
     "estimator_status_flags",
     "estimator_states",

@@ -129,10 +129,17 @@ def _own_time(path: str) -> float:
     return (int(columns[11]) + int(columns[12])) / _TICKS
 
 
-def _bind(threads: Iterable[int], processor: int) -> None:
+def _bind(threads: Iterable[int], processors: Iterable[int]) -> None:
     for thread in threads:
         with contextlib.suppress(OSError):  # it has ended
-            os.sched_setaffinity(thread, {processor})
+            os.sched_setaffinity(thread, processors)
+
+
+def _is_bound(thread: int) -> bool:
+    try:
+        return len(os.sched_getaffinity(thread)) == 1
+    except OSError:
+        return False
 
 
 def _threads_of(process: int) -> list[int]:
@@ -156,8 +163,8 @@ class ProcessorPlacement:
     def __init__(self, stacks: Sequence[ChildProcess], lockstep: int | None) -> None:
         self._stacks = tuple(stacks)
         self._lockstep = lockstep if len(stacks) == 1 else None
-        available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-        self._order = quickest_first(available)
+        self._available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        self._order = quickest_first(self._available)
         self.places: tuple[int, ...] = ()
         """The processor of each flight stack; empty until they are placed."""
         self._repeats = 0
@@ -207,11 +214,18 @@ class ProcessorPlacement:
         if self._repeats > 0:
             self._repeats -= 1
             self._bind()
+        self._free_others()
 
     def _bind(self) -> None:
         """Bind every thread of the flight stacks; threads that they create later are bound as well."""
         for stack, place in zip(self._stacks, self.places, strict=True):
             if stack.poll() is None:
-                _bind(_threads_of(stack.pid), place)
+                _bind(_threads_of(stack.pid), {place})
         if self._lockstep is not None:
-            _bind([self._lockstep], self.places[0])
+            _bind([self._lockstep], {self.places[0]})
+
+    def _free_others(self) -> None:
+        """Free the threads that the lockstep thread has created for sensors: they inherit its processor."""
+        if self._lockstep is not None:
+            own = set(_threads_of(os.getpid())) - {self._lockstep}
+            _bind([thread for thread in own if _is_bound(thread)], self._available)
