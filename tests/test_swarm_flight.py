@@ -96,7 +96,7 @@ def test_a_result_is_kept_before_a_failure_is_reported(
 
 def test_a_vehicle_that_does_not_land_is_reported_after_the_result_is_written(tmp_path: Path) -> None:
     written: list[Path] = []
-    with pytest.raises(MissionFailedError, match="^vehicle 7: command denied$"):
+    with pytest.raises(MissionFailedError, match=r"^vehicle 7: command denied$"):
         finish(
             tmp_path,
             "formation",
