@@ -60,7 +60,11 @@ def test_running_px4_has_the_parameters_of_the_airframe(
     told: Parameters = parameters_for(airframe, speed=math.inf)
     with Px4Process(build, INSTANCE, tmp_path / "run", told) as px4:
         log = tmp_path / "run" / "console.log"
-        wait_for(lambda: "Ready for takeoff" in log.read_text() or bool(px4.ended()), "PX4 to be ready")
+        # A stop within the start-up script makes PX4 report an error.
+        done = ("Ready for takeoff", "Startup script returned successfully")
+        wait_for(
+            lambda: all(line in log.read_text() for line in done) or bool(px4.ended()), "PX4 to be ready"
+        )
         assert px4.ended() == ""
         assert "not found" not in "".join(
             line for line in log.read_text().splitlines() if any(name in line for name in told)
