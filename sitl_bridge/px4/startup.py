@@ -102,6 +102,7 @@ FOR_MONITOR = {
 """Rates in Hz of the streams to the bridge's monitor from one of several vehicles."""
 
 LOGGED = {
+    "distance_sensor": 1000,
     "actuator_motors": 100, "battery_status": 500, "estimator_innovation_test_ratios": 500,
     "estimator_states": 1000, "estimator_status": 200, "estimator_status_flags": 0, "failsafe_flags": 0,
     "home_position": 0, "offboard_control_mode": 1000, "parameter_update": 0, "position_setpoint_triplet": 0,
