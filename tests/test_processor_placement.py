@@ -105,6 +105,7 @@ def test_a_flight_stack_is_scheduled_as_batch_and_cannot_become_real_time(
     tmp_path: Path, own_thread: bool
 ) -> None:
     lines: list[str] = []
+    limit = resource.getrlimit(resource.RLIMIT_RTPRIO)
 
     def run() -> None:
         command = [sys.executable, "-c", REPORT]
@@ -120,7 +121,7 @@ def test_a_flight_stack_is_scheduled_as_batch_and_cannot_become_real_time(
         run()
     assert lines == [f"policy {os.SCHED_BATCH}", "limit 0 0", "no real time"]
     assert os.sched_getscheduler(0) != os.SCHED_BATCH
-    assert resource.getrlimit(resource.RLIMIT_RTPRIO) is not None
+    assert resource.getrlimit(resource.RLIMIT_RTPRIO) == limit
 
 
 def test_every_thread_of_a_flight_stack_is_bound_to_one_processor(tmp_path: Path, wait_for: Wait) -> None:

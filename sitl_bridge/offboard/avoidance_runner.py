@@ -25,7 +25,7 @@ from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
-from sitl_bridge.offboard.swarm_flight import finish, in_the_air
+from sitl_bridge.offboard.swarm_flight import finish, in_the_air, until_landed
 from sitl_bridge.offboard.swarm_script import Place, clear_to_land, parse, swarm_command_line
 from sitl_bridge.offboard.swarm_vehicle import Say
 from sitl_bridge.output_file import write_arrays, write_whole
@@ -278,9 +278,8 @@ async def _run(options: argparse.Namespace) -> None:
     # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
     flown: list[Flight] = []
-    landing = ""
-    try:
-        await fly_scenario(
+    landing = await until_landed(
+        fly_scenario(
             scenario,
             options.url,
             lasting_deviation(scenario, first.airframe),
@@ -290,11 +289,9 @@ async def _run(options: argparse.Namespace) -> None:
             surveyed=options.surveyed,
             seed=loaded.seed,
             flown=flown.append,
-        )
-    except MissionFailedError as error:
-        if not flown:
-            raise
-        landing = str(error)
+        ),
+        flown,
+    )
     flight = flown[0]
     finish(
         options.output,

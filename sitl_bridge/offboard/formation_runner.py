@@ -26,7 +26,7 @@ from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.offboard.mission_script import run_coroutine
-from sitl_bridge.offboard.swarm_flight import finish, in_the_air
+from sitl_bridge.offboard.swarm_flight import finish, in_the_air, until_landed
 from sitl_bridge.offboard.swarm_script import clear_to_land, parse, swarm_command_line
 from sitl_bridge.offboard.swarm_vehicle import Place, Say
 from sitl_bridge.report.formation_result import write_result
@@ -225,9 +225,8 @@ async def _fly(options: argparse.Namespace) -> None:
     # Present objects are permanent: the garbage collector need not examine them in flight.
     gc.freeze()
     flown: list[FormationResult] = []
-    landing = ""
-    try:
-        await fly_formation(
+    landing = await until_landed(
+        fly_formation(
             load_formation(options.file, seed=options.seed),
             options.url,
             lambda line: print(line, flush=True),
@@ -236,11 +235,9 @@ async def _fly(options: argparse.Namespace) -> None:
             surveyed=options.surveyed,
             orders=options.orders,
             flown=flown.append,
-        )
-    except MissionFailedError as error:
-        if not flown:
-            raise
-        landing = str(error)
+        ),
+        flown,
+    )
     result = flown[0]
     title = f"{options.file.name}: {result.position.shape[1]} vehicles"
     finish(

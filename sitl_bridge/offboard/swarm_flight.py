@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mavsdk.asyncio import MavsdkError
@@ -45,6 +46,25 @@ async def in_the_air(
         await asyncio.shield(fleet.hold())
         raise
     await fleet.land()
+
+
+async def until_landed(flight: Coroutine[Any, Any, Any], flown: Sequence[Any]) -> str:
+    """Fly, and return why vehicles did not land after the flight; empty if all did.
+
+    Args:
+        flight: of all vehicles, with their landing.
+        flown: holds the result once there is one.
+
+    Raises:
+        MissionFailedError: if the flight failed before there was a result.
+    """
+    try:
+        await flight
+    except MissionFailedError as error:
+        if not flown:
+            raise
+        return str(error)
+    return ""
 
 
 def finish(

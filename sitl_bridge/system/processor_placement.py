@@ -3,8 +3,8 @@
 In a lockstep step a sample passes through some ten threads of a flight stack, one after the other.  Left to
 the kernel, each wakes up on another processor, which costs more than the work that it could do meanwhile
 (docs/performance.md).  On one processor they follow one another, and vehicles stay out of each other's
-caches.  A single flight stack shares its processor with the bridge's lockstep thread, since these two never
-compute at once; the other processors are left to missions, displays and sensors that see.
+caches.  A single flight stack shares its processor with the bridge's lockstep thread, since these two take
+turns; the other processors are left to missions, displays and sensors that see.
 
 Where other programs compete for a processor, a flight stack moves to another one.
 """
