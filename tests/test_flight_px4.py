@@ -104,6 +104,26 @@ def test_the_hover_stays_within_0_3_m_by_px4s_own_estimate(tmp_path: Path) -> No
     assert record.deviations["hold"].seconds > 55.0
 
 
+def test_the_height_of_a_take_off_holds_right_after_other_parameters(tmp_path: Path) -> None:
+    script = tmp_path / "busy_parameters.py"
+    script.write_text(
+        "import sys\n"
+        "from sitl_bridge.offboard.mission_script import command_line, run\n"
+        "async def fly(vehicle, options):\n"
+        "    await vehicle.arm()\n"
+        "    for height in range(20, 26):\n"
+        "        await vehicle.action.set_return_to_launch_altitude(float(height))\n"
+        "        await vehicle.sleep(0.1)\n"
+        "    await vehicle.take_off(6.0)\n"
+        "    await vehicle.land()\n"
+        "sys.exit(run(fly, command_line(__doc__ or 'take-off')))\n"
+    )
+    outcome, record, _ = flown(script, tmp_path / "runs")
+    assert outcome.succeeded, outcome.reason
+    assert record is not None
+    assert record.max_height == pytest.approx(6.0, abs=1.0)
+
+
 def test_px4_takes_its_battery_from_the_simulation(tmp_path: Path) -> None:
     with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
         seen = []

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -261,6 +262,31 @@ def test_a_vehicle_whose_clock_stands_still_is_told_from_one_that_is_slow(
         assert not waiting.done()
         with pytest.raises(MissionFailedError, match="has not advanced"):
             await waiting
+
+    asyncio.run(scenario())
+
+
+def test_take_off_waits_until_px4_has_read_its_height() -> None:
+    async def scenario() -> None:
+        vehicle = standing_vehicle()
+        vehicle.landed, vehicle.prefix = LandedState.ON_GROUND, ""
+        requests: list[tuple[str, float]] = []
+
+        async def set_takeoff_altitude(height: float) -> None:
+            assert height == 10.0
+            requests.append(("height", vehicle.time))
+
+        async def takeoff() -> None:
+            requests.append(("take-off", vehicle.time))
+
+        vehicle.action = SimpleNamespace(set_takeoff_altitude=set_takeoff_altitude, takeoff=takeoff)
+        flying = asyncio.create_task(vehicle.take_off(10.0))
+        for _ in range(20):
+            await tick(vehicle, 0.1)
+        flying.cancel()
+        (first, set_at), (second, taken_off_at) = requests
+        assert (first, second) == ("height", "take-off")
+        assert taken_off_at - set_at > 1.05  # PX4's interval, and one of 20 Hz of its navigator
 
     asyncio.run(scenario())
 

@@ -8,11 +8,8 @@ from typing import Any
 
 from mavsdk import MavsdkError
 
-from sitl_bridge.offboard.mavsdk_vehicle import (
-    SILENCE_LIMIT,
-    MissionFailedError,
-    reason,
-)
+from sitl_bridge.offboard.mavsdk_refusal import reason
+from sitl_bridge.offboard.mavsdk_vehicle import SILENCE_LIMIT, MissionFailedError
 from sitl_bridge.offboard.swarm_vehicle import SwarmVehicle
 
 

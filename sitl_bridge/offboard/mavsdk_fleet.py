@@ -20,14 +20,8 @@ from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.climb import Climb, extrapolated
 from sitl_bridge.offboard.concurrent_work import each, ended_by, named, together, until
 from sitl_bridge.offboard.log_stamp import stamp
-from sitl_bridge.offboard.mavsdk_vehicle import (
-    SETPOINT_RATE,
-    SILENCE_LIMIT,
-    STATE_LIMIT,
-    MissionFailedError,
-    reason,
-    within,
-)
+from sitl_bridge.offboard.mavsdk_refusal import reason, within
+from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, SILENCE_LIMIT, STATE_LIMIT, MissionFailedError
 from sitl_bridge.offboard.setpoint import offboard_target
 from sitl_bridge.offboard.swarm_vehicle import (
     MEAN_WEIGHT,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from typing import Any, NoReturn
 
@@ -28,6 +28,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import in_real_time, time_gate
 from sitl_bridge.offboard.log_stamp import stamp
+from sitl_bridge.offboard.mavsdk_refusal import reason
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
@@ -55,6 +56,10 @@ LEAD_STEP = 0.1
 STATE_LIMIT = 30.0
 """s of the vehicle's time until its state messages, at 1 Hz, must show a change that it has acknowledged.  A
 busy computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
+
+PARAMETER_INTERVAL = 1.2
+"""s of the vehicle's time after which a changed parameter is in effect.  PX4's modules read changed
+parameters at most once a second (``_parameter_update_sub`` in src/modules/navigator/navigator.h)."""
 
 ARMING_INTERVAL = 5.0
 """s of simulated time: more than two starts of PX4 differ, and 0.25 s of wall time at full speed."""
@@ -420,9 +425,10 @@ class Vehicle:
             MissionFailedError: if it does not reach the height in time, or PX4 changes the mode.
         """
         self.say(f"taking off to {height:g} m")
+        await self.action.set_takeoff_altitude(height)
+        await self.sleep(PARAMETER_INTERVAL)
         if self.landed == LandedState.ON_GROUND:
             self.ground = self.position[2]  # the estimate moves until it flies, and PX4's home with it
-        await self.action.set_takeoff_altitude(height)
         await self.action.takeoff()
         # PX4 climbs with MPC_TKO_SPEED (1.5 m/s by default) after spooling up for a second or two.
         await self.wait(
@@ -482,18 +488,3 @@ class Vehicle:
             state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
         )
         self.say("landed and disarmed")
-
-
-def reason(refusal: MavsdkError) -> str:
-    """Short reason of a refusal by MAVSDK, without the arguments in its messages."""
-    result = getattr(refusal, "result", None)
-    return result.name.lower().replace("_", " ") if result is not None else str(refusal)
-
-
-async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Result of ``work``, or None if it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except (TimeoutError, MavsdkError):
-        return None

@@ -22,7 +22,8 @@ from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.connection import connect
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle, reason, within
+from sitl_bridge.offboard.mavsdk_refusal import reason, within
+from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Connection URL of the offboard link of PX4's first simulated instance."""

@@ -36,7 +36,8 @@ from sitl_bridge.files.plan_upload import (
     time_limit,
 )
 from sitl_bridge.offboard.mavlink_request import request
-from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
+from sitl_bridge.offboard.mavsdk_refusal import reason
+from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle
 from sitl_bridge.offboard.mission_script import FAILED, command_line, run
 
 MISSION, FENCE, RALLY = 0, 1, 2

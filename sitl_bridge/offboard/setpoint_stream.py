@@ -24,7 +24,8 @@ from mavsdk.plugins.offboard import (
 )
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
+from sitl_bridge.offboard.mavsdk_refusal import reason
+from sitl_bridge.offboard.mavsdk_vehicle import STATE_LIMIT, Vehicle
 
 Setpoint: TypeAlias = Any
 """One of MAVSDK's setpoints, or a pair (PositionNedYaw, VelocityNedYaw) of a position with feed-forward."""

@@ -16,11 +16,8 @@ from mavsdk.plugins.telemetry import FlightMode, Telemetry
 from numpy.typing import NDArray
 
 from sitl_bridge.offboard.log_stamp import stamp
-from sitl_bridge.offboard.mavsdk_vehicle import (
-    SETPOINT_RATE,
-    Vehicle,
-    within,
-)
+from sitl_bridge.offboard.mavsdk_refusal import within
+from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, Vehicle
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.world.geography import Projection
 
