@@ -37,7 +37,8 @@ late, or does not answer
     time.
     After its first answer (SETTLING): time waits until no answer comes for 20 ms; then no answer to an
     older frame is under way, and lockstep begins.
-    In lockstep: time waits for ``patience`` (1 s of wall time).  Then ``on_stall`` decides.
+    In lockstep: time waits for ``patience`` (1 s of wall time), and up to ten times longer while its process
+    computes or waits for a processor (busy machine, same host).  Then ``on_stall`` decides.
     ``continue``: if it has read its frames (SILENT: for example, its gyroscope has failed and its rate loop
     has stopped), frames go on at real time, so that its timeouts expire and it can recover; its last
     commands hold.

@@ -8,27 +8,10 @@ import socket
 import struct
 import termios
 from collections.abc import Sequence
-from pathlib import Path
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.hil.peer_process import is_busy, process_of_peer, unread_by_peer
 from sitl_bridge.system.port_holder import holder_of
-
-
-def unread_by_peer(connection: socket.socket) -> int | None:
-    """Bytes that the peer's socket has received and its program has not read; None if that is unknown.
-
-    Tells a frozen flight stack from one that reads but does not answer; Linux, and the same host only.
-    """
-    try:
-        here, there = connection.getsockname()[1], connection.getpeername()[1]
-        lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return None
-    for line in lines:
-        columns = line.split()
-        if columns[1].endswith(f":{there:04X}") and columns[2].endswith(f":{here:04X}"):
-            return int(columns[4].split(":")[1], 16)
-    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -63,6 +46,7 @@ class LinkSockets:
 
     def __init__(self, host: str, ports: Sequence[int], read_limit: int) -> None:
         self.connections: list[socket.socket | None] = [None] * len(ports)
+        self._processes: dict[int, int | None] = {}  # of the flight stacks, once they have been looked for
         self._read_limit = struct.pack("@ll", 0, read_limit)
         self._listeners: list[socket.socket] = []
         try:
@@ -87,6 +71,7 @@ class LinkSockets:
         connection.setblocking(True)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, self._read_limit)
         self.connections[vehicle] = connection
+        self._processes.pop(vehicle, None)
 
     def ended(self, vehicle: int) -> bool:
         """Whether the peer has closed the vehicle's connection; does not read from it."""
@@ -99,6 +84,24 @@ class LinkSockets:
             return False
         except OSError:
             return True
+
+    def readable(self, vehicle: int) -> bool:
+        """Whether bytes of the flight stack have arrived that have not been read here."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        queued = fcntl.ioctl(connection, termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", queued)[0]) > 0
+
+    def busy(self, vehicle: int) -> bool:
+        """Whether the flight stack computes or waits for a processor, as far as this host can see."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        if vehicle not in self._processes:
+            self._processes[vehicle] = process_of_peer(connection)
+        process = self._processes[vehicle]
+        return process is not None and is_busy(process)
 
     def unread(self, vehicle: int) -> int:
         """Bytes sent that the flight stack has not read, as far as this host can see.

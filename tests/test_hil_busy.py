@@ -1,0 +1,141 @@
+"""A flight stack that a busy machine keeps from answering is waited for; one that sleeps is not."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sitl_bridge.hil import links
+from sitl_bridge.hil.peer_process import is_busy, process_of_peer
+from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.simulation import Simulation
+
+Make = Callable[..., Simulation]
+Wait = Callable[..., None]
+PATIENCE = 0.3
+
+PEER = """
+import signal, sys, threading, time
+from peer import Peer
+doing = threading.Event(), threading.Event()  # computing, sleeping
+signal.signal(signal.SIGUSR1, lambda *_: doing[0].clear() if doing[0].is_set() else doing[0].set())
+signal.signal(signal.SIGUSR2, lambda *_: doing[1].clear() if doing[1].is_set() else doing[1].set())
+
+def delay(_peer):
+    while doing[0].is_set():
+        pass
+    while doing[1].is_set():
+        time.sleep(0.01)
+    return b""
+
+peer = Peer(int(sys.argv[1]))
+peer.before_answer = delay
+while True:
+    signal.pause()
+"""
+"""SIGUSR1: begins or stops to compute in place of an answer.  SIGUSR2: begins or stops to sleep."""
+
+
+@contextmanager
+def peer_process(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    with subprocess.Popen(
+        [sys.executable, "-c", PEER, str(port)], env=os.environ | {"PYTHONPATH": path}
+    ) as peer:
+        try:
+            yield peer
+        finally:
+            peer.kill()
+
+
+@pytest.fixture
+def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Callable[..., LockstepServer]]:
+    servers: list[LockstepServer] = []
+
+    def start(notes: list[str]) -> LockstepServer:
+        simulation = make_simulation()
+        server = LockstepServer(
+            simulation, ports=[free_port()], speed=math.inf, patience=PATIENCE, notify=notes.append
+        )
+        servers.append(server)
+        server.prepare()
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.close()
+        assert server.failure is None
+
+
+def test_a_flight_stack_that_computes_is_waited_for_in_lockstep(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes)
+    with peer_process(server.ports[0]) as peer:
+        wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "the first steps")
+        peer.send_signal(signal.SIGUSR1)
+        wait_for(lambda: any("the machine is busy" in note for note in notes), "the wait to be told")
+        steps = server.status().steps
+        time.sleep(3.0 * PATIENCE)
+        assert server.status().steps == steps, "time stands still"
+        assert server.status().links[0].lockstep
+        peer.send_signal(signal.SIGUSR1)
+        wait_for(lambda: server.status().steps > steps + 100, "the run to go on")
+        assert server.status().links[0].lockstep
+    assert sum("machine is busy" in note for note in notes) == 1
+    assert not [note for note in notes if "does not answer" in note]
+
+
+def test_a_flight_stack_that_computes_without_end_counts_as_stalled(
+    serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "MOST_EXTENSIONS", 2)
+    notes: list[str] = []
+    server = serve(notes)
+    with peer_process(server.ports[0]) as peer:
+        wait_for(lambda: server.status().steps > 100, "the first steps")
+        peer.send_signal(signal.SIGUSR1)
+        wait_for(lambda: any("does not answer" in note for note in notes), "the stall to be told")
+
+
+def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes)
+    with peer_process(server.ports[0]) as peer:
+        wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "the first steps")
+        ours = server._links.sockets.connections[0]
+        assert ours is not None
+        assert process_of_peer(ours) == peer.pid
+        peer.send_signal(signal.SIGUSR2)
+        wait_for(lambda: any("real time" in note for note in notes), "the stall to be told")
+        peer.send_signal(signal.SIGUSR2)
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
+    assert not [note for note in notes if "machine is busy" in note]
+
+
+def test_a_process_is_busy_while_it_computes_and_no_longer_when_it_is_stopped() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            assert is_busy(busy.pid)
+            busy.send_signal(signal.SIGSTOP)
+            deadline = time.monotonic() + 10.0
+            while is_busy(busy.pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not is_busy(busy.pid)
+        finally:
+            busy.kill()
+    assert not is_busy(busy.pid), "it has ended"
+    assert not is_busy(os.getpid()), "this process looks at itself"
