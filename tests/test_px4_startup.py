@@ -20,12 +20,24 @@ from sitl_bridge.px4.startup import (
 from sitl_bridge.report.flight_record import TOPICS
 
 
-def sourced(directory: Path) -> list[str]:
-    """What PX4's shell would run: ``param`` replaced by a function that echoes its arguments."""
+def sourced(directory: Path, known: str = "", then: str = "") -> list[str]:
+    """What PX4's shell would run: ``param`` replaced by a function that echoes its arguments.
+
+    Args:
+        directory: with the file.
+        known: the only parameter that the stand-in has.
+        then: commands after the file.
+    """
     own = directory / "root" / "etc" / "init.d-posix" / "px4-rc.simulator"
     own.parent.mkdir(parents=True)
     own.write_text("echo the link starts\n")
-    script = f'R={directory}/root/; param() {{ [ "$1" != show ] && echo "$@"; }}; . px4-rc.simulator'
+    show = f'[ "$3" = "{known}" ]'
+    script = f"""R={directory}/root/
+        alias battery_simulator='echo battery'
+        param() {{ if [ "$1" = show ]; then {show}; else echo "$@"; fi; }}
+        . px4-rc.simulator
+        {then}
+    """
     environment = {"PATH": f"{directory}:{os.environ['PATH']}"}
     result = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert result.stderr == ""
@@ -52,6 +64,22 @@ def test_renamed_parameter_is_set_only_where_px4_has_it(tmp_path: Path) -> None:
     lines = (tmp_path / "px4-rc.simulator").read_text().splitlines()
     assert "param show -q EKF2_GPS_DELAY >/dev/null && param set EKF2_GPS_DELAY 120" in lines
     assert sourced(tmp_path) == ["set-default A1 1", "the link starts"], "the stand-in has no such parameter"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "known", "started"),
+    [
+        ({"A1": 1}, "", []),  # PX4 v1.14
+        ({"A1": 1}, "SIM_BAT_ENABLE", ["battery start"]),  # its script starts it if that is 1
+        ({"SIM_BAT_DRAIN": 600.0}, "", ["battery start"]),  # PX4 is to simulate the battery
+    ],
+)
+def test_px4_without_a_switch_for_it_starts_no_battery_beside_the_simulated_one(
+    tmp_path: Path, parameters: dict[str, float], known: str, started: list[str]
+) -> None:
+    write_startup_files(tmp_path, parameters)
+    lines = sourced(tmp_path, known, "battery_simulator start")
+    assert lines[lines.index("the link starts") + 1 :] == started
 
 
 def test_single_precision_survives_the_text(tmp_path: Path) -> None:

@@ -430,10 +430,11 @@ class Vehicle:
         if self.landed == LandedState.ON_GROUND:
             self.ground = self.position[2]  # the estimate moves until it flies, and PX4's home with it
         await self.action.takeoff()
+        least = min(0.8 * height, max(height - TAKE_OFF_TOLERANCE, 0.2 * height))
         # PX4 climbs with MPC_TKO_SPEED (1.5 m/s by default) after spooling up for a second or two.
         await self.wait(
             f"the vehicle to climb to {height:g} m and hold",
-            lambda: self.mode == FlightMode.HOLD and self.height > 0.8 * height,
+            lambda: self.mode == FlightMode.HOLD and self.height > least,
             limit=30.0 + 2.0 * height,
             modes={FlightMode.TAKEOFF, FlightMode.HOLD},
             must_stay_armed=True,

@@ -37,6 +37,8 @@ SET_LATER = frozenset(
 """PX4's own px4-rc.simulator sets other defaults for these later; explicit values are kept."""
 MODULES = {"LTEST_MODE": "landing_target_estimator start"}
 """Modules that PX4 does not start by itself, by a parameter that only they have."""
+WITHOUT_OWN_BATTERY = "param show -q SIM_BAT_ENABLE >/dev/null || alias battery_simulator=:"
+"""Keeps PX4 v1.14, which has no SIM_BAT_ENABLE, from simulating a battery of its own as well."""
 SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
 """PX4's script that starts the simulator link, relative to its working directory $R."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
@@ -137,6 +139,8 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     """
     lines = ["#!/bin/sh", "# Parameters computed from the airframe, for this run."]
     lines += [parameter_line(name, value) for name, value in parameters.items()]
+    if "SIM_BAT_DRAIN" not in parameters:
+        lines.append(WITHOUT_OWN_BATTERY)
     lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
     lines += [command for name, command in MODULES.items() if name in parameters]
     file = directory / SIMULATOR_SCRIPT.name
