@@ -12,7 +12,13 @@ from sitl_bridge.world.world import WorldSpecification
 
 pytestmark = pytest.mark.px4
 
-AIRFRAMES = sorted(file.stem for file in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
+IN_SCENES = {"iris_lidar_odometry"}
+"""Take their position from objects around them: test_closed_loop_px4.py flies them."""
+AIRFRAMES = sorted(
+    file.stem
+    for file in (Path(__file__).parent.parent / "airframes").glob("*.yaml")
+    if file.stem not in IN_SCENES
+)
 
 
 def failures(record: FlightRecord) -> list[str]:

@@ -22,6 +22,7 @@ from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.errors import ConfigurationError, UserError
+from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.link_state import LinkState
 from sitl_bridge.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
@@ -264,6 +265,16 @@ def test_a_vehicle_whose_clock_stands_still_is_told_from_one_that_is_slow(
             await waiting
 
     asyncio.run(scenario())
+
+
+def test_lidar_odometry_over_level_ground_alone_is_noted() -> None:
+    airframe = load_airframe("iris_lidar_odometry")
+    (note,) = FlightSettings(MISSIONS / "hover.py", airframe).fleet.notes()
+    assert "iris_lidar_odometry takes its position from lidar odometry" in note
+    box = {"kind": "box", "position": [5, 0, -1], "size": [1, 1, 2]}
+    world = WorldSpecification.model_validate({"scene": {"objects": [box]}})
+    assert FlightSettings(MISSIONS / "hover.py", airframe, world=world).fleet.notes() == []
+    assert FlightSettings(MISSIONS / "hover.py", load_airframe("iris_lidar")).fleet.notes() == []
 
 
 def test_take_off_waits_until_px4_has_read_its_height() -> None:

@@ -368,6 +368,14 @@ def test_a_map_by_the_lidars_odometry_is_off_by_the_errors_of_the_odometry(
     assert LIDAR.mapped(seen, plain).points().tobytes() == LIDAR.sight(seen, plain).points().tobytes()
 
 
+def test_turns_without_points_are_passed_over_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    estimator = LIDAR_ESTIMATORS["small-gicp"](0.5)
+    for _ in range(3):
+        pose = estimator.update(LidarTurn(np.empty((0, 3)), np.empty(0)))
+        np.testing.assert_array_equal(pose, np.eye(4))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_map_by_odometry_needs_an_estimator() -> None:
     with pytest.raises(ValidationError, match="map_pose: odometry needs odometry"):
         LidarSpecification(kind="lidar", map_cell=0.2, map_pose="odometry")

@@ -166,6 +166,8 @@ def run(
                 autopilot.warning for autopilot, _ in session.choices if autopilot.warning
             ):
                 console.print(Text(warning, "yellow"))
+            for note in session.fleet.notes():
+                terminal.say(f"note: {note}", "yellow")
             console.print(Text(f"run directory {session.directory.path}"))
             if live and terminal.live:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.odometry.deskew import deskewed, predicted
 from sitl_bridge.odometry.samples import LidarTurn, Pose, missing_estimator
@@ -40,14 +43,11 @@ class SmallGicpOdometry:
     def update(self, turn: LidarTurn) -> Pose:
         """Return the pose at the end of the turn."""
         motion = predicted(self._motion, turn)
-        points = deskewed(turn, motion)
-        cloud, _ = self._library.preprocess_points(
-            points, downsampling_resolution=0.5 * self._voxel, num_neighbors=NEIGHBOURS, num_threads=1
-        )
+        cloud = self._cloud(deskewed(turn, motion))
         pose = self._pose
         if self._begun:
             pose = self._pose @ motion
-            if cloud.size() >= LEAST_POINTS:
+            if cloud is not None:
                 found = self._library.align(
                     self._map,
                     cloud,
@@ -57,9 +57,18 @@ class SmallGicpOdometry:
                     max_iterations=30,
                 )
                 pose = np.array(found.T_target_source)
-        if cloud.size() >= LEAST_POINTS:
+        if cloud is not None:
             self._map.insert(cloud, pose)
             self._begun = True
         self._motion = np.linalg.inv(self._pose) @ pose
         self._pose = pose
         return pose.copy()
+
+    def _cloud(self, points: NDArray[np.float64]) -> Any:
+        """The thinned points with their covariances; None if there are fewer than LEAST_POINTS."""
+        if len(points) < LEAST_POINTS:
+            return None
+        cloud, _ = self._library.preprocess_points(
+            points, downsampling_resolution=0.5 * self._voxel, num_neighbors=NEIGHBOURS, num_threads=1
+        )
+        return cloud if cloud.size() >= LEAST_POINTS else None

@@ -15,6 +15,7 @@ from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.run.vehicle_run import SessionVehicle
+from sitl_bridge.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.vehicle.event_specification import EventSpecification, problems
 from sitl_bridge.world.world import WorldSpecification
 
@@ -105,3 +106,19 @@ class FleetSettings:
         if faults:
             raise ConfigurationError("cannot fly", faults)
         return tuple(found)
+
+    def notes(self) -> list[str]:
+        """What is allowed and yet will fly badly, in sentences."""
+        if self.world.scene.objects or not self.world.scene.ground:
+            return []
+        lidars = [
+            vehicle.airframe.name
+            for vehicle in self.vehicles
+            for sensor in vehicle.airframe.seeing_sensors()
+            if isinstance(sensor, LidarSpecification) and sensor.odometry is not None
+        ]
+        return [
+            f"{name} takes its position from lidar odometry, which needs walls or other objects; this world"
+            " has level ground only, and the position may drift by metres: choose another with --world"
+            for name in dict.fromkeys(lidars)
+        ]
