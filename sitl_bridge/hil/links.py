@@ -72,9 +72,7 @@ class Links:
         self._faults = FaultCounts(len(ports))
         self._faults_due = 0.0
         self._reported_stalls: dict[int, int] = {}  # vehicle: its answers when its stall was reported
-        self._extensions: dict[
-            int, tuple[int, int]
-        ] = {}  # vehicle: its answers, extensions of the wait since
+        self._extensions: dict[int, tuple[int, int]] = {}  # vehicle: its answers, longer waits since
         self._reported_busy: set[int] = set()
 
     @property
@@ -205,7 +203,7 @@ class Links:
                 self._reported_busy.add(vehicle)
                 self._say(
                     vehicle,
-                    f"the machine is busy: the flight stack has computed or waited for a processor for"
+                    "the machine is busy: the flight stack has computed or waited for a processor for"
                     f" {self._patience * 1e-9:g} s; the simulation waits for its answer",
                 )
         self._extensions[vehicle] = answers, extensions
