@@ -12,13 +12,13 @@ from sitl_bridge.world.world import WorldSpecification
 
 pytestmark = pytest.mark.px4
 
-IN_SCENES = {"iris_lidar_odometry"}
-"""Take their position from objects around them: test_closed_loop_px4.py flies them."""
-AIRFRAMES = sorted(
-    file.stem
-    for file in (Path(__file__).parent.parent / "airframes").glob("*.yaml")
-    if file.stem not in IN_SCENES
+OVER_LEVEL_GROUND = pytest.mark.xfail(
+    reason="level ground does not show horizontal motion, and the variance that PX4 gets does not say so"
 )
+NAMES = sorted(file.stem for file in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
+AIRFRAMES = [
+    pytest.param(name, marks=OVER_LEVEL_GROUND) if name == "iris_lidar_odometry" else name for name in NAMES
+]
 
 
 def failures(record: FlightRecord) -> list[str]:

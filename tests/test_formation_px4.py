@@ -43,5 +43,5 @@ def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(
     # PX4's estimators take the RTK fixes: centimetres from the truth, and nothing rejected.
     for one in (session.directory.path / f"vehicle-{i}" / "summary.json" for i in range(9)):
         flight = json.loads(one.read_text())["flight"]
-        assert flight["estimate_error"]["rms"] < 0.06  # v1.14.4: 0.052 m, others below 0.05 m
+        assert flight["estimate_error"]["rms"] < 0.05
         assert all(not estimator["rejected"] for estimator in flight["estimators"])
