@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from link_server import Counted
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.hil.link_state import OnStall
+from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.find import find_px4
+from sitl_bridge.record.truth_log import StepRecorder
 from sitl_bridge.simulation import Simulation, VehicleSetup
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import World, WorldSpecification
@@ -159,3 +164,40 @@ def wait_for() -> Callable[..., None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def serve(
+    make_simulation: Callable[..., Simulation], free_port: Callable[[], int]
+) -> Iterator[Callable[..., LockstepServer]]:
+    """Starts servers on free ports and closes them at the end."""
+    servers: list[LockstepServer] = []
+
+    def start(
+        *names: str,
+        speed: float = math.inf,
+        on_stall: OnStall = "continue",
+        patience: float = 1.0,
+        seed: int = 1,
+        recorder: StepRecorder | None = None,
+        notes: list[str] | None = None,
+    ) -> LockstepServer:
+        simulation = make_simulation(*names, seed=seed)
+        server = Counted(
+            simulation,
+            ports=[free_port() for _ in range(len(simulation))],
+            speed=speed,
+            on_stall=on_stall,
+            patience=patience,
+            recorder=recorder,
+            notify=(notes if notes is not None else []).append,
+        )
+        servers.append(server)
+        server.prepare()
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.close()
+        assert server.failure is None or isinstance(server.failure, UserError)

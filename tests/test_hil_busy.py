@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,48 +44,29 @@ while True:
 
 
 @contextmanager
-def peer_process(port: int) -> Iterator[subprocess.Popen[bytes]]:
+def flying_peer(server: LockstepServer, wait_for: Wait) -> Iterator[subprocess.Popen[bytes]]:
+    """A flight stack in a process of its own, in lockstep."""
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     with subprocess.Popen(
-        [sys.executable, "-c", PEER, str(port)], env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-c", PEER, str(server.ports[0])], env=os.environ | {"PYTHONPATH": path}
     ) as peer:
         try:
+            wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "lockstep")
             yield peer
         finally:
             peer.kill()
-
-
-@pytest.fixture
-def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Callable[..., LockstepServer]]:
-    servers: list[LockstepServer] = []
-
-    def start(notes: list[str]) -> LockstepServer:
-        simulation = make_simulation()
-        server = LockstepServer(
-            simulation, ports=[free_port()], speed=math.inf, patience=PATIENCE, notify=notes.append
-        )
-        servers.append(server)
-        server.prepare()
-        server.start()
-        return server
-
-    yield start
-    for server in servers:
-        server.close()
-        assert server.failure is None
 
 
 def test_a_flight_stack_that_computes_is_waited_for_in_lockstep(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes)
-    with peer_process(server.ports[0]) as peer:
-        wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "the first steps")
+    server = serve(notes=notes, patience=PATIENCE)
+    with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: any("the machine is busy" in note for note in notes), "the wait to be told")
         steps = server.status().steps
-        time.sleep(3.0 * PATIENCE)
+        wait_for(lambda: server._links._extensions[0][1] >= 3, "three longer waits")
         assert server.status().steps == steps, "time stands still"
         assert server.status().links[0].lockstep
         peer.send_signal(signal.SIGUSR1)
@@ -102,9 +81,8 @@ def test_a_flight_stack_that_computes_without_end_counts_as_stalled(
 ) -> None:
     monkeypatch.setattr(links, "MOST_EXTENSIONS", 2)
     notes: list[str] = []
-    server = serve(notes)
-    with peer_process(server.ports[0]) as peer:
-        wait_for(lambda: server.status().steps > 100, "the first steps")
+    server = serve(notes=notes, patience=PATIENCE)
+    with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: any("does not answer" in note for note in notes), "the stall to be told")
 
@@ -113,9 +91,8 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes)
-    with peer_process(server.ports[0]) as peer:
-        wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "the first steps")
+    server = serve(notes=notes, patience=PATIENCE)
+    with flying_peer(server, wait_for) as peer:
         ours = server._links.sockets.connections[0]
         assert ours is not None
         assert process_of_peer(ours) == peer.pid
@@ -126,15 +103,12 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
     assert not [note for note in notes if "machine is busy" in note]
 
 
-def test_a_process_is_busy_while_it_computes_and_no_longer_when_it_is_stopped() -> None:
+def test_a_process_is_busy_while_it_computes_and_no_longer_when_it_is_stopped(wait_for: Wait) -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            assert is_busy(busy.pid)
+            wait_for(lambda: is_busy(busy.pid), "the process to compute")
             busy.send_signal(signal.SIGSTOP)
-            deadline = time.monotonic() + 10.0
-            while is_busy(busy.pid) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert not is_busy(busy.pid)
+            wait_for(lambda: not is_busy(busy.pid), "the process to stop")
         finally:
             busy.kill()
     assert not is_busy(busy.pid), "it has ended"

@@ -8,18 +8,18 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import psutil
 import pytest
+from link_server import Counted
 from numpy.typing import NDArray
 from peer import SILENT_FRAMES, Peer
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.link_errors import FAULTS, fault_texts
-from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.loop import BUDGET, MAX_LAG
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.hil.time_limits import LOST_REPORT_WAIT, NEXT_REPORT_TIME
@@ -33,16 +33,6 @@ Wait = Callable[..., None]
 STEP = 4000
 
 
-class Counted(LockstepServer):
-    """Counts the turns of its loop, in each of which it takes the steps that it may take."""
-
-    turns = 0
-
-    def _serve_once(self) -> None:
-        super()._serve_once()
-        self.turns += 1
-
-
 class Rows:
     """A recorder that keeps rows in memory."""
 
@@ -54,41 +44,6 @@ class Rows:
 
     def all(self) -> NDArray[np.void]:
         return np.concatenate(self.blocks)
-
-
-@pytest.fixture
-def serve(make_simulation: Make, free_port: Callable[[], int]) -> Iterator[Callable[..., LockstepServer]]:
-    """Starts servers on free ports and closes them at the end."""
-    servers: list[LockstepServer] = []
-
-    def start(
-        *names: str,
-        speed: float = math.inf,
-        on_stall: OnStall = "continue",
-        patience: float = 1.0,
-        seed: int = 1,
-        recorder: Rows | None = None,
-        notes: list[str] | None = None,
-    ) -> LockstepServer:
-        simulation = make_simulation(*names, seed=seed)
-        server = Counted(
-            simulation,
-            ports=[free_port() for _ in range(len(simulation))],
-            speed=speed,
-            on_stall=on_stall,
-            patience=patience,
-            recorder=recorder,
-            notify=(notes if notes is not None else []).append,
-        )
-        servers.append(server)
-        server.prepare()
-        server.start()
-        return server
-
-    yield start
-    for server in servers:
-        server.close()
-        assert server.failure is None or isinstance(server.failure, UserError)
 
 
 def stands_still(server: LockstepServer, wait_for: Wait, turns: int = 5) -> int:

@@ -149,13 +149,13 @@ def run(
     """
 
     console = terminal.console
-    for note in () if settings.world is None else settings.world.scene.notes:
-        terminal.say(f"note: {note}", "yellow")
     session = (
         FlightSession(settings, terminal.say)
         if isinstance(settings, FlightSettings)
         else FleetSession(settings, terminal.say)
     )
+    for note in session.fleet.notes():
+        terminal.say(f"note: {note}", "yellow")
     session.verbose = terminal.verbose
     status: int | None = None
     try:
@@ -166,8 +166,6 @@ def run(
                 autopilot.warning for autopilot, _ in session.choices if autopilot.warning
             ):
                 console.print(Text(warning, "yellow"))
-            for note in session.fleet.notes():
-                terminal.say(f"note: {note}", "yellow")
             console.print(Text(f"run directory {session.directory.path}"))
             if live and terminal.live:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:

@@ -108,9 +108,10 @@ class FleetSettings:
         return tuple(found)
 
     def notes(self) -> list[str]:
-        """What is allowed and yet will fly badly, in sentences."""
-        if self.world.scene.objects or not self.world.scene.ground:
-            return []
+        """What the user should know of the world and the vehicles, in sentences."""
+        scene = self.world.scene
+        if scene.objects or not scene.ground:
+            return [*scene.notes]
         lidars = [
             vehicle.airframe.name
             for vehicle in self.vehicles
@@ -118,7 +119,11 @@ class FleetSettings:
             if isinstance(sensor, LidarSpecification) and sensor.odometry is not None
         ]
         return [
-            f"{name} takes its position from lidar odometry, which needs walls or other objects; this world"
-            " has level ground only, and the position may drift by metres: choose another with --world"
-            for name in dict.fromkeys(lidars)
+            *scene.notes,
+            *(
+                f"{name} takes its position from lidar odometry, which needs walls or other objects; this"
+                " world has level ground only, and the position may drift by metres: choose another with"
+                " --world"
+                for name in dict.fromkeys(lidars)
+            ),
         ]

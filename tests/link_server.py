@@ -1,0 +1,15 @@
+"""A lockstep server whose tests can see the turns of its loop."""
+
+from __future__ import annotations
+
+from sitl_bridge.hil.server import LockstepServer
+
+
+class Counted(LockstepServer):
+    """Counts the turns of its loop, in each of which it takes the steps that it may take."""
+
+    turns = 0
+
+    def _serve_once(self) -> None:
+        super()._serve_once()
+        self.turns += 1
