@@ -1,4 +1,4 @@
-"""The tree's shape: which room may import which, what the core may know, how long files and functions are."""
+"""The tree's shape: which room may import which, what the core may know."""
 
 from __future__ import annotations
 
@@ -103,10 +103,6 @@ NOT_IN_SWARM = NOT_IN_CORE - {"concurrent"}
 """I/O and MAVSDK."""
 FILE_ACCESS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
 
-MOST_LINES, MOST_LINES_IN_A_FUNCTION = 499, 59
-GENERATED = {"mavlink.common"}
-"""Modules that may be longer, because nobody edits them."""
-
 # Exceptions.  Each list may only shrink: an entry that is no longer needed fails the test, too.
 
 KNOWN_ARROWS: set[str] = set()
@@ -115,15 +111,6 @@ KNOWN_CYCLES: set[tuple[str, ...]] = {
 }
 KNOWN_KNOWLEDGE: set[str] = set()
 """Imports and file access in rooms that should do without."""
-LONG_FILES: dict[str, int] = {}
-"""Files that exceed the limit, each with its greatest length."""
-LONG_FUNCTIONS: dict[str, int] = {
-    "swarm.avoidance.optimal_control_problem.condense": 81,
-    "swarm.avoidance.optimal_control_problem.constrain": 67,
-    "swarm.avoidance.optimal_control_problem.weigh": 97,
-    "swarm.avoidance.prediction_model.predict": 82,
-}
-"""Functions likewise: compiled loops over a horizon or a step, which share many values."""
 
 
 def module_name(path: Path) -> str:
@@ -257,61 +244,6 @@ def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_out
             found |= {f"{name}: {what}" for what in foreign(name, NOT_IN_SWARM) | file_access(name)}
     assert sorted(found - KNOWN_KNOWLEDGE) == []
     assert sorted(KNOWN_KNOWLEDGE - found) == [], "these are gone: remove them from KNOWN_KNOWLEDGE"
-
-
-def test_a_file_name_means_one_thing() -> None:
-    places = defaultdict(list)
-    for name, path in modules().items():
-        if path.name not in ("__init__.py", "__main__.py", "records.py"):
-            places[path.name].append(name)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-TWINS = {
-    # The public API's own classes, each around one of the core.
-    "Airframe", "Simulation", "World",
-    # The properties of its vehicle that a controller gets, and a vehicle that a mission script flies:
-    # users' controllers and scripts name both.
-    "Vehicle",
-}  # fmt: skip
-"""Classes of one name in several modules."""
-
-
-def test_a_class_name_means_one_thing() -> None:
-    places = defaultdict(list)
-    for name in modules().keys() - GENERATED:
-        for node in ast.walk(tree(name)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name)
-    found = {name: sorted(homes) for name, homes in places.items() if len(homes) > 1}
-    assert {name: homes for name, homes in found.items() if name not in TWINS} == {}
-    assert sorted(TWINS - found.keys()) == [], "these are unique now: remove them from TWINS"
-
-
-def assert_no_longer_than(limit: int, found: dict[str, int], exceptions: dict[str, int]) -> None:
-    too_long = {what: lines for what, lines in found.items() if lines > exceptions.get(what, limit)}
-    assert too_long == {}
-    done = [what for what in exceptions if found.get(what, 0) <= limit]
-    assert done == [], "these are short enough now: remove them from the exceptions"
-
-
-def test_files_are_short() -> None:
-    found = {
-        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-        for name, path in modules().items()
-        if name not in GENERATED
-    }
-    assert_no_longer_than(MOST_LINES, found, LONG_FILES)
-
-
-def test_functions_fit_on_a_screen() -> None:
-    found: dict[str, int] = defaultdict(int)
-    for name in modules().keys() - GENERATED:
-        for node in ast.walk(tree(name)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
-                key = f"{name}.{node.name}"
-                found[key] = max(found[key], node.end_lineno - node.lineno + 1)
-    assert_no_longer_than(MOST_LINES_IN_A_FUNCTION, found, LONG_FUNCTIONS)
 
 
 @pytest.mark.parametrize(
