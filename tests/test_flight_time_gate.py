@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from sitl_bridge.mission_link.time_gate import (
+    ATTEMPTS,
     REQUEST_SPEED,
     STALE,
     UNANNOUNCED_SPEED,
@@ -327,3 +328,35 @@ def test_the_requests_of_a_plugin_are_made_in_real_time_its_streams_are_not_held
 def test_with_real_vehicles_a_plugin_stays_as_it_is() -> None:
     plugin = Plugin(Recorded())
     assert in_real_time(plugin, TimeGate("")) is plugin
+
+
+class Busy:
+    """A plug-in whose vehicle answers only after some time-outs."""
+
+    def __init__(self, time_outs: int, result: str = "TIMEOUT") -> None:
+        self.left, self.result, self.calls = time_outs, result, 0
+
+    async def upload(self) -> str:
+        self.calls += 1
+        self.left -= 1
+        if self.left >= 0:
+            error = RuntimeError("retries exceeded")
+            error.result = SimpleNamespace(name=self.result)  # type: ignore[attr-defined]
+            raise error
+        return "uploaded"
+
+
+def test_a_request_that_times_out_on_a_busy_machine_is_made_again(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow, dead, refused = Busy(ATTEMPTS - 1), Busy(ATTEMPTS), Busy(1, "DENIED")
+
+    async def mission() -> None:
+        assert await in_real_time(slow, pair.mission).upload() == "uploaded"
+        for plugin in (dead, refused):
+            with pytest.raises(RuntimeError, match="retries exceeded"):
+                await in_real_time(plugin, pair.mission).upload()
+
+    asyncio.run(mission())
+    assert (slow.calls, dead.calls, refused.calls) == (ATTEMPTS, ATTEMPTS, 1)
+    assert f"no answer to upload: attempt {ATTEMPTS} of {ATTEMPTS}" in capsys.readouterr().err

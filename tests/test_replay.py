@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +129,37 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
     assert result.steps == 40 * 12
     assert result.frame_bytes == len(run.frames) > 0
     assert [entry["kind"] for entry in run.events] == ["event"]
+
+
+def test_a_flight_stack_that_follows_one_lost_in_the_air_begins_at_the_start(
+    tmp_path: Path, worker_ports: Iterator[int], wait_for: Callable[..., None]
+) -> None:
+    frame, errors = load_airframe("iris"), ErrorLog()
+    simulation = Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())], seed=5)
+    start = simulation.states.copy()
+    directory = RunDirectory(tmp_path, "restarted")
+    directory.describe(**describe_simulation("serve", simulation, [frame], None))
+    with RunRecorder(directory.path, errors) as recorder:
+        ports = [next(worker_ports)]
+        server = LockstepServer(simulation, ports=ports, speed=math.inf, recorder=recorder, errors=errors)
+        server.on_restart = lambda vehicle: recorder.restart(simulation.time, vehicle)
+        server.prepare()
+        with server:
+            for steps in (500, 100):
+                with Peer(ports[0], flown, silent=0) as peer:
+                    wait_for(lambda peer=peer, steps=steps: len(peer.times) > steps, "its steps")
+                wait_for(lambda: not server.status().links[0].connected, "the loss to be noticed")
+    directory.close()
+    run = RecordedRun(directory.path)
+    [time] = [entry["time"] for entry in run.events if entry["kind"] == "restart"]
+    [first] = np.flatnonzero(run.rows["time"] == time + simulation.step)
+    before, after = run.rows[first - 1], run.rows[first]
+    assert before["position"][2] < -1.0, "the first was lost in the air"
+    assert np.allclose(after["position"], start["position"][0], atol=1e-3)
+    assert np.allclose(after["velocity"], 0.0, atol=0.05)
+    assert after["time"] > before["time"], "time goes on"
+    assert not errors.lines
+    assert replay_run(run).difference is None
 
 
 def tampered(run: Path, target: Path, index: int, column: str, value: float) -> RecordedRun:

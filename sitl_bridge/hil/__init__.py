@@ -59,7 +59,10 @@ late, or does not answer
 gone
     It closed the connection, or its process was killed: its vehicle's motors stop, as without an ESC signal,
     and the other vehicles fly on; if there is none, time stands still.  A new flight stack may connect to the
-    same port at any time; time goes on from where it is and never jumps back.  (PX4 itself never reconnects.)
+    same port at any time.  Its vehicle is then put back to its start, so that its estimator does not begin in
+    free fall: position, attitude, motors, battery, payload and sensors as at the start, with the same noise,
+    and without faults.  Time, wind, events to come and other vehicles go on; time never jumps back.  (PX4
+    itself never reconnects.)
     Time begins when every vehicle has a flight stack, or when ``begin`` is called.
 
 wrong

@@ -51,6 +51,7 @@ class Links:
         patience: ns after which an answer is overdue.
         step: us of simulated time a step.
         notify: takes messages for the user.
+        restart: puts a vehicle back to its start.
     """
 
     def __init__(
@@ -63,11 +64,14 @@ class Links:
         patience: int,
         step: int,
         notify: Callable[[str], None],
+        restart: Callable[[int], None],
     ) -> None:
         self.arrays, self.sockets, self.ports = arrays, sockets, ports
         self._records = arrays.links
         self._on_stall, self._patience, self._step = on_stall, patience, step
         self._notify = notify
+        self._restart = restart
+        self._flown: set[int] = set()  # vehicles whose flight stack has gone
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._faults = FaultCounts(len(ports))
         self._faults_due = 0.0
@@ -125,6 +129,10 @@ class Links:
         link["fd"], link["wait_start"] = fd, time.monotonic_ns()
         self._extensions.pop(vehicle, None)
         self._reported_busy.discard(vehicle)
+        if vehicle in self._flown:
+            self._restart(vehicle)
+            self._say(vehicle, "a flight stack connected; its vehicle is back at its start")
+            return
         missing = [str(port) for port, there in zip(self.ports, self.connected, strict=True) if not there]
         wait = "" if begun or not missing else f"; waiting for {', '.join(missing)}"
         self._say(vehicle, f"a flight stack connected{wait}")
@@ -145,6 +153,7 @@ class Links:
             self._faults.end_connection(i, link)
             self.sockets.drop(i)
             self._reported_stalls.pop(i, None)
+            self._flown.add(i)
             self._records[i] = np.zeros((), LINK)
             self._records[i]["fd"], self._records[i]["answer"] = -1, Answer.NOT_AWAITED
             self._say(

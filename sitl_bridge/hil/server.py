@@ -53,6 +53,9 @@ class LockstepServer:
         errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
             them.  By default they are only reported through ``notify``.
 
+    Attributes:
+        on_restart: called after a vehicle was put back to its start for a new flight stack.
+
     Raises:
         UserError: if a port is taken.
     """
@@ -77,6 +80,7 @@ class LockstepServer:
         if len(self.ports) != n:
             raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
         self.recorder = recorder
+        self.on_restart: Callable[[int], None] = lambda _vehicle: None
         self.hosts = tuple(hosts)
         self.errors = ErrorLog(notify) if errors is None else errors
         self.failure: BaseException | None = None
@@ -93,7 +97,13 @@ class LockstepServer:
             patience=int(self._loop["patience"]),
             step=simulation.step,
             notify=notify,
+            restart=self._restart,
         )
+
+    def _restart(self, vehicle: int) -> None:
+        """Put a vehicle back to its start, for a flight stack that follows one which has gone."""
+        self.simulation.restart_vehicle(vehicle)
+        self.on_restart(vehicle)
 
     def _open_sockets(self, host: str) -> LinkSockets:
         try:

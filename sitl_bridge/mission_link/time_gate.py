@@ -19,6 +19,7 @@ import math
 import os
 import socket
 import stat
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -43,6 +44,10 @@ at 20 times real time it is 62 ms, which is shorter."""
 
 STALE = 0.5
 """s of wall time without an update for a vehicle, after which it no longer limits the time of the others."""
+
+ATTEMPTS = 5
+"""Times that a request is made until it is answered, as many as MAVSDK sends one message.  Without them,
+1 of 2 uploads timed out on a machine with 20 runnable programs for two processors."""
 
 Plugin = TypeVar("Plugin")
 
@@ -179,6 +184,9 @@ def _socket_of(number: str) -> socket.socket | None:
 def in_real_time(plugin: Plugin, gate: TimeGate, names: Collection[str] | None = None) -> Plugin:
     """A MAVSDK plug-in whose coroutines limit simulated time to real time: each is a request to the vehicle.
 
+    A request that times out is made again, up to ATTEMPTS times: MAVSDK's time-outs run in wall time, which
+    passes for a flight stack that waits for a processor, too.
+
     Args:
         plugin: of ``mavsdk.asyncio``.
         gate: of this process.
@@ -198,9 +206,23 @@ class _InRealTime:
 
         async def request(*arguments: Any, **named: Any) -> Any:
             async with self._gate.request():
+                for attempt in range(2, ATTEMPTS + 1):
+                    try:
+                        return await found(*arguments, **named)
+                    except Exception as error:
+                        if not _timed_out(error):
+                            raise
+                    print(
+                        f"no answer to {name}: attempt {attempt} of {ATTEMPTS}", file=sys.stderr, flush=True
+                    )
                 return await found(*arguments, **named)
 
         return request
+
+
+def _timed_out(error: Exception) -> bool:
+    """Whether one of MAVSDK's errors says that the vehicle did not answer."""
+    return getattr(getattr(error, "result", None), "name", "") == "TIMEOUT"
 
 
 class GateLimits(Protocol):

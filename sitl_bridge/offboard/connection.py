@@ -11,7 +11,7 @@ from typing import Any
 from mavsdk.asyncio import ComponentType, Configuration, Mavsdk, MavsdkConnectionError
 from mavsdk.logging import LogLevel, log_subscribe
 
-from sitl_bridge.mission_link.time_gate import time_gate
+from sitl_bridge.mission_link.time_gate import in_real_time, time_gate
 from sitl_bridge.offboard.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError, Vehicle
 
 URL_FORMS = (
@@ -117,10 +117,11 @@ async def updated(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
     watcher = asyncio.create_task(vehicle.watch())
     try:
         # Sufficient for setpoints and checks; PX4's defaults of up to 100 Hz would take most of the time.
+        rates = in_real_time(vehicle.telemetry, vehicle.gate)
         async with vehicle.gate.request():
-            await vehicle.telemetry.set_rate_attitude_euler(vehicle.attitude_rate)
-            await vehicle.telemetry.set_rate_position_velocity_ned(SETPOINT_RATE)
-            await vehicle.telemetry.set_rate_position(5.0)
+            await rates.set_rate_attitude_euler(vehicle.attitude_rate)
+            await rates.set_rate_position_velocity_ned(SETPOINT_RATE)
+            await rates.set_rate_position(5.0)
         yield vehicle
         if watcher.done():
             watcher.result()

@@ -85,7 +85,7 @@ class RunRecorder:
 
         Args:
             time: us of simulated time; what it changes acts on the step that begins then.
-            kind: of entry: event, command or link.
+            kind: of entry: event, command, restart (of a vehicle) or link.
             facts: plain values.
         """
         with self._errors.guard(TASK), self._writing() as goes_on:
@@ -96,6 +96,10 @@ class RunRecorder:
         """Note a scheduled event that begins or ends; arguments as of ``note`` and ``EventWitness``."""
         facts = event.model_dump(mode="json")
         self.note(time, "event", begins=begins, vehicles=list(vehicles), event=facts)
+
+    def restart(self, time: int, vehicle: int) -> None:
+        """Note that a vehicle was put back to its start for a new flight stack; ``time`` as of ``note``."""
+        self.note(time, "restart", vehicle=vehicle)
 
     def command(
         self, time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None

@@ -112,7 +112,7 @@ def _changes(
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Numbers of steps after which something changed the simulation, with its entry; at last the end."""
     for entry in run.events:
-        if entry["kind"] in ("event", "command"):
+        if entry["kind"] in ("event", "command", "restart"):
             after = -((simulation.start - entry["time"]) // simulation.step)
             if after > total:
                 break
@@ -123,6 +123,9 @@ def _changes(
 def _apply(entry: dict[str, Any], rebuilt: RebuiltRun) -> None:
     """Let an entry of events.jsonl happen again."""
     simulation = rebuilt.simulation
+    if entry["kind"] == "restart":
+        simulation.restart_vehicle(entry["vehicle"])
+        return
     if entry["kind"] == "event":
         event = TypeAdapter(EventSpecification).validate_python(entry["event"])
         if not isinstance(event, StackEvent):

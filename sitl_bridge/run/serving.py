@@ -233,6 +233,7 @@ class ServeSession:
         self.directory.describe(speed=str(settings.speed), **facts)
         self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, server.errors))
         server.recorder = self.recorder
+        server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)
         # In every case the server writes its last rows before the log is closed.
         self._stack.callback(server.close)
 

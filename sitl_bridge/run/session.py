@@ -200,6 +200,7 @@ class FleetSession:
             errors=self.errors,
         )
         self._stack.callback(self.server.close)
+        self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)
         self.server.prepare()
         airframes = [vehicle.airframe for vehicle in fleet.vehicles]
         for seconds, action in scheduled_events.actions(
