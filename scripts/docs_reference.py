@@ -1,17 +1,20 @@
-"""Pages of the documentation that are generated from the code: commands, files, bus topics, recorded columns.
+"""Writes docs/reference/: commands, files, bus topics and recorded columns, generated from the code.
 
-A hook of mkdocs (mkdocs.yml); the pages exist only while the documentation is built.
+.venv/bin/python scripts/docs_reference.py            # write the pages
+.venv/bin/python scripts/docs_reference.py --check    # fail where a page is not what the code says
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 
 from sitl_bridge.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
@@ -32,17 +35,36 @@ MODELS: dict[str, type[BaseModel]] = {
 """Heading and model of each kind of file."""
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
-    pages = {
+PLACE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+
+
+def main() -> None:
+    """Write the pages, or compare them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare only; exit with 1 where a page differs")
+    outdated = []
+    check = parser.parse_args().check
+    for path, text in pages().items():
+        if check:
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                outdated.append(path.name)
+        else:
+            path.write_text(text, encoding="utf-8")
+    if outdated:
+        sys.exit(
+            f"docs/reference: {', '.join(outdated)} outdated; run: .venv/bin/python scripts/docs_reference.py"
+        )
+
+
+def pages() -> dict[Path, str]:
+    """Content of each generated page, by its path."""
+    lines = {
         "command-line": command_line(),
         "files": user_files(),
         "bus-topics": bus_topics(),
         "recorded-columns": recorded_columns(),
     }
-    for path, lines in pages.items():
-        files.append(File.generated(config, f"reference/{path}.md", content="\n".join(lines)))
-    return files
+    return {PLACE / f"{name}.md": "\n".join(found).rstrip() + "\n" for name, found in lines.items()}
 
 
 def cell(text: object) -> str:
@@ -78,7 +100,7 @@ def usage(name: str, command: Any, level: str) -> Iterator[str]:
     options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
     names = [p.metavar or str(p.name).upper() for p in arguments]
     yield f"{level} {name}\n"
-    yield f"    sitl-bridge {' '.join([name, '[OPTIONS]', *names])}\n"
+    yield f"```text\nsitl-bridge {' '.join([name, '[OPTIONS]', *names])}\n```\n"
     yield f"{(command.help or '').strip()}\n"
     if not arguments and not options:
         return
@@ -108,7 +130,7 @@ def described(heading: str, schema: dict[str, Any]) -> Iterator[str]:
     yield from fields(heading, schema)
     for name, section in sections.items():
         if "properties" in section:
-            yield f"### {heading}: {name} {{ #{anchor(heading, name)} }}\n"
+            yield f"### {title(heading, name)}\n"
             yield from fields(heading, section)
 
 
@@ -151,9 +173,14 @@ def recorded_columns() -> Iterator[str]:
         yield ""
 
 
+def title(heading: str, name: str) -> str:
+    """Heading of a section of a file."""
+    return f"{heading}: {name}"
+
+
 def anchor(heading: str, name: str) -> str:
-    """Identifier of a section of a file."""
-    return f"{heading}-{name}".lower().replace("/", "-")
+    """Identifier that GitHub and mkdocs give to the heading of a section."""
+    return re.sub(r"[^\w -]", "", title(heading, name).lower()).replace(" ", "-")
 
 
 def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:
@@ -195,3 +222,7 @@ def kind(heading: str, field: dict[str, Any]) -> str:
         if key in field
     ]  # fmt: skip
     return " ".join([str(field.get("type", "any")), *limits])
+
+
+if __name__ == "__main__":
+    main()

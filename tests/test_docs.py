@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +32,48 @@ from sitl_bridge.environments.stack_environment import StackEnvironment
 from sitl_bridge.run.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
+FLIGHT_TESTS = ROOT / "docs" / "how-to" / "flight-tests.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_that_a_page_links_to_are_in_the_checkout(page: Path) -> None:
+    text = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
+    targets = [found.partition("#")[0] for found in re.findall(r"\]\(([^)\s]+)\)", text)]
+    inside = [target for target in targets if target and "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_the_pages_of_the_reference_are_what_the_code_says() -> None:
+    script = ROOT / "scripts" / "docs_reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def fly_the_flight_tests_of_the_page(tmp_path: Path, *options: str) -> None:
+    """Run every test that the page shows, each in a file of its own, without the page's conftest.py."""
+    tests = [b.text for b in blocks(FLIGHT_TESTS) if b.language == "python" and "def test_" in b.text]
+    assert len(tests) == 3
+    for i, text in enumerate(tests):
+        (tmp_path / f"test_{i}.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "sitl_bridge.pytest_plugin", "-q", *options, str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "5 passed" in done.stdout
+
+
+def test_the_flight_tests_of_the_page_pass_on_the_built_in_stack(tmp_path: Path) -> None:
+    fly_the_flight_tests_of_the_page(tmp_path)
+
+
+@pytest.mark.px4
+def test_the_flight_tests_of_the_page_pass_on_px4(tmp_path: Path) -> None:
+    fly_the_flight_tests_of_the_page(tmp_path, "--sitl-autopilot", "px4")
 
 
 @pytest.mark.parametrize(("name", "page"), [p for p in NAMED if run_commands(p[1])])

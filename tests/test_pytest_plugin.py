@@ -51,6 +51,27 @@ def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytes
     result.stdout.fnmatch_lines(["*UserError: url: this flight of the built-in stack has begun within*"])
 
 
+def test_goto_returns_when_the_vehicle_has_stopped_or_at_a_fly_by_earlier(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import numpy as np
+
+        def test_legs(sitl):
+            sitl.arm()
+            sitl.takeoff(4)
+            sitl.goto((12, 0, -4), within=2.0, fly_by=True)
+            assert np.linalg.norm(sitl.velocity) > 1.0
+            sitl.goto((0, 0, -4))
+            assert np.linalg.norm(sitl.velocity) < 0.5
+            sitl.land()
+            assert sitl.landed_within(1.5)
+        """
+    )
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
 def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -29,6 +29,7 @@ from sitl_bridge.mission_link.pause_flag import paused
 from sitl_bridge.mission_link.time_gate import in_real_time, time_gate
 from sitl_bridge.offboard.log_stamp import stamp
 from sitl_bridge.offboard.mavsdk_refusal import reason
+from sitl_bridge.px4.versions import PARAMETER_INTERVAL
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
@@ -56,10 +57,6 @@ LEAD_STEP = 0.1
 STATE_LIMIT = 30.0
 """s of the vehicle's time until its state messages, at 1 Hz, must show a change that it has acknowledged.  A
 busy computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
-
-PARAMETER_INTERVAL = 1.2
-"""s of the vehicle's time after which a changed parameter is in effect.  PX4's modules read changed
-parameters at most once a second (``_parameter_update_sub`` in src/modules/navigator/navigator.h)."""
 
 ARMING_INTERVAL = 5.0
 """s of simulated time: more than two starts of PX4 differ, and 0.25 s of wall time at full speed."""

@@ -11,6 +11,10 @@ from collections.abc import Collection
 
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
+PARAMETER_INTERVAL = 1.2
+"""s of the vehicle's time after which a changed parameter is in effect.  PX4's modules read changed
+parameters at most once a second (``_parameter_update_sub`` in src/modules/navigator/navigator.h)."""
+
 FLOWN = ("v1.14.4", "v1.15.4", "main of February 2025", "v1.16.0", "main of March 2026")
 """PX4 versions flown by the tests with real PX4."""
 

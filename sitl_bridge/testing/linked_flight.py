@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.dynamics.proximity import Proximity
+from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.link_commands import CHUNK, LinkCommands
 from sitl_bridge.run.ready_session import ReadySession
@@ -145,9 +147,12 @@ class LinkedFlight(SitlFlight):
     def takeoff(self, height: float, *, limit: float = 60.0) -> None:
         """Climb by ``height`` m, and wait until the vehicles hold there."""
         self._take_time()
+        if not self._armed.all():
+            raise UserError(f"refuses to take off: not armed ({self.state_in_words}); call arm() first")
         ground = self._state("position")[:, 2]
         for i in range(len(self.names)):
             self._commands.set_parameter(i, "MIS_TAKEOFF_ALT", height)
+        self.run(PARAMETER_INTERVAL)
         self._each("take off", mavlink.MAV_CMD_NAV_TAKEOFF)
 
         def is_up() -> bool:

@@ -21,6 +21,9 @@ from sitl_bridge.testing.flight_assertions import Array, FlightAssertions
 from sitl_bridge.testing.flight_choice import FlightChoice
 
 LAST_MESSAGES = 12
+SLOW = 0.5
+"""m/s below which a vehicle counts as having come to a halt; from there PX4 stops within 0.05 m
+(MPC_ACC_HOR, 3 m/s^2)."""
 
 
 class SitlFlight(FlightAssertions):
@@ -169,31 +172,42 @@ class SitlFlight(FlightAssertions):
         *,
         within: float = 0.5,
         limit: float = 60.0,
+        fly_by: bool = False,
         wait: bool = True,
     ) -> None:
-        """Fly to a place and stay there.
+        """Fly to a place and stop there.
 
         Args:
             position: m NED from the world's origin; (n, 3) gives each vehicle its own.
             yaw: rad from north, clockwise; None keeps the heading.
             within: m of the place, by the vehicles' own estimates, where they have arrived.
             limit: s of simulated time for that.
-            wait: whether to return only then.
+            fly_by: whether to return as soon as each vehicle has been there, whatever its speed; otherwise
+                each has also slowed down to less than 0.5 m/s there.
+            wait: whether to wait for that at all.
 
         Raises:
             UserError: for a vehicle that refuses, or has not arrived in time.
         """
         targets = self._places(position)
         self._lead(targets, None, math.nan if yaw is None else yaw)
-        if wait:
-            self._wait_until(
-                lambda: bool((self._distance_left <= within).all()),
-                limit,
-                lambda: (
-                    f"not within {within:g} m of the place within {limit:g} s: "
-                    f"{', '.join(f'{x:.2f} m' for x in self._distance_left)} away, {self.state_in_words}"
-                ),
-            )
+        if not wait:
+            return
+        arrived = np.zeros(len(self.names), np.bool_)
+
+        def done() -> bool:
+            speeds = np.linalg.norm(self._state("velocity"), axis=-1)
+            arrived[(self._distance_left <= within) & (fly_by | (speeds < SLOW))] = True
+            return bool(arrived.all())
+
+        self._wait_until(
+            done,
+            limit,
+            lambda: (
+                f"not {'' if fly_by else 'slow and '}within {within:g} m of the place within {limit:g} s: "
+                f"{', '.join(f'{x:.2f} m' for x in self._distance_left)} away, {self.state_in_words}"
+            ),
+        )
 
     def set_velocity(self, velocity: ArrayLike, yaw: float | None = None) -> None:
         """Fly with a velocity in m/s NED; returns at once, ``run`` lets time pass."""
