@@ -108,6 +108,7 @@ def test_checking_a_plan_tells_what_it_holds() -> None:
         (("check", "irsi"), "did you mean 'iris'?"),
         (("check", "none.plan"), "none.plan"),
         (("fly", "none.plan"), "none.plan"),
+        (("fly",), "sitl-bridge start"),
         (("fly", "missions/square.plan", "--speed", "0"), "--speed"),
         (("fly", "missions/square.plan", "--wind", "gale"), "--wind"),
         (("fly", "missions/square.plan", "--wind", "turbulence=-3"), "cannot read 'turbulence=-3'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,9 @@ from sitl_bridge.cli.options import (
     parse_speed,
 )
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
+from sitl_bridge.errors import UserError
+from sitl_bridge.hil.ports import GROUND_STATION_PORT
+from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import show
 from sitl_bridge.run.fleet_outcome import FleetProgress
 from sitl_bridge.run.fleet_settings import FleetSettings
@@ -46,6 +50,12 @@ ControllerOption = Annotated[
     str | None,
     typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
 ]
+SeedOption = Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")]
+AutopilotOption = Annotated[
+    Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
+]
+InstanceOption = Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; sets all ports")]
+HeadlessOption = Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")]
 
 
 def live_line(progress: Progress) -> Text:
@@ -77,8 +87,9 @@ def live_line(progress: Progress) -> Text:
 
 def fly(
     mission: Annotated[
-        Path, typer.Argument(help="QGroundControl plan (.plan), MAVSDK script (.py) or scenario (.yaml)")
-    ],
+        Path | None,
+        typer.Argument(help="QGroundControl plan (.plan), MAVSDK script (.py) or scenario (.yaml)"),
+    ] = None,
     arguments: Annotated[list[str] | None, typer.Argument(help="passed to the script")] = None,
     python: Annotated[
         str | None, typer.Option(help="interpreter of the script (default: this program's)")
@@ -86,14 +97,12 @@ def fly(
     airframe: Annotated[str | None, typer.Option(help="name or file (default: iris)")] = None,
     world: WorldOption = None,
     wind: WindOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")] = None,
+    seed: SeedOption = None,
     speed: SpeedOption = "1",
-    autopilot: Annotated[
-        Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
-    ] = "auto",
+    autopilot: AutopilotOption = "auto",
     px4: Px4Option = None,
     controller: ControllerOption = None,
-    instance: Annotated[int, typer.Option(min=0, max=254, help="of the flight stack; sets all ports")] = 0,
+    instance: InstanceOption = 0,
     time_limit: Annotated[
         float | None, typer.Option(help="limit of simulated time in s; a longer flight fails")
     ] = None,
@@ -103,7 +112,7 @@ def fly(
     samples: SamplesOption = None,
     stream: StreamOption = None,
     expose: ExposeOption = False,
-    headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False,
+    headless: HeadlessOption = False,
     limit: LimitOption = None,
     report: ReportOption = False,
     runs_dir: RunsOption = Path("runs"),
@@ -113,8 +122,14 @@ def fly(
     """Fly a mission or a scenario in simulation, with real PX4 or the built-in flight stack.
 
     QGroundControl finds the vehicles automatically.  A scenario sets its vehicles and world.  The exit code
-    is 0 only if the mission succeeded and every limit that was set is kept.
+    is 0 only if the mission succeeded and every limit that was set is kept.  `start` brings up vehicles
+    without a mission.
     """
+    if mission is None:
+        raise UserError(
+            "fly: name a mission, for example: sitl-bridge fly square.plan; for a vehicle that waits for"
+            " QGroundControl or your scripts: sitl-bridge start"
+        )
     choices = Choices(
         seed=seed,
         world=None if world is None and wind is None else load_settings_world(world, wind),
@@ -167,11 +182,17 @@ def run(
             ):
                 console.print(Text(warning, "yellow"))
             console.print(Text(f"run directory {session.directory.path}"))
+            ready = _ready_line(session)
             if live and terminal.live:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:
-                    session.fly_fleet(lambda progress: display.update(_line(session, progress)))
+
+                    def show_progress(progress: FleetProgress) -> None:
+                        ready(progress)
+                        display.update(_line(session, progress))
+
+                    session.fly_fleet(show_progress)
             else:
-                session.fly_fleet()
+                session.fly_fleet(ready)
     except signals.Interrupted as signalled:
         status = signalled.status
         console.print(Text(f"{signalled}: all processes have been stopped", "yellow"))
@@ -186,6 +207,28 @@ def run(
     return status if status is not None else int(not succeeded)
 
 
+def _ready_line(session: FleetSession) -> Callable[[FleetProgress], None]:
+    """Tell how vehicles without a mission are reached; the function tells once when all can arm."""
+    if session.fleet.has_mission:
+        return lambda _progress: None
+    session.say(
+        f"QGroundControl finds the vehicles by itself, at UDP port {GROUND_STATION_PORT}; for scripts:"
+    )
+    for vehicle in session.fleet.vehicles:
+        reached = f"udpin://0.0.0.0:{vehicle.offboard_port}, system id {vehicle.instance + 1}"
+        session.say(f"  instance {vehicle.instance}, {vehicle.airframe.name}: {reached}")
+    session.say("Ctrl-C ends it")
+    told = False
+
+    def tell(progress: FleetProgress) -> None:
+        nonlocal told
+        if not told and all(vehicle.can_arm for vehicle in progress.vehicles):
+            told = True
+            session.say(f"ready to arm after {progress.server.time:.0f} s of simulated time")
+
+    return tell
+
+
 def _line(session: FleetSession, progress: FleetProgress) -> Text:
     if isinstance(session, FlightSession):
         return live_line(Progress(progress.server, progress.vehicles[0]))
@@ -193,11 +236,20 @@ def _line(session: FleetSession, progress: FleetProgress) -> Text:
 
 
 def _conclude(session: FleetSession, console: Console) -> tuple[bool, str]:
-    """Print the summary; returns whether the flight succeeded, and the reason of a failure."""
+    """Print the summary; returns whether the flight succeeded, and the reason of a failure.
+
+    There is nothing to summarise where nobody flew vehicles that have no mission.
+    """
     if isinstance(session, FlightSession):
         one, record = session.conclude()
-        show(console, one, record, session.messages)
+        if session.fleet.has_mission or not one.succeeded or _flew(record):
+            show(console, one, record, session.messages)
         return one.succeeded, one.reason
     outcome = session.conclude_fleet()
-    show_fleet(console, outcome)
+    if session.fleet.has_mission or not outcome.succeeded or any(_flew(r) for _, r in outcome.vehicles):
+        show_fleet(console, outcome)
     return outcome.succeeded, outcome.reason
+
+
+def _flew(record: FlightRecord | None) -> bool:
+    return record is not None and record.air_time > 0

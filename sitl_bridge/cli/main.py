@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": ("sitl_bridge.cli.demo", "Fly a square in wind: the first flight on a new machine."),
     "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
+    "start": ("sitl_bridge.cli.start", "Bring up vehicles for QGroundControl and your scripts."),
     "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
     "campaign": (
         "sitl_bridge.cli.campaign",

@@ -5,6 +5,9 @@ from __future__ import annotations
 FIRST_PORT = 4560
 """TCP, the simulator link: PX4 instance i connects to 4560 + i."""
 
+GROUND_STATION_PORT = 14550
+"""UDP, to which every instance sends its ground station link (px4-rc.mavlink)."""
+
 OFFBOARD_PORT = 14540
 """UDP, to which instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
 

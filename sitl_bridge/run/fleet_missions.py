@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.hil.link_status import LinkStatus
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.mission_link import pause_flag
-from sitl_bridge.mission_link.time_gate import MissionGate
+from sitl_bridge.mission_link.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, SUCCEEDED
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
 from sitl_bridge.run.mission_process import MissionProcess
@@ -59,6 +60,8 @@ class FleetMissions:
         self._report = report
         self._errors = errors
         self.common: MissionProcess | None = None
+        # Scripts that are started by hand have no gate of their own.
+        self._limit = None if settings.has_mission else server.limit_time()
         self._pause_flag = directory.resolve() / "paused"
         self.orders: OrdersPipe | None = None
 
@@ -113,6 +116,9 @@ class FleetMissions:
     def pace(self, links: Sequence[LinkStatus]) -> None:
         """Slow simulated time while vehicles are disarmed, for missions that do not use their time gate."""
         connected = [v for v in self._vehicles if links[v.number].connected and not v.lost]
+        if self._limit is not None:
+            armed = all(links[v.number].armed for v in connected)
+            self._limit.at_most(math.inf if armed else UNANNOUNCED_SPEED)
         if self.common is not None and self.common.gate is not None:
             self.common.gate.limit_speed(armed=all(links[v.number].armed for v in connected))
         for vehicle in connected:
@@ -120,7 +126,9 @@ class FleetMissions:
                 vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
 
     def ended(self) -> bool:
-        """Whether all missions have ended."""
+        """Whether there are missions, and all have ended."""
+        if not self._settings.has_mission:
+            return False
         if self.common is not None:
             return self.common.poll() is not None
         missions = [v.mission for v in self._vehicles if v.mission is not None and not v.lost]

@@ -75,6 +75,11 @@ class FleetSettings:
     expose: bool = False
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
+    @property
+    def has_mission(self) -> bool:
+        """Whether a mission flies any of the vehicles; without one, the flight lasts until it is ended."""
+        return self.mission is not None or any(v.mission is not None for v in self.vehicles)
+
     def check(self) -> tuple[tuple[AutopilotChoice, Plan | None], ...]:
         """Check everything that can be checked before the start.
 

@@ -87,7 +87,7 @@ class FleetSession:
         self._begun = time.monotonic()
         self._stopped = False
         self._final: FleetProgress | None = None
-        self._reason = "the flight was interrupted"
+        self._reason = "the flight was interrupted" if settings.has_mission else ""
         self._wall = math.nan
         self.vehicles: tuple[VehicleRun, ...] = ()
 
@@ -109,7 +109,8 @@ class FleetSession:
     def _start(self) -> None:
         """Open ports and files first, start processes last."""
         fleet = self.fleet
-        for settings in fleet.vehicles:
+        # Without a mission, a script of the user's may be listening already.
+        for settings in fleet.vehicles if fleet.has_mission else ():
             require_free_udp(settings.offboard_port, "on which the mission receives the vehicle's messages")
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)

@@ -26,19 +26,23 @@ from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.airframe import Airframe
 from sitl_bridge.world.world import WorldSpecification
 
+STANDING = "start"
+"""Name of a flight without a mission; also of its run directory."""
+
 
 @dataclass(frozen=True)
 class FlightSettings(Choices):
     """Settings of a flight of one vehicle: mission and airframe, and the options of every flight.
 
     Attributes:
-        mission: a plan of QGroundControl or a Python script that uses MAVSDK.
+        mission: a plan of QGroundControl or a Python script that uses MAVSDK; None for a vehicle that waits
+            for a ground station and for scripts that are started by hand.
         airframe: of the vehicle.
         controller: of the built-in stack; None for the airframe's.
         on_stall: reaction of the link to a flight stack that stops answering.
     """
 
-    mission: Path
+    mission: Path | None
     airframe: Airframe
     controller: str | None = None
     on_stall: OnStall = "continue"
@@ -57,7 +61,7 @@ class FlightSettings(Choices):
         )
         return FleetSettings(
             (vehicle,),
-            self.mission.stem,
+            STANDING if self.mission is None else self.mission.stem,
             world=self.world or WorldSpecification(),
             seed=self.seed or 0,
             speed=self.speed,

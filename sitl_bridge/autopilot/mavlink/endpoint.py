@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import offboard_port
+from sitl_bridge.hil.ports import GROUND_STATION_PORT, offboard_port
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
 
@@ -63,7 +63,7 @@ class PortPair:
 def port_pairs(instance: int) -> tuple[PortPair, ...]:
     """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in hil/ports.py)."""
     return (
-        PortPair("ground station", 18570 + instance, 14550, NORMAL),
+        PortPair("ground station", 18570 + instance, GROUND_STATION_PORT, NORMAL),
         PortPair("offboard", 14580 + instance, offboard_port(instance), ONBOARD),
         PortPair("payload", 14280 + instance, 14030 + instance, ONBOARD),
     )
