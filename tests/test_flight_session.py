@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_up_px4 import make_build
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
 from sitl_bridge.autopilot.stack_parameters import Parameters
@@ -40,12 +41,7 @@ SCRIPTS = sorted(MISSIONS.glob("*.py"))
 @pytest.fixture
 def px4_directory(tmp_path: Path) -> Path:
     """Looks like a PX4 build to the search for one."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "px4").write_text("#!/bin/sh\nexit 3\n")
-    (tmp_path / "bin" / "px4").chmod(0o755)
-    (tmp_path / "etc" / "init.d-posix").mkdir(parents=True)
-    (tmp_path / "etc" / "init.d-posix" / "rcS").write_text("")
-    return tmp_path
+    return make_build(tmp_path, "#!/bin/sh\nexit 3\n")
 
 
 # ------------------------------------------------------------------ before anything starts

@@ -6,19 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_up_px4 import make_build
 
 from sitl_bridge.cli import doctor
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4.find import find_px4
-
-
-def make_build(root: Path, executable: bytes = b"#!/bin/sh\n") -> Path:
-    (root / "bin").mkdir(parents=True)
-    (root / "bin" / "px4").write_bytes(executable)
-    (root / "bin" / "px4").chmod(0o755)
-    (root / "etc" / "init.d-posix").mkdir(parents=True)
-    (root / "etc" / "init.d-posix" / "rcS").write_text("#!/bin/sh\n")
-    return root
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +85,20 @@ def test_incomplete_build_is_told(tmp_path: Path) -> None:
     (root / "etc" / "init.d-posix" / "rcS").unlink()
     with pytest.raises(UserError, match="is incomplete"):
         find_px4(root)
+
+
+@pytest.mark.parametrize("left_out", ["simulator_mavlink", "pwm_out_sim"])
+def test_build_without_the_modules_of_simulation_is_refused_by_name(
+    left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_build(tmp_path)
+    (root / "bin" / f"px4-{left_out}").unlink()
+    with pytest.raises(UserError, match=f"was built without {left_out}, .* CONFIG_COMMON_SIMULATION=y"):
+        find_px4(root)
+    monkeypatch.setenv("PX4_DIR", str(root))
+    finding = doctor._px4()
+    assert finding.grade == "missing"
+    assert f"was built without {left_out}" in finding.text
 
 
 def test_version_comes_from_the_build_header(tmp_path: Path) -> None:

@@ -248,12 +248,16 @@ def test_the_current_px4_makes_up_is_that_of_healthy_motors(name: str) -> None:
     factor, slope, low = (given[key] for key in ("THR_MDL_FAC", "FD_ACT_MOT_C2T", "FD_ACT_LOW_OFF"))
     command = np.linspace(0.0, 1.0, 101)
     thrust = factor * command**2 + (1.0 - factor) * command
-    # SimulatorMavlink.cpp, send_esc_telemetry; FailureDetector.cpp to v1.16 (no offsets) and of v1.17.
+    # SimulatorMavlink.cpp, send_esc_telemetry; FailureDetector.cpp to v1.17 (no offsets) and of March 2026.
     current = 1.0 + 15.0 * command
     assert np.all(current > slope * thrust + 0.5)
     assert np.all(current < slope * thrust + 10.0 - 0.5)
     # Telemetry injected as wrong is a tenth (FailureInjector.cpp), judged above a thrust of 0.2.
     assert np.all((0.1 * current < slope * thrust - low)[thrust > 0.2])
+    # escCheck.cpp of v1.18: an offset in both directions, later versions also have a constant.
+    slope, idle, most = (given[key] for key in ("MOTFAIL_C2T", "MOTFAIL_IDLE", "MOTFAIL_OFF"))
+    for constant in (0.0, idle):
+        assert np.all(np.abs(current - slope * thrust - constant) < most - 0.5)
 
 
 BEARINGS = {

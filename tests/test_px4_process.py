@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from made_up_px4 import make_build
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.px4 import loopback
@@ -42,15 +43,8 @@ def no_lock_left() -> Iterator[None]:
 
 def stand_in(root: Path, body: str) -> Px4Build:
     """A build whose px4 is a Python script with the given body."""
-    (root / "bin").mkdir(parents=True)
-    (root / "etc" / "init.d-posix").mkdir(parents=True)
-    (root / "etc" / "init.d-posix" / "rcS").write_text("")
-    script = root / "bin" / "px4"
-    script.write_text(
-        f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n{textwrap.dedent(body)}\n"
-    )
-    script.chmod(0o755)
-    return find_px4(root)
+    script = f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n{textwrap.dedent(body)}\n"
+    return find_px4(make_build(root, script))
 
 
 def until(condition: object, limit: float = 10.0) -> None:
@@ -86,6 +80,21 @@ def test_px4_gets_its_instance_directory_and_startup_files(tmp_path: Path) -> No
         "others ['PX4_SIMULATOR', 'PX4_SIM_MODEL', 'PX4_SYS_AUTOSTART']",
     ]
     assert (directory / "console.log").read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("lean", "given", "thin"), [(True, {}, True), (False, {}, False), (True, {"SDLOG_PROFILE": 3}, False)]
+)
+def test_one_of_several_vehicles_logs_the_topics_of_its_file_alone(
+    lean: bool, given: dict[str, float], thin: bool, tmp_path: Path
+) -> None:
+    build = stand_in(tmp_path / "build", "print(open('startup/px4-rc.simulator').read())")
+    lines: list[str] = []
+    run = tmp_path / "run"
+    with Px4Process(build, INSTANCE, run, dict(given), lines.append, given, lean) as px4:
+        until(lambda: px4.poll() is not None)
+    assert ("param set-default SDLOG_PROFILE 0" in lines) == thin
+    assert (run / "etc" / "logging" / "logger_topics.txt").exists() == thin
 
 
 def test_end_by_itself_is_told_with_the_last_words(tmp_path: Path) -> None:

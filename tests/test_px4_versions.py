@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sitl_bridge.px4.versions import FLOWN, RENAMED, named_for, release, renamed, warning
+from sitl_bridge.px4.versions import (
+    FLOWN,
+    NEW,
+    RENAMED,
+    REPLACED,
+    hint,
+    named_for,
+    not_everywhere,
+    release,
+    warning,
+)
 
 
 def test_renamed_parameter_gets_the_name_that_the_build_has() -> None:
@@ -30,10 +40,19 @@ def test_name_that_no_version_has_stays_for_the_check_that_refuses_it() -> None:
 def test_each_name_stands_for_one_thing() -> None:
     new = [name for names in RENAMED.values() for name in names]
     assert len(new) == len(set(new))
-    assert renamed() == {*RENAMED, *new}
+    assert not_everywhere() == {*RENAMED, *new, *REPLACED, *NEW}
+    assert len(not_everywhere()) == len(RENAMED) + len(new) + len(REPLACED) + len(NEW)
 
 
-@pytest.mark.parametrize("version", ["v1.14.0", "v1.15.4", "v1.16.0-rc3-12-g0123456", "v1.17.0-alpha1"])
+def test_removed_parameter_is_known_as_one_with_what_there_is_instead() -> None:
+    assert hint("SIM_BAT_ENABLE") == "; it was removed: PX4 simulates a battery if SIM_BAT_DRAIN is above 0"
+    assert hint("COM_FLT_PROFILE") == "; it was removed"
+    assert hint("MPC_XY_PP") == ""
+
+
+@pytest.mark.parametrize(
+    "version", ["v1.14.0", "v1.15.4", "v1.16.0-rc3-12-g0123456", "v1.17.0-rc2", "v1.18.0-alpha1-579-g6db0a77"]
+)
 def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
     assert warning(version) == ""
 
@@ -42,7 +61,7 @@ def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
     ("version", "words"),
     [
         ("v1.13.3", "older than"),
-        ("v1.18.0", "newer than"),
+        ("v1.19.0", "newer than"),
         ("v2.0.0-beta1", "newer than"),
         ("unknown", "does not report its version"),
         ("v0.0.0-1-g02e73e3", "without git tags"),

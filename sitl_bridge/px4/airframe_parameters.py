@@ -83,12 +83,14 @@ much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
 TILT_RANGE = (20.0, 45.0)
 """Smallest value that PX4 allows for MPC_TILTMAX_AIR, and its default, deg."""
 GRAVITY = 9.80665
-MOTOR_CURRENT: Parameters = {"FD_ACT_MOT_C2T": 15.0, "FD_ACT_LOW_OFF": 1.0}
-"""PX4's failure detector compares the current of a motor with its thrust setpoint T.  On this link PX4
-invents the current: 1 A + 15 A times the command c of an armed motor, running or not (SimulatorMavlink.cpp,
-send_esc_telemetry).  The thrust curve gives c >= T, so a healthy motor reports at least 1 A above 15 A times
-T.  With the 35 A of PX4 v1.17, less its offset of 10 A, healthy motors would fail from about half thrust on.
-c - T is at most a quarter, within FD_ACT_HIGH_OFF's 10 A.  Versions to v1.16 have no offsets."""
+CURRENT_SLOPE, IDLE_CURRENT = 15.0, 1.0
+"""A: current that PX4's simulator module invents for a motor, 1 A + 15 A times the command c of an armed
+motor, running or not (SimulatorMavlink.cpp, send_esc_telemetry)."""
+CURRENT_MARGIN = 1.0
+"""A by which a motor's current may differ further from a healthy motor's."""
+ACCEPTANCE_RADIUS = 2.0
+"""m: NAV_ACC_RAD that PX4 itself set for multirotors until May 2026 (v1.18.0-alpha1, rc.mc_defaults); later
+versions have 10 m, which cuts corners and begins a return 20 m above home instead of 10 m."""
 
 
 def parameters_for(
@@ -140,8 +142,8 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= position_gains(airframe, found)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
-    found["SYS_FAILURE_EN"] = 1
-    found |= MOTOR_CURRENT
+    found |= {"SYS_FAILURE_EN": 1, "NAV_ACC_RAD": ACCEPTANCE_RADIUS}
+    found |= _motor_failure(factor)
     return found | airframe.px4.parameters
 
 
@@ -281,6 +283,25 @@ def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> 
         return found | {"SIM_BAT_ENABLE": 0, "RTL_TIME_MARGIN": -1_000_000}
     lasts = min(max(result.endurance, 1.0), 86400.0)
     return found | {"SIM_BAT_ENABLE": 1, "SIM_BAT_DRAIN": round(lasts, 1), "SIM_BAT_MIN_PCT": 0.0}
+
+
+def _motor_failure(factor: float) -> Parameters:
+    """Return what PX4's check of the motors' currents expects of the invented ones.
+
+    The check compares a motor's current with its thrust setpoint T, and the thrust curve gives T = f c^2 +
+    (1 - f) c: so 15 c exceeds 15 T by 15 f/4 at most.  Up to v1.17, FD_ACT_MOT_C2T is the least current per
+    T.  In main of March 2026 it is the expected one, and FD_ACT_LOW_OFF is taken off: with its 35 A and 10 A,
+    healthy motors would fail from half thrust on.  In v1.18, MOTFAIL_OFF is the accepted difference in either
+    direction, and the current model has a constant, MOTFAIL_IDLE, in later versions only.
+    """
+    over = IDLE_CURRENT + CURRENT_SLOPE * factor / 4.0
+    return {
+        "FD_ACT_MOT_C2T": CURRENT_SLOPE,
+        "FD_ACT_LOW_OFF": CURRENT_MARGIN,
+        "MOTFAIL_C2T": CURRENT_SLOPE,
+        "MOTFAIL_IDLE": IDLE_CURRENT,
+        "MOTFAIL_OFF": round(over + CURRENT_MARGIN, 2),
+    }
 
 
 def _timing(speed: float) -> Parameters:

@@ -16,6 +16,8 @@ USUAL_BUILD = "px4_sitl_default"
 PACKAGE = Path("/opt/px4")
 """Where PX4's Debian package and container install it."""
 START_SCRIPT = Path("etc/init.d-posix/rcS")
+SIMULATION = ("simulator_mavlink", "pwm_out_sim")
+"""PX4's modules that fly with a simulator; the board file of a build may leave them out."""
 _TAG = re.compile(r'PX4_GIT_TAG_STR\s+"([^"]+)"')
 _COMMIT = re.compile(r'PX4_GIT_VERSION_STR\s+"([0-9a-f]+)"')
 _TAG_IN_BINARY = re.compile(rb"\0(v[0-9]+\.[0-9]+\.[0-9]+[-+.\w]*)\0")
@@ -105,6 +107,12 @@ def _build(root: Path, executable: Path) -> Px4Build:
         raise UserError(f"{executable} was built for another kind of machine; build PX4 on this one")
     if not (root / START_SCRIPT).is_file():
         raise UserError(f"{root} has no {START_SCRIPT}: the build is incomplete; build it again")
+    missing = [name for name in SIMULATION if not (executable.parent / f"px4-{name}").exists()]
+    if missing:
+        raise UserError(
+            f"{root} was built without {' and '.join(missing)}, so it cannot fly in a simulator; set"
+            " CONFIG_COMMON_SIMULATION=y in its board file and build it again"
+        )
     version, commit = _version(root, executable)
     return Px4Build(root, executable.resolve(), (root / "etc").resolve(), version, commit)
 

@@ -27,11 +27,12 @@ from sitl_bridge.px4.read_back import ReadBack
 from sitl_bridge.px4.startup import (
     SELECTION,
     SHARED_PORT,
+    TOPICS_ALONE,
     write_links_file,
     write_log_topics,
     write_startup_files,
 )
-from sitl_bridge.px4.versions import renamed
+from sitl_bridge.px4.versions import not_everywhere
 from sitl_bridge.system.child_process import ChildProcess
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
@@ -175,9 +176,12 @@ class Px4Process(ChildProcess):
         self.build = build
         self.instance = instance
         require_free_instance(instance)
+        thin = lean and "SDLOG_PROFILE" not in (given or {})
+        if thin:
+            parameters = parameters | TOPICS_ALONE
         self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
         startup = _make_directory(directory, self._handed_over)
-        if lean and "SDLOG_PROFILE" not in (given or {}):
+        if thin:
             write_log_topics(directory, build.etc)
         missing = write_links_file(startup, build.etc, lean=lean)
         if SHARED_PORT in missing and instance > LAST_WITH_OWN_PORT:
@@ -212,7 +216,7 @@ class Px4Process(ChildProcess):
     def read_back(self) -> ReadBack:
         """Return the read-back that verifies the parameters of this PX4."""
         listed = build_parameters(self.build.etc) is not None
-        return ReadBack(self._handed_over, () if listed else renamed())
+        return ReadBack(self._handed_over, () if listed else not_everywhere())
 
     def stop(self) -> int:
         """Stop PX4 and its children; return its exit status.  Safe to call twice.

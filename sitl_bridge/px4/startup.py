@@ -20,7 +20,7 @@ from pathlib import Path
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FURTHER_OFFBOARD_PORT
 from sitl_bridge.output_file import write_whole
-from sitl_bridge.px4.versions import renamed
+from sitl_bridge.px4.versions import not_everywhere
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 AIRFRAME = 10016
@@ -38,7 +38,7 @@ SET_LATER = frozenset(
 MODULES = {"LTEST_MODE": "landing_target_estimator start"}
 """Modules that PX4 does not start by itself, by a parameter that only they have."""
 WITHOUT_OWN_BATTERY = "param show -q SIM_BAT_ENABLE >/dev/null || alias battery_simulator=:"
-"""Keeps PX4 v1.14, which has no SIM_BAT_ENABLE, from simulating a battery of its own as well."""
+"""Keeps PX4s without SIM_BAT_ENABLE, v1.14 and v1.18, from simulating a battery of their own as well."""
 SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
 """PX4's script that starts the simulator link, relative to its working directory $R."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
@@ -117,6 +117,10 @@ LOGGED = {
 reports and a flight analysis read.  PX4's own selection in simulation supports replays of its estimator and
 takes a quarter of its computing time."""
 
+TOPICS_ALONE = {"SDLOG_PROFILE": 0}
+"""No profile: from v1.18 on, PX4 adds the topics of a file to its profile, instead of logging them alone
+(logged_topics.cpp, PX4 pull request 27462)."""
+
 LOGGING = Path("init.d", "rc.logging")
 """PX4's script that starts the logger, in its etc; LOGGER_ARGS before it sets the arguments."""
 
@@ -142,7 +146,7 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     if "SIM_BAT_DRAIN" not in parameters:
         lines.append(WITHOUT_OWN_BATTERY)
     lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
-    lines += [command for name, command in MODULES.items() if name in parameters]
+    lines += [f"{_if_known(name)}{command}" for name, command in MODULES.items() if name in parameters]
     file = directory / SIMULATOR_SCRIPT.name
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -216,7 +220,7 @@ def write_log_topics(directory: Path, etc: Path) -> None:
 def parameter_line(name: str, value: float) -> str:
     """Return the shell command that sets one parameter; no quoting is needed.
 
-    A parameter that was renamed between versions is set only if this PX4 has it.
+    A parameter that only some versions have is set only if this PX4 has it.
 
     Raises:
         UserError: for an invalid parameter name or value.
@@ -228,5 +232,9 @@ def parameter_line(name: str, value: float) -> str:
     if isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
         raise UserError(f"{name}: {value} does not fit PX4's 32-bit integers")
     command = "set" if name in SET_LATER else "set-default"
-    condition = f"param show -q {name} >/dev/null && " if name in renamed() else ""
-    return f"{condition}param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"
+    return f"{_if_known(name)}param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"
+
+
+def _if_known(name: str) -> str:
+    """Return the shell condition that this PX4 has a parameter; empty if every version has it."""
+    return f"param show -q {name} >/dev/null && " if name in not_everywhere() else ""

@@ -15,11 +15,14 @@ PARAMETER_INTERVAL = 1.2
 """s of the vehicle's time after which a changed parameter is in effect.  PX4's modules read changed
 parameters at most once a second (``_parameter_update_sub`` in src/modules/navigator/navigator.h)."""
 
-FLOWN = ("v1.14.4", "v1.15.4", "main of February 2025", "v1.16.0", "main of March 2026")
+FLOWN = (
+    "v1.14.4", "v1.15.4", "main of February 2025", "v1.16.0", "main of March 2026", "v1.17.0-rc2",
+    "v1.18.0-alpha1", "main of July 2026",
+)  # fmt: skip
 """PX4 versions flown by the tests with real PX4."""
 
-OLDEST, NEWEST = (1, 14), (1, 17)
-"""Major and minor number of the oldest and the newest version in FLOWN; main of March 2026 reports v1.17."""
+OLDEST, NEWEST = (1, 14), (1, 18)
+"""Major and minor number of the oldest and the newest version in FLOWN; main of July 2026 reports v1.18."""
 
 RENAMED: dict[str, tuple[str, ...]] = {
     "EKF2_GPS_DELAY": ("SENS_GPS0_DELAY", "SENS_GPS1_DELAY"),
@@ -30,9 +33,48 @@ RENAMED: dict[str, tuple[str, ...]] = {
 """Old name to the new ones with the same meaning and unit (PX4 v1.18 has one set per receiver instead of one
 for all; sensors/vehicle_gps_position/VehicleGPSPosition.cpp)."""
 
-REPLACED = {"COM_RC_OVERRIDE": "MAN_OVERRIDE_SPD", "COM_OBC_LOSS_T": ""}
-"""Names removed in PX4 v1.18 and their replacements in another unit; empty without a replacement
-(docs/en/releases/1.18.md)."""
+_CURRENT = "MOTFAIL_C2T is the expected current at full thrust, MOTFAIL_OFF the accepted difference"
+_OVERRIDE = "MAN_OVERRIDE_SPD is the speed of the sticks that overrides, a negative one disables it"
+_MARKER = "VTE_* configure the vision target estimator, which replaced the landing target estimator"
+REPLACED: dict[str, str] = {
+    "COM_KILL_DISARM": "PX4 disarms after 5 s",
+    "COM_LKDOWN_TKO": "PX4 checks for 3 s",
+    "COM_OBC_LOSS_T": "a companion computer is lost after 5 s",
+    "COM_RC_OVERRIDE": _OVERRIDE,
+    "COM_RC_STICK_OV": _OVERRIDE,
+    "COM_TAKEOFF_ACT": "a take-off ends in Hold",
+    "FD_ACT_HIGH_OFF": _CURRENT,
+    "FD_ACT_LOW_OFF": _CURRENT,
+    "FD_ACT_MOT_C2T": _CURRENT,
+    "FD_ACT_MOT_THR": _CURRENT,
+    "FD_ACT_MOT_TOUT": "MOTFAIL_TIME is the time in s",
+    "FD_ESCS_EN": "COM_ARM_CHK_ESCS enables the check",
+    "FW_AT_START": "a MAVLink command starts the autotune (MAV_CMD_DO_AUTOTUNE_ENABLE)",
+    "MC_AT_START": "a MAVLink command starts the autotune (MAV_CMD_DO_AUTOTUNE_ENABLE)",
+    "MNT_RANGE_PITCH": "MNT_MIN_PITCH and MNT_MAX_PITCH limit the pitch",
+    "MPC_USE_HTE": "PX4 always uses its estimate of the hover thrust",
+    "SIM_ARSPD_FAIL": "inject a failure of the airspeed sensor (MAV_CMD_INJECT_FAILURE)",
+    "SIM_BAT_ENABLE": "PX4 simulates a battery if SIM_BAT_DRAIN is above 0",
+    **{f"EKF2_AGP_{name}": f"EKF2_AGP0_{name}, with the sensor's id in EKF2_AGP0_ID"
+       for name in ("CTRL", "DELAY", "GATE", "MODE", "NOISE")},
+    **{f"LTEST_{name}": _MARKER
+       for name in ("ACC_UNC", "MEAS_UNC", "MODE", "POS_UNC_IN", "SCALE_X", "SCALE_Y", "SENS_POS_X",
+                    "SENS_POS_Y", "SENS_POS_Z", "SENS_ROT", "VEL_UNC_IN")},
+    **dict.fromkeys(
+        ("ASPD_BETA_GATE", "ASPD_BETA_NOISE", "ASPD_SCALE_NSD", "ASPD_TAS_GATE", "COM_ARM_SDCARD",
+         "COM_DISARM_MAN", "COM_FLT_PROFILE", "COM_HLDL_REG_T", "COM_IMB_PROP_ACT", "COM_MOT_TEST_EN",
+         "COM_RC_ARM_HYST", "FW_T_SPD_DEV_STD", "FW_T_SPD_PRC_STD", "FW_T_SPD_STD", "GF_PREDICT",
+         "LNDMC_TRIG_TIME", "MNT_OFF_PITCH", "MNT_OFF_ROLL", "MNT_OFF_YAW"),
+        "",
+    ),
+}  # fmt: skip
+"""Names that a PX4 up to v1.18 removed, and what there is instead; empty for nothing.
+
+Found by comparing the builds' lists of parameters; reasons in docs/en/releases/1.18.md and in the history of
+the files that defined them."""
+
+NEW = ("MOTFAIL_C2T", "MOTFAIL_IDLE", "MOTFAIL_OFF")
+"""Names that only newer versions have and for which no older name stands."""
 
 _TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
@@ -85,13 +127,13 @@ def named_for(parameters: Parameters, known: Collection[str] | None) -> Paramete
     return found
 
 
-def renamed() -> frozenset[str]:
-    """Return old and new names of the renamed parameters: a PX4 has one of each pair."""
-    return frozenset(RENAMED).union(*RENAMED.values())
+def not_everywhere() -> frozenset[str]:
+    """Return the names of this module: those that some versions have and others do not."""
+    return frozenset((*RENAMED, *REPLACED, *NEW)).union(*RENAMED.values())
 
 
 def hint(name: str) -> str:
     """Return a hint about a name that newer PX4 versions removed; empty for others."""
     if name not in REPLACED:
         return ""
-    return f"; newer versions use {REPLACED[name]} instead" if REPLACED[name] else "; it was removed"
+    return f"; it was removed: {REPLACED[name]}" if REPLACED[name] else "; it was removed"
