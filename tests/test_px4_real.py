@@ -17,10 +17,11 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.airframe_file import load_airframe
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.airframe_parameters import Parameters, parameters_for
+from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
 from sitl_bridge.px4.startup import LOGGING, write_links_file
+from sitl_bridge.px4.versions import named_for, not_everywhere
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -45,11 +46,15 @@ def server(request: pytest.FixtureRequest) -> Iterator[LockstepServer]:
         yield served
 
 
+def command(build: Px4Build, directory: Path, module: str, *words: str) -> str:
+    """What the running PX4 answers to a command of its shell."""
+    client = [str(build.root / "bin" / f"px4-{module}"), "--instance", str(INSTANCE), *words]
+    return subprocess.run(client, capture_output=True, text=True, cwd=directory, timeout=20).stdout
+
+
 def shown(build: Px4Build, name: str, directory: Path) -> float:
     """A parameter's value as the running PX4 has it."""
-    client = [str(build.root / "bin" / "px4-param"), "--instance", str(INSTANCE), "show", "-q", name]
-    result = subprocess.run(client, capture_output=True, text=True, check=True, cwd=directory, timeout=20)
-    return float(result.stdout.split()[-1])
+    return float(command(build, directory, "param", "show", "-q", name).split()[-1])
 
 
 @pytest.mark.parametrize("server", ["ar100_x6"], indirect=True)
@@ -57,7 +62,9 @@ def test_running_px4_has_the_parameters_of_the_airframe(
     build: Px4Build, tmp_path: Path, wait_for: WaitFor, server: LockstepServer
 ) -> None:
     airframe: Airframe = load_airframe("ar100_x6")
-    told: Parameters = parameters_for(airframe, speed=math.inf)
+    known = build_parameters(build.etc) or {}
+    told: Parameters = named_for(parameters_for(airframe, speed=math.inf), known)
+    assert set(told) - set(known) <= not_everywhere()
     with Px4Process(build, INSTANCE, tmp_path / "run", told) as px4:
         log = tmp_path / "run" / "console.log"
         # A stop within the start-up script makes PX4 report an error.
@@ -76,12 +83,16 @@ def test_running_px4_has_the_parameters_of_the_airframe(
             "PWM_MAIN_FUNC6",
             "MC_ROLLRATE_K",
             "MPC_THR_HOVER",
-            "EKF2_GPS_DELAY",
+            *({"EKF2_GPS_DELAY", "SENS_GPS0_DELAY", "FD_ACT_MOT_C2T", "MOTFAIL_OFF"} & set(known)),
             "EKF2_MULTI_IMU",
             "COM_DISARM_PRFLT",
             "MAV_TYPE",
+            "NAV_ACC_RAD",
         ):
             assert shown(build, name, tmp_path) == pytest.approx(told[name], abs=1e-4), name
+        assert "not running" in command(build, tmp_path, "battery_simulator", "status")
+        if (build.root / "bin" / "px4-failure_injection_manager").exists():
+            assert "not running" not in command(build, tmp_path, "failure_injection_manager", "status")
         status = px4.stop()
     assert status == 0
     assert server.failure is None

@@ -143,10 +143,11 @@ mavlink start -x -u $udp_onboard_gimbal_port_local -r 400000 -f -m gimbal -o $ud
 """As in PX4's px4-rc.mavlink."""
 
 
-def test_one_of_several_vehicles_sends_less_on_the_same_links(tmp_path: Path) -> None:
+@pytest.mark.parametrize("further", ["", " $mavlink_network_interface_arg"])  # v1.17, v1.18
+def test_one_of_several_vehicles_sends_less_on_the_same_links(further: str, tmp_path: Path) -> None:
     script = tmp_path / "etc" / "init.d-posix" / "px4-rc.mavlink"
     script.parent.mkdir(parents=True)
-    script.write_text(LINKS)
+    script.write_text(LINKS.replace("_port_remote\n", f"_port_remote{further}\n"))
     assert write_links_file(tmp_path, tmp_path / "etc", lean=True) == []
     shell = (
         "px4_instance=15; udp_gcs_port_local=gcs; udp_offboard_port_local=api; "

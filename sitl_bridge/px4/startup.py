@@ -71,7 +71,7 @@ LEANER = (
     # interval (mavlink_main.h).
     Substitution(
         "the link to a camera",
-        re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+)$", re.MULTILINE),
+        re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+.*)$", re.MULTILINE),
         r"\1 -r 1000 -m custom \2",
     ),
     Substitution(

@@ -73,8 +73,9 @@ REPLACED: dict[str, str] = {
 Found by comparing the builds' lists of parameters; reasons in docs/en/releases/1.18.md and in the history of
 the files that defined them."""
 
-NEW = ("MOTFAIL_C2T", "MOTFAIL_IDLE", "MOTFAIL_OFF")
-"""Names that only newer versions have and for which no older name stands."""
+NEW = ("MOTFAIL_C2T", "MOTFAIL_IDLE", "MOTFAIL_OFF", "MPC_YAWRAUTO_ACC", "SYS_HAS_NUM_ASPD")
+"""Names that only newer versions have and for which no older name stands, of the parameters that are set: the
+last two from v1.15 on."""
 
 _TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
