@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.files.airframe_file import inheritance, load_airframe
+from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.vehicle.airframe import Airframe
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
@@ -113,3 +114,62 @@ def test_a_fault_of_a_changed_sensor_is_told_at_its_own_line(tmp_path: Path) -> 
 def test_the_same_sensor_given_twice_is_refused(tmp_path: Path) -> None:
     file = based(tmp_path, SOURCE + "sensors:\n  - {kind: gps, rate: 4}\n  - {kind: gps, rate: 3}\n")
     assert any("gps 0 exists already" in fault for fault in faults_of(file))
+
+
+FOUR_FIFTY = """
+rotors:
+  - {position: [0.159, 0.159, -0.05], direction: ccw}
+  - {position: [-0.159, -0.159, -0.05], direction: ccw}
+  - {position: [0.159, -0.159, -0.05], direction: cw}
+  - {position: [-0.159, 0.159, -0.05], direction: cw}
+"""
+
+
+def test_rotors_of_its_own_give_an_allocation_of_its_own_in_metres(tmp_path: Path) -> None:
+    told = parameters_for(load_airframe(based(tmp_path, FOUR_FIFTY, "x500")))
+    assert [told[f"CA_ROTOR{i}_PX"] for i in range(4)] == [0.159, -0.159, 0.159, -0.159]
+    assert [told[f"CA_ROTOR{i}_PY"] for i in range(4)] == [0.159, -0.159, -0.159, 0.159]
+    assert {told[f"CA_ROTOR{i}_PZ"] for i in range(4)} == {-0.05}
+    # torque_thrust_ratio of the x500's rotors
+    assert [told[f"CA_ROTOR{i}_KM"] for i in range(4)] == pytest.approx([0.016, 0.016, -0.016, -0.016])
+
+
+def test_an_allocation_in_the_file_itself_is_kept(tmp_path: Path) -> None:
+    text = FOUR_FIFTY + (
+        "px4: {allocation: {moment_ratio: 0.04,"
+        " positions: [[0.1, 0.2], [-0.1, -0.2], [0.1, -0.2], [-0.1, 0.2]]}}"
+        '\nsources: {px4.allocation: "derived: for a test"}\n'
+    )
+    told = parameters_for(load_airframe(based(tmp_path, text, "x500")))
+    assert (told["CA_ROTOR0_PX"], told["CA_ROTOR0_PY"], told["CA_ROTOR0_KM"]) == (0.1, 0.2, 0.04)
+
+
+def test_what_the_rotors_do_not_change_keeps_the_allocation_of_the_base(tmp_path: Path) -> None:
+    assert (
+        load_airframe(based(tmp_path, "mass: 1.8\n")).px4.allocation == load_airframe("iris").px4.allocation
+    )
+
+
+def test_gains_limits_and_thrust_follow_from_the_file_not_from_parameters_of_the_base(tmp_path: Path) -> None:
+    tuned = tmp_path / "tuned.yaml"
+    tuned.write_text(
+        "base: iris\nname: tuned\ndescription: tuned in flight\n"
+        "px4: {parameters: {MC_ROLLRATE_K: 0.31, MPC_THR_HOVER: 0.44, MPC_XY_VEL_MAX: 7, SDLOG_PROFILE: 3}}",
+        encoding="utf-8",
+    )
+    file = based(tmp_path, "mass: 1.1\ninertia: {xx: 0.031}\n", "tuned")
+    given = load_airframe(file).px4.parameters
+    assert given == {"SDLOG_PROFILE": 3}
+    assert load_airframe(based(tmp_path, "ground_effect: false\n", "tuned")).px4.parameters == {
+        "MC_ROLLRATE_K": 0.31, "MPC_THR_HOVER": 0.44, "MPC_XY_VEL_MAX": 7, "SDLOG_PROFILE": 3,
+    }  # fmt: skip
+
+
+def test_it_is_known_what_is_still_the_bases(tmp_path: Path) -> None:
+    taken = inheritance(based(tmp_path, "mass: 1.2\nrotor_model: {radius: 0.12}\n" + FOUR_FIFTY, "x500"))
+    assert taken is not None
+    assert (taken.base, taken.mass) == ("x500", 2.06431)
+    assert {"inertia", "rotor_model.thrust_c2", "rotor_model.inertia", "battery", "motor"} <= set(taken.kept)
+    assert not {"mass", "rotors", "rotor_model.radius", "px4"} & set(taken.kept)
+    assert taken.computed == ("px4.allocation",)
+    assert inheritance("x500") is None

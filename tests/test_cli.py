@@ -94,6 +94,24 @@ def test_checking_an_airframe_tells_what_follows_for_people_and_for_machines() -
     assert facts["px4_parameters"]["CA_ROTOR_COUNT"] == 4
 
 
+def test_checking_an_airframe_lists_what_is_still_its_bases_and_what_no_longer_fits(tmp_path: Path) -> None:
+    file = tmp_path / "light.yaml"
+    file.write_text(
+        'base: x500\nname: light\ndescription: a lighter one\nsources: {mass: "weighed"}\nmass: 1.2\n',
+        encoding="utf-8",
+    )
+    facts = json.loads(run("check", str(file), "--json").stdout)
+    assert facts["base"] == "x500"
+    assert {"inertia", "rotors", "rotor_model", "battery", "sensors"} <= set(facts["still_from_the_base"])
+    assert "mass" not in facts["still_from_the_base"]
+    assert "mass changed, but inertia is still of x500, which weighs 2.064 kg" in facts["warnings"]
+    factor, hover = (facts["px4_parameters"][name] for name in ("THR_MDL_FAC", "MPC_THR_HOVER"))
+    throttle = facts["hover_throttle"]
+    assert hover == pytest.approx(factor * throttle**2 + (1.0 - factor) * throttle, abs=0.001)
+    assert f"MPC_THR_HOVER {hover:g}" in facts["hover_thrust"]
+    assert f"THR_MDL_FAC {factor:g}" in facts["hover_thrust"]
+
+
 def test_checking_a_plan_tells_what_it_holds() -> None:
     facts = json.loads(run("check", "missions/survey.plan", "--json").stdout)
     assert facts["items"] > 10

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from sitl_bridge.dynamics.performance import Performance, performance, torque_slope
 from sitl_bridge.errors import UserError
@@ -36,6 +35,7 @@ from sitl_bridge.vehicle.control_effectiveness import (
     allocation_matrix,
     effectiveness,
     geometry,
+    inversion_error,
     response,
     thrust_curve_factor,
 )
@@ -99,6 +99,21 @@ def flown(name: str) -> tuple[Performance, float]:
     return performance(load_airframe(name).record, density, float(environment["gravity"])), density
 
 
+def crazyflie() -> Airframe:
+    """Crazyflie 2.0: arms and torque over thrust of crazyflie-firmware, power_distribution_quadrotor.c; mass
+    and inertia of Foerster, System Identification of the Crazyflie 2.0, ETH Zurich, 2015."""
+    data = load_airframe("hummingbird").model_dump(exclude_defaults=True, by_alias=True)
+    data |= {"mass": 0.028, "inertia": {"xx": 16.57e-6, "yy": 16.66e-6, "zz": 29.26e-6}}
+    data["rotor_model"] |= {
+        "radius": 0.0231, "inertia": 2.0e-8, "thrust_c2": 2.2e-8, "torque_thrust_ratio": 0.00596,
+    }  # fmt: skip
+    arm = 0.046 / math.sqrt(2.0)
+    places = ((arm, arm, "ccw"), (-arm, -arm, "ccw"), (arm, -arm, "cw"), (-arm, arm, "cw"))
+    data["rotors"] = [{"position": (x, y, 0.0), "direction": turn} for x, y, turn in places]
+    data["motor"] |= {"speed_range": 2600.0, "idle_speed": 0.0}
+    return Airframe.model_validate(data)
+
+
 def answer(name: str, parameters: Parameters, factor: float) -> Response:
     result, density = flown(name)
     return response(load_airframe(name), parameters, result.hover, density, factor)
@@ -147,7 +162,7 @@ def test_mix_of_a_square_quadrotor_is_px4s_textbook_one() -> None:
     for i, (x, y, turn) in enumerate(places):
         square |= {f"CA_ROTOR{i}_PX": x, f"CA_ROTOR{i}_PY": y, f"CA_ROTOR{i}_PZ": 0.0}
         square |= {f"CA_ROTOR{i}_AX": 0.0, f"CA_ROTOR{i}_AY": 0.0, f"CA_ROTOR{i}_AZ": -1.0}
-        square[f"CA_ROTOR{i}_KM"] = 0.05 * turn
+        square |= {f"CA_ROTOR{i}_KM": 0.05 * turn, f"CA_ROTOR{i}_CT": 6.5}
     half = 1.0 / math.sqrt(2.0)
     expected = np.array(
         [
@@ -212,34 +227,55 @@ def test_gain_falls_as_authority_rises_and_as_motors_slow_down() -> None:
     assert slow.phase_margin == pytest.approx(PHASE_MARGIN, abs=0.03)
 
 
-def single_precision_inverse(matrix: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Moore-Penrose inverse by a full-rank Cholesky factor, in single precision (Courrieu 2008).
-
-    PX4 inverts its effectiveness so (src/lib/matrix/matrix/PseudoInverse.hpp).
-    """
-    g = matrix.astype(np.float32)
-    square = g @ g.T
-    least = np.float32(len(square) * np.finfo(np.float32).eps) * square.diagonal().max()
-    factor = np.zeros((len(square), 0), np.float32)
-    for k in range(len(square)):
-        column = square[:, k] - factor @ factor[k]
-        column[:k] = 0.0
-        if column[k] > least:
-            factor = np.column_stack([factor, column / np.sqrt(column[k])]).astype(np.float32)
-    inner = np.linalg.inv(factor.T @ factor)
-    return np.asarray(g.T @ (factor @ (inner @ inner @ factor.T)), np.float32)
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_px4_finds_its_mix_also_when_a_motor_of_six_has_failed(name: str) -> None:
+    assert inversion_error(told(name)) < 0.01
 
 
-@pytest.mark.parametrize("name", [name for name in AIRFRAMES if len(load_airframe(name).rotors) >= 6])
-def test_px4_still_finds_its_mix_when_a_motor_has_failed(name: str) -> None:
-    given = told(name)
-    for failed in range(len(load_airframe(name).rotors)):
-        left = effectiveness(given)
-        scale = np.abs(np.linalg.pinv(left)).max(axis=0)
-        left[:, failed] = 0.0
-        wrong = np.abs(single_precision_inverse(left) - np.linalg.pinv(left))
-        off = np.divide(wrong.max(axis=0), scale, out=np.zeros(6), where=scale > 1e-9)
-        assert off.max() < 0.01, f"motor {failed + 1}: {off}"
+def test_px4_inverts_in_single_precision() -> None:
+    # A hexarotor with arms of 0.215 m, torque over thrust 0.016 m and its first motor failed: the motor
+    # opposite to it must stop; PX4's arithmetic gives it a share of the thrust with the wrong sign.
+    given = dict(told("firefly"))
+    for i in range(6):
+        given[f"CA_ROTOR{i}_KM"] = math.copysign(0.016, given[f"CA_ROTOR{i}_KM"])
+    assert inversion_error(given) > 0.1
+
+
+@pytest.mark.parametrize("name", AIRFRAMES)
+def test_rotors_stand_where_the_airframe_has_them_in_metres(name: str) -> None:
+    airframe, given = load_airframe(name), told(name)
+    if airframe.px4.allocation is not None:
+        pytest.skip("the file gives PX4's own allocation")
+    record = airframe.record
+    for i, rotor in enumerate(airframe.rotors):
+        place = [given[f"CA_ROTOR{i}_P{axis}"] for axis in "XYZ"]
+        assert place == pytest.approx(rotor.position, abs=1e-6)
+        share = airframe.mass * 9.80665 / len(airframe.rotors)
+        real = torque_slope(record, i, share, airframe.rotor_model.reference_density)
+        factor = abs(given[f"CA_ROTOR{i}_KM"]) / real
+        # Larger than the real one only where PX4's arithmetic needs it: three hexarotors and one with a
+        # rotor near its centre of gravity.
+        scaled = name in ("firefly", "ar100_x6", "ar200", "asymmetric_quadrotor")
+        assert factor == pytest.approx(2.0 ** round(math.log2(factor)), rel=1e-3)
+        assert (factor > 1.5) == scaled
+
+
+def test_the_yaw_of_a_small_vehicle_is_not_dropped_by_px4() -> None:
+    # Arms of 46 mm and a torque over thrust of 5.96 mm (crazyflie-firmware).  With PX4's default
+    # CA_ROTORn_CT no rotor's yaw effect exceeds 0.05, below which PX4 clears the axis.
+    small = geometry(crazyflie())
+    effect = np.abs(effectiveness(small)[:3]).max(axis=1)
+    assert effect.min() > 0.05
+    assert 6.5 * abs(small["CA_ROTOR0_KM"]) < 0.05
+
+
+def test_different_rotors_get_thrust_coefficients_in_the_ratio_of_their_thrusts() -> None:
+    data = load_airframe("hummingbird").model_dump(exclude_defaults=True, by_alias=True)
+    data["rotors"][0]["model"] = {"thrust_c2": 0.5 * data["rotor_model"]["thrust_c2"]}
+    given = geometry(Airframe.model_validate(data))
+    shares = [given[f"CA_ROTOR{i}_CT"] for i in range(4)]
+    assert shares[0] == pytest.approx(0.5 * shares[1], rel=1e-3)
+    assert np.mean(shares) == pytest.approx(6.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", AIRFRAMES)

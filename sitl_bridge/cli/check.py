@@ -21,7 +21,7 @@ from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.dynamics.performance import Performance, performance
 from sitl_bridge.dynamics.stability import check_stability
 from sitl_bridge.errors import UserError, about, did_you_mean, shortened
-from sitl_bridge.files.airframe_file import find_airframe, load_airframe
+from sitl_bridge.files.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
 from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.files.plan import Plan
@@ -31,7 +31,7 @@ from sitl_bridge.files.shipped_files import shipped_names
 from sitl_bridge.files.world_file import find_world, load_world
 from sitl_bridge.files.yaml_file import placed, read
 from sitl_bridge.input_file import exists
-from sitl_bridge.px4.airframe_parameters import parameters_for
+from sitl_bridge.px4.airframe_parameters import Parameters, parameters_for
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.sensors.error_model import SensorSpecification
 from sitl_bridge.vehicle.airframe import Airframe
@@ -66,6 +66,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
     having, lacking = airframe.rotor_model.effects()
+    parameters = parameters_for(airframe, world)
     return {
         "name": airframe.name,
         "description": airframe.description,
@@ -77,6 +78,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "hover_rotor_speed_rad_s": float(np.mean(hover.rotor_speed)),
         "hover_throttle": float(np.mean(hover.command)),
         "highest_hover_throttle": float(np.max(hover.command)),
+        "hover_thrust": hover_thrust_fact(airframe, parameters),
         "hover_power_w": hover.motor_power,
         "hover_battery_current_a": hover.battery_current,
         "endurance_min": result.endurance / 60.0,
@@ -86,9 +88,18 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
         **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
-        "px4_parameters": parameters_for(airframe, world),
+        "px4_parameters": parameters,
         "warnings": airframe_warnings(airframe, result),
     }
+
+
+def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:
+    """MPC_THR_HOVER beside the hover throttle: PX4's thrust setpoint is a command only without a curve."""
+    factor, hover = parameters["THR_MDL_FAC"], parameters["MPC_THR_HOVER"]
+    text = f"MPC_THR_HOVER {hover:g}"
+    if {"THR_MDL_FAC", "MPC_THR_HOVER"} & set(airframe.px4.parameters):
+        return f"{text}, THR_MDL_FAC {factor:g}, as the file gives them"
+    return f"{text}: thrust T = f c² + (1-f) c of the hover throttle c, f = THR_MDL_FAC {factor:g}"
 
 
 def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
@@ -123,6 +134,36 @@ def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
         found.append(
             "contact.points: fewer than three points lie within 2 cm of the lowest; it would tip over"
         )
+    return found
+
+
+CHANGED_TOGETHER = (
+    ("mass", "inertia"),
+    ("rotors", "inertia"),
+    ("rotors", "contact.points"),
+    ("rotor_model.radius", "rotor_model.thrust_c2"),
+    ("rotor_model.radius", "rotor_model.inertia"),
+    ("battery.cells", "battery.nominal_voltage"),
+    ("battery.cells", "motor.speed_range"),
+)
+"""Figures of one part: where a file changes the first, the second of its base no longer fits."""
+
+
+def base_facts(taken: Inheritance) -> Facts:
+    """What an airframe takes from its base."""
+    return {"base": taken.base, "still_from_the_base": list(taken.kept)}
+
+
+def base_warnings(taken: Inheritance) -> list[str]:
+    """Figures of the base that no longer fit, and those that are computed in place of the base's."""
+    found = []
+    for changed, left in CHANGED_TOGETHER:
+        gives = any(name.split("[")[0] == changed for name in taken.changed)
+        if gives and any(left == name or left.startswith(f"{name}.") for name in taken.kept):
+            of = f"{taken.base}, which weighs {taken.mass:.4g} kg" if changed == "mass" else taken.base
+            found.append(f"{changed} changed, but {left} is still of {of}")
+    if taken.computed:
+        found.append(f"computed from this file, not taken from {taken.base}: {', '.join(taken.computed)}")
     return found
 
 
@@ -255,7 +296,11 @@ def facts_of(file: str) -> Facts:
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
-        return airframe_facts(airframe)
+        facts, taken = airframe_facts(airframe), inheritance(path)
+        if taken is not None:
+            facts |= base_facts(taken)
+            facts["warnings"] = base_warnings(taken) + facts["warnings"]
+        return facts
 
 
 def _find(file: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from sitl_bridge.input_file import is_file
 from sitl_bridge.sensors.custom import CustomSpecification
 from sitl_bridge.vehicle.airframe import Airframe, has_field
 from sitl_bridge.vehicle.controller import beside
-from sitl_bridge.vehicle.figure_sources import useless_sources
+from sitl_bridge.vehicle.figure_sources import figure_paths, useless_sources
 
 _FOLDER = "airframes"
 
@@ -73,6 +75,87 @@ def _document(path: Path) -> Document:
 
 _OWN = ("name", "description")
 """Fields that are not inherited from the base."""
+_PARTS = ("mass", "inertia", "payload", "rotor_model", "rotors", "motor", "esc", "battery", "drag")
+"""Sections from which PX4's allocation, gains and limits follow."""
+_FOLLOWING = re.compile(
+    r"CA_ROTOR|MC_(ROLL|PITCH|YAW)|MPC_(XY|Z|ACC|JERK|TILT|THR|MANTHR|VEL|YAWR|MAN_Y)|THR_MDL_FAC|FD_ACT|MOTFAIL"
+)
+"""PX4 parameters that are computed from those sections."""
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """What an airframe file takes from its base.
+
+    Attributes:
+        base: the name in the file.
+        mass: kg, of the base.
+        changed: paths of the figures that the file gives.
+        kept: paths that are the base's, whole sections by their own.
+        computed: paths under ``px4`` of the base that the file's own parts replace by computed values.
+    """
+
+    base: str
+    mass: float
+    changed: tuple[str, ...]
+    kept: tuple[str, ...]
+    computed: tuple[str, ...]
+
+
+def inheritance(name: str | Path) -> Inheritance | None:
+    """What an airframe, by path or bare name, takes from its base; None without a base.
+
+    Raises:
+        ConfigurationError, UserError: as ``load_airframe``.
+    """
+    path = find_airframe(str(name))
+    document = _document(path)
+    if "base" not in document.data:
+        return None
+    given = {key: value for key, value in document.data.items() if key != "base"}
+    source = _base_file(document, path, (path.resolve(),))
+    base = _with_base(_document(source), source, (path.resolve(), source.resolve())).data
+    taken, computed = _without_following(base, given)
+    ignored = (*_OWN, "sources")
+    kept = tuple(_kept({k: v for k, v in taken.items() if k not in ignored}, given))
+    return Inheritance(str(document.data["base"]), base["mass"], tuple(figure_paths(given)), kept, computed)
+
+
+def _without_following(base: dict[str, Any], own: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A base without the PX4 settings that follow from parts that a file changes, and these by path.
+
+    The base's allocation follows from its rotors; its parameters of gains, limits and thrust from all parts.
+    """
+    px4 = base.get("px4")
+    if not isinstance(px4, dict):
+        return base, ()
+    px4, dropped = dict(px4), []
+    if px4.get("allocation") is not None and {"rotors", "rotor_model"} & set(own):
+        del px4["allocation"]
+        dropped.append("px4.allocation")
+    parameters = px4.get("parameters")
+    if isinstance(parameters, dict) and set(_PARTS) & set(own):
+        following = [name for name in parameters if _FOLLOWING.match(name)]
+        px4["parameters"] = {name: value for name, value in parameters.items() if name not in following}
+        dropped += [f"px4.parameters.{name}" for name in following]
+    sources = {key: text for key, text in base["sources"].items() if key not in dropped}
+    return base | {"px4": {k: v for k, v in px4.items() if v}, "sources": sources}, tuple(dropped)
+
+
+def _kept(base: dict[str, Any], own: dict[str, Any], prefix: str = "") -> list[str]:
+    """Paths of a base that a file leaves as they are; sensors by their kind."""
+    found: list[str] = []
+    for key, value in base.items():
+        if key not in own:
+            found += [prefix + key] if value not in (None, {}) else []
+        elif isinstance(value, dict) and isinstance(own[key], dict):
+            if own[key].get("kind", value.get("kind")) == value.get("kind"):
+                found += _kept(value, own[key], f"{prefix}{key}.")
+        elif key == "sensors":
+            changed = {sensor.get("kind") for sensor in own[key] if isinstance(sensor, dict)}
+            kinds = dict.fromkeys(sensor["kind"] for sensor in value)
+            found += [f"{prefix}{key}.{kind}" for kind in kinds if kind not in changed]
+    return found
 
 
 def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
@@ -87,7 +170,8 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     source = _base_file(document, path, chain)
     base = _with_base(_document(source), source, (*chain, source.resolve()))
     validate(Airframe, base)
-    taken = {key: value for key, value in base.data.items() if key not in _OWN}
+    inherited, _ = _without_following(base.data, own)
+    taken = {key: value for key, value in inherited.items() if key not in _OWN}
     taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
     taken["rotor_model"] = _from_directory(taken["rotor_model"], source.parent)
     if "kind" in taken.get("controller", {}):

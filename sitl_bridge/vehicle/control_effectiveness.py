@@ -22,7 +22,14 @@ Floats = NDArray[np.float64]
 Parameters = dict[str, int | float]
 
 THRUST_COEFFICIENT = 6.5
-"""CA_ROTORn_CT's default; the same for all rotors, it cancels in PX4's normalisation."""
+"""CA_ROTORn_CT's default.  A factor common to all rotors cancels in PX4's normalisation."""
+LARGEST_COEFFICIENT = 100.0
+"""Largest CA_ROTORn_CT that PX4 allows."""
+WEAK = 0.05
+"""PX4 does not control an axis on which no rotor has more effect than this (ControlAllocator.cpp,
+update_effectiveness_matrix_if_needed)."""
+DISTORTION = 0.01
+"""Largest error that PX4's single-precision inverse may have, relative to the largest entry of the mix."""
 GRAVITY = 9.80665
 NEGLIGIBLE = 1e-3
 """Entries of the mix below this are zero (ControlAllocationPseudoInverse.cpp)."""
@@ -31,47 +38,102 @@ NEGLIGIBLE = 1e-3
 def geometry(airframe: Airframe) -> Parameters:
     """CA_AIRFRAME, CA_ROTOR_COUNT and CA_ROTORn_* of an airframe.
 
-    Positions, axes and torque over thrust are those of the physics, in units of :func:`_units`, or PX4's own
-    if the airframe file gives the geometry of an airframe of PX4.  CA_ROTORn_KM is positive for
-    counter-clockwise rotors.
+    Positions, axes and torque over thrust are those of the physics, in m as PX4 defines them (module.yaml),
+    or PX4's own if the airframe file gives the geometry of an airframe of PX4.  CA_ROTORn_KM is positive for
+    counter-clockwise rotors, and larger than the physical ratio only as in :func:`_moment_factor`.
+    CA_ROTORn_CT has PX4's default as its mean, and the rotors' thrusts at one command as its ratios; it is
+    larger for a small vehicle whose yaw PX4 would not control otherwise.
     """
-    found: Parameters = {"CA_AIRFRAME": 0, "CA_ROTOR_COUNT": len(airframe.rotors)}
-    own = airframe.px4.allocation
-    share = airframe.mass * GRAVITY / len(airframe.rotors)
+    record, count = airframe.record, len(airframe.rotors)
+    found: Parameters = {"CA_AIRFRAME": 0, "CA_ROTOR_COUNT": count}
     density = airframe.rotor_model.reference_density
-    ratios = [torque_slope(airframe.record, i, share, density) for i in range(len(airframe.rotors))]
-    length, lever = _units(airframe, ratios)
-    for i, rotor in enumerate(airframe.rotors):
-        axis = np.array(rotor.axis) / np.linalg.norm(rotor.axis)
-        x, y, z = (round(value / length, 6) for value in rotor.position)
-        ratio = ratios[i] / lever
-        if own is not None:
-            (x, y), z, ratio = own.positions[i], 0.0, own.moment_ratio
-        for name, value in zip("XYZ", (x, y, z), strict=True):
-            found[f"CA_ROTOR{i}_P{name}"] = value
-        for name, value in zip("XYZ", axis, strict=True):
+    axes = np.array([np.array(rotor.axis) / np.linalg.norm(rotor.axis) for rotor in airframe.rotors])
+    positions = np.array([rotor.position for rotor in airframe.rotors])
+    share = airframe.mass * GRAVITY / count
+    ratios = np.array([torque_slope(record, i, share, density) for i in range(count)])
+    thrusts = _thrusts(airframe, 1.0)
+    allocation = airframe.px4.allocation
+    if allocation is not None:
+        positions = np.column_stack([allocation.positions, np.zeros(count)])
+        ratios, thrusts = np.full(count, allocation.moment_ratio), np.ones(count)
+    for i in range(count):
+        for name, value in zip("XYZ", positions[i], strict=True):
+            found[f"CA_ROTOR{i}_P{name}"] = round(float(value), 6)
+        for name, value in zip("XYZ", axes[i], strict=True):
             found[f"CA_ROTOR{i}_A{name}"] = round(float(value), 6)
-        found[f"CA_ROTOR{i}_KM"] = round(ratio if rotor.direction == "ccw" else -ratio, 6)
+        signed = float(ratios[i]) if airframe.rotors[i].direction == "ccw" else -float(ratios[i])
+        found[f"CA_ROTOR{i}_KM"] = round(signed, 6)
+        found[f"CA_ROTOR{i}_CT"] = THRUST_COEFFICIENT * float(thrusts[i] / thrusts.mean())
+    factor = 1 if allocation is not None else _moment_factor(found)
+    for i in range(count):
+        found[f"CA_ROTOR{i}_KM"] *= factor
+    effects = np.abs(effectiveness(found)[:3]).max(axis=1)
+    weakest = float(effects[effects > 0.0].min())
+    stronger = 2.0 * WEAK / weakest if weakest <= WEAK else 1.0
+    for i in range(count):
+        coefficient = float(found[f"CA_ROTOR{i}_CT"]) * stronger
+        found[f"CA_ROTOR{i}_CT"] = round(min(coefficient, LARGEST_COEFFICIENT), 4)
     if getattr(airframe.motor, "reversible", False):
-        found["CA_R_REV"] = (1 << len(airframe.rotors)) - 1
+        found["CA_R_REV"] = (1 << count) - 1
     return found
 
 
-def _units(airframe: Airframe, ratios: list[float]) -> tuple[float, float]:
-    """Units in m of positions and of torque over thrust in PX4's parameters.
+def _moment_factor(parameters: Parameters) -> int:
+    """Factor on torque over thrust with which PX4 still inverts the effectiveness: a power of two, mostly 1.
 
-    PX4 normalises roll and pitch, yaw, and thrust separately, so these units do not change its mix.  But it
-    inverts the effectiveness in single precision by a method whose error grows with the fourth power of its
-    condition (matrix/PseudoInverse.hpp; Courrieu 2008).  With arms of 0.2 m and a ratio of 0.016 m, the motor
-    opposite to a failed one, which should stop, gets a third of the thrust with the wrong sign, and a
-    hexarotor falls.  Therefore the longest arm is 1, as in PX4's own airframes, and the greatest ratio is 1,
-    PX4's limit.  With canted rotors both are lengths of the same moment and have the same unit.
+    PX4 inverts in single precision, by a method whose error grows with the fourth power of the condition
+    (matrix/PseudoInverse.hpp; Courrieu 2008).  With arms of 0.2 m and a ratio of 0.016 m, the motor opposite
+    to a failed one, which should stop, gets a third of the thrust with the wrong sign, and a hexarotor falls.
+    With PX4's default of 0.05 m the error is below 0.5 %.  PX4 normalises yaw on its own, so a factor common
+    to all ratios leaves its mix as it is, unless rotors are canted.
     """
-    longest = max(float(np.hypot(*rotor.position[:2])) for rotor in airframe.rotors)
-    greatest = max(abs(ratio) for ratio in ratios)
-    upright = all(np.hypot(*rotor.axis[:2]) < NEGLIGIBLE * abs(rotor.axis[2]) for rotor in airframe.rotors)
-    length = longest or 1.0
-    return length, greatest if upright and greatest > 0.0 else length
+    rotors = range(int(parameters["CA_ROTOR_COUNT"]))
+    largest = max(abs(float(parameters[f"CA_ROTOR{i}_KM"])) for i in rotors)
+    factor = 1
+    if any(abs(parameters[f"CA_ROTOR{i}_A{axis}"]) > NEGLIGIBLE for i in rotors for axis in "XY"):
+        return factor
+    while 2.0 * factor * largest <= 1.0:  # PX4's limit of CA_ROTORn_KM
+        scaled = {f"CA_ROTOR{i}_KM": factor * parameters[f"CA_ROTOR{i}_KM"] for i in rotors}
+        if inversion_error(parameters | scaled) <= DISTORTION:
+            break
+        factor *= 2
+    return factor
+
+
+def inversion_error(parameters: Parameters) -> float:
+    """Largest error of PX4's inverse in single precision, relative to the mix.
+
+    With all motors and, for more than four, with each of them failed: PX4 clears its column then.
+    """
+    whole = effectiveness(parameters)
+    scale = np.abs(np.linalg.pinv(whole)).max(axis=0)
+    failures = [None, *range(whole.shape[1])] if whole.shape[1] > 4 else [None]
+    worst = 0.0
+    for failed in failures:
+        left = whole.copy()
+        if failed is not None:
+            left[:, failed] = 0.0
+        wrong = np.abs(single_precision_inverse(left) - np.linalg.pinv(left)).max(axis=0)
+        worst = max(worst, float(np.divide(wrong, scale, out=np.zeros(6), where=scale > 1e-9).max()))
+    return worst
+
+
+def single_precision_inverse(matrix: Floats) -> NDArray[np.float32]:
+    """Moore-Penrose inverse by a full-rank Cholesky factor, in single precision (Courrieu 2008).
+
+    PX4 inverts its effectiveness so (src/lib/matrix/matrix/PseudoInverse.hpp).
+    """
+    g = matrix.astype(np.float32)
+    square = g @ g.T
+    least = np.float32(len(square) * np.finfo(np.float32).eps) * square.diagonal().max()
+    factor = np.zeros((len(square), 0), np.float32)
+    for k in range(len(square)):
+        column = square[:, k] - factor @ factor[k]
+        column[:k] = 0.0
+        if column[k] > least:
+            factor = np.column_stack([factor, column / np.sqrt(column[k])]).astype(np.float32)
+    inner = np.linalg.inv(factor.T @ factor)
+    return np.asarray(g.T @ (factor @ (inner @ inner @ factor.T)), np.float32)
 
 
 def effectiveness(parameters: Parameters) -> Floats:
@@ -87,7 +149,8 @@ def effectiveness(parameters: Parameters) -> Floats:
         axis = axis / np.linalg.norm(axis)
         found[:3, i] = np.cross(position, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
         found[3:, i] = axis
-    return THRUST_COEFFICIENT * found
+        found[:, i] *= parameters[f"CA_ROTOR{i}_CT"]
+    return found
 
 
 def allocation_matrix(parameters: Parameters) -> Floats:
