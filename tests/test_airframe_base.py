@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.airframe_file import inheritance, load_airframe
+from sitl_bridge.files.propellers import propellers_of_size
 from sitl_bridge.px4.airframe_parameters import parameters_for
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -173,3 +176,49 @@ def test_it_is_known_what_is_still_the_bases(tmp_path: Path) -> None:
     assert not {"mass", "rotors", "rotor_model.radius", "px4"} & set(taken.kept)
     assert taken.computed == ("px4.allocation",)
     assert inheritance("x500") is None
+
+
+def test_a_propeller_is_named_by_its_size(tmp_path: Path) -> None:
+    # UIUC Propeller Data Site, apcsf_10x4.7_static_kt0835.txt: C_T 0.1274, C_P 0.0531 at 6528 rpm;
+    # gwssf_10x4.7_static_jb0875.txt the other.  T/w^2 = C_T rho D^4/(2 pi)^2, Q/T = C_P D/(2 pi C_T).
+    model = load_airframe(based(tmp_path, "rotor_model: {propeller: 10x4.5}\n", "hector")).rotor_model
+    assert isinstance(model, CoefficientRotor)
+    assert model.radius == pytest.approx(0.127)
+    slow_flyer = 0.1274 * 1.225 * 0.254**4 / (2.0 * math.pi) ** 2
+    assert model.thrust_c2 == pytest.approx(slow_flyer, rel=0.06)
+    assert model.torque_thrust_ratio == pytest.approx(0.0531 * 0.254 / (2.0 * math.pi * 0.1274), rel=0.03)
+    assert (model.thrust_c1, model.thrust_b1, model.torque_g1) == (0.0, 0.0, 0.0)
+
+
+def test_a_figure_of_the_file_counts_more_than_that_of_its_propeller(tmp_path: Path) -> None:
+    text = (
+        'sources: {rotor_model.thrust_c2: "thrust stand"}\n'
+        "rotor_model: {propeller: 10x4.5, thrust_c2: 1.5e-5}\n"
+    )
+    airframe = load_airframe(based(tmp_path, text))
+    assert isinstance(airframe.rotor_model, CoefficientRotor)
+    assert airframe.rotor_model.thrust_c2 == 1.5e-5
+    assert airframe.source("rotor_model.thrust_c2") == "thrust stand"
+    assert "apcsf_10x4.7_static_kt0835" in airframe.source("rotor_model.radius")
+
+
+def test_the_scatter_over_makers_is_stated() -> None:
+    nine_by_four = propellers_of_size("9x4")
+    assert len(nine_by_four.tests) == 8
+    # C_T from 0.069 (Graupner CAM) to 0.103 (APC Slow Flyer 9x3.8)
+    assert "C_T 0.0859 +- 14%" in nine_by_four.scatter()
+    assert "no scatter is known" in propellers_of_size("7x4").scatter()
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("10x12", "no propeller of 10x12 is measured; the nearest are 10x10, "),
+        ("1045", "'1045' is not a size: give diameter x pitch in inches, as in 10x4.5"),
+    ],
+)
+def test_a_size_that_is_not_measured_is_refused_with_the_nearest(
+    tmp_path: Path, size: str, said: str
+) -> None:
+    (fault,) = faults_of(based(tmp_path, f"rotor_model: {{propeller: '{size}'}}\n"))
+    assert fault.startswith(f"line 4: rotor_model.propeller: {said}")

@@ -26,6 +26,7 @@ from sitl_bridge.files.file_schema import file_kind
 from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan
+from sitl_bridge.files.propellers import propellers_of_size
 from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
 from sitl_bridge.files.shipped_files import shipped_names
 from sitl_bridge.files.world_file import find_world, load_world
@@ -74,6 +75,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         **({"including_payload_kg": airframe.carried.mass} if airframe.carried else {}),
         "inertia_kg_m2": airframe.inertia.matrix().tolist(),
         "rotors": len(airframe.rotors),
+        **propeller_fact(airframe),
         "thrust_to_weight": result.thrust_to_weight,
         "hover_rotor_speed_rad_s": float(np.mean(hover.rotor_speed)),
         "hover_throttle": float(np.mean(hover.command)),
@@ -91,6 +93,15 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "px4_parameters": parameters,
         "warnings": airframe_warnings(airframe, result),
     }
+
+
+def propeller_fact(airframe: Airframe) -> Facts:
+    """The measured propellers of the size that an airframe names, and their scatter."""
+    size = getattr(airframe.rotor_model, "propeller", None)
+    if size is None:
+        return {}
+    found = propellers_of_size(size)
+    return {"propeller": f"{size}: {', '.join(t.file for t in found.tests)}; {found.scatter()}"}
 
 
 def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:

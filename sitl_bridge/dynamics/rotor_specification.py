@@ -127,7 +127,7 @@ class RotorModel(BaseModel):
         return True
 
     @property
-    def propeller(self) -> PropellerTable | None:
+    def propeller_table(self) -> PropellerTable | None:
         """Measured table of the propeller, if that is the rotor's law."""
         return None
 
@@ -154,6 +154,11 @@ class CoefficientRotor(RotorModel):
     laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads, induced_loads)
 
     kind: Literal["coefficients"] = Field("coefficients", exclude=True)
+    propeller: str | None = Field(
+        None,
+        description="diameter x pitch in inches, `10x4.5`, of a measured size: gives radius, thrust_c2 and"
+        " torque_thrust_ratio in an airframe file, where the file does not",
+    )
     thrust_c2: NonNegative = Field(0.0, description="N s^2")
     thrust_c1: Number = Field(0.0, description="N s")
     thrust_b1: Number = Field(0.0, description="N s^2/m")
@@ -279,7 +284,7 @@ class CoefficientRotor(RotorModel):
         return polynomial_loads if self.table is None else table_loads
 
     @property
-    def propeller(self) -> PropellerTable | None:
+    def propeller_table(self) -> PropellerTable | None:
         """Measured table of the propeller, if that is the rotor's law."""
         return self.table
 
@@ -388,7 +393,7 @@ class Rotor(BaseModel):
 def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[FieldPath, str]]:
     """Faults of the rotors' own propeller tables, with their paths in an airframe."""
     faults: list[tuple[FieldPath, str]] = []
-    if shared.propeller is None:
+    if shared.propeller_table is None:
         return [
             (("rotors", i, "model", "table"), "needs a table in rotor_model, too, in place of coefficients")
             for i, rotor in enumerate(rotors)
@@ -401,7 +406,7 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
         for name in (*_COEFFICIENTS, *_TORQUES):
             if getattr(rotor.model, name):
                 faults.append(((*path, name), f"the table gives thrust and torque: leave {name} out"))
-        table = own.propeller
+        table = own.propeller_table
         if table is not None and not table.fits(own.radius):
             message = (
                 f"the table is of a diameter of {table.diameter:g} m, the rotor of {2.0 * own.radius:g} m"
@@ -425,7 +430,7 @@ def pack_tables(vehicle: NDArray[np.void], models: Sequence[RotorModel]) -> None
     placed: dict[PropellerTable, int] = {}
     used = 0
     for k, model in enumerate(models):
-        table = model.propeller
+        table = model.propeller_table
         if table is None:
             continue
         count = len(table.rotor_speeds)

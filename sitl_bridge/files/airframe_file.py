@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sitl_bridge.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.field_paths import FieldPath
+from sitl_bridge.files.propellers import with_propeller
 from sitl_bridge.files.shipped_files import find_shipped, shipped_directories
 from sitl_bridge.files.yaml_file import Document, Fault, read, validate
 from sitl_bridge.input_file import is_file
@@ -66,11 +67,16 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
 
 
 def _document(path: Path) -> Document:
-    """An airframe file; a controller given by its name becomes a section."""
+    """An airframe file; a controller given by its name becomes a section, a propeller's size its figures."""
     document = read(path)
     if isinstance(document.data.get("controller"), str):
         document.data["controller"] = {"kind": document.data["controller"]}
-    return document
+    try:
+        return replace(document, data=with_propeller(document.data))
+    except UserError as error:
+        where = ("rotor_model", "propeller")
+        fault = Fault(document.line(where), where, str(error))
+        raise ConfigurationError(document.source, [str(fault)]) from error
 
 
 _OWN = ("name", "description")
