@@ -13,7 +13,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_INDENTED = re.compile(r"^ {4}(?:[A-Z_]+=\S+ )*(?:PYTHON=\S+ )?sitl-bridge (.*)$", re.MULTILINE)
+_INDENTED = re.compile(
+    r"^ {4}(?:[A-Z_]+=\S+ )*(?:PYTHON=\S+ )?(?:\.venv/bin/)?sitl-bridge (.*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,14 @@ def commands(text: str) -> Iterator[list[str]]:
 def run_commands(page: Path) -> list[list[str]]:
     """Commands that a reader can run at once, in the directory with the page's files."""
     return [command for b in blocks(page) if b.language == "console" for command in commands(b.text)]
+
+
+def command_lines(page: Path) -> list[str]:
+    """Lines of commands that a page gives or shows, as written, without environment and comment."""
+    console = "\n".join(b.text for b in blocks(page) if b.language == "console")
+    given = [line for line in console.splitlines() if line.startswith("sitl-bridge ")]
+    shown = [f"sitl-bridge {line}" for line in _INDENTED.findall(page.read_text(encoding="utf-8"))]
+    return [re.sub(r"\s+#.*", "", line) for line in [*given, *shown]]
 
 
 def shown_commands(page: Path) -> list[list[str]]:

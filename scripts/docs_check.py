@@ -1,0 +1,201 @@
+"""Runs every `sitl-bridge` line that README and docs/ show, in a directory with the files of its page.
+
+    scripts/docs-check                        # with the built-in flight stack
+    scripts/docs-check --px4 ~/PX4-Autopilot  # with PX4
+    scripts/docs-check --only fly.md          # lines of pages, or lines, that contain a text
+
+A flight without --speed is flown as fast as possible.  Names that stand for something of the reader's (RUN,
+flight.ulg, my_script.py) are made first, from a flight of the square.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402  (of the tests, not a package)
+
+PROGRAM = ROOT / ".venv" / "bin" / "sitl-bridge"
+LIMIT = 1800.0
+"""s of wall time for one command."""
+STARTED = 45.0
+"""s after which a command that runs until Ctrl-C counts as running."""
+
+LASTING = ("serve", "start", "view", "autopilot")
+"""Commands that run until Ctrl-C."""
+
+SKIPPED = {
+    "dask://": "needs a scheduler of Dask",
+    "orbslam": "needs ORB-SLAM",
+    "PX4-gazebo-models": "needs a checkout of PX4-gazebo-models",
+    "--viewer": "needs a viewer that listens",
+    "--host 0.0.0.0": "opens a port to the network",
+    "serve --view 9000": "the same as `fly --view`, with a port of its own",
+    "0.0.0.0:9000": "opens a port to the network",
+    "udpin://0.0.0.0:14540": "flies the containers (tests/test_docker_engine.py)",
+    "--install-completion": "changes the shell's start-up files",
+    "mavsdk3": "needs an environment with MAVSDK 3",
+    "campaign reproduce": "the number of a run is the reader's",
+}
+"""Parts of lines that cannot run here, and why."""
+
+
+def main() -> None:
+    """Run the lines and count."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--px4", type=Path, help="PX4 checkout or build to fly with; default: the built-in stack"
+    )
+    parser.add_argument("--only", default="", help="text of a page's name or of a line")
+    options = parser.parse_args()
+    lines = [
+        (name, page, line)
+        for name, page in zip(NAMES, PAGES, strict=True)
+        for line in dict.fromkeys(command_lines(page))
+        if options.only in name or options.only in line
+    ]
+    counts = {"ok": 0, "failed": 0, "skipped": 0}
+    with tempfile.TemporaryDirectory(prefix="docs-check-") as place:
+        base = Path(place) / "base"
+        prepare(base, options.px4)
+        for name, page, line in lines:
+            with page_directory(base, page) as directory:
+                outcome, words = run_line(line, directory, options.px4)
+            counts[outcome] += 1
+            print(f"{outcome:8}{name}: {line}{': ' + words if words else ''}", flush=True)
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+def environment(px4: Path | None) -> dict[str, str]:
+    """Of the commands; without PX4, none is found."""
+    given = {name: value for name, value in os.environ.items() if name != "PX4_DIR"}
+    given["PATH"] = f"{PROGRAM.parent}{os.pathsep}{given['PATH']}"
+    return given if px4 is None else given | {"PX4_DIR": str(px4.resolve())}
+
+
+def prepare(base: Path, px4: Path | None) -> None:
+    """Make what the lines name: a flight, its log, copies of shipped files under the reader's names."""
+    base.mkdir()
+    for shared in ("missions", "airframes", "tests/data"):
+        shutil.copytree(ROOT / shared, base / shared)
+    for name in ("square.plan", "formation_cube.yaml"):
+        shutil.copy(ROOT / "missions" / name, base / name)
+    for name in ("my_script.py", "mission.py"):
+        shutil.copy(ROOT / "missions" / "hover.py", base / name)
+    for name in ("my_prior.yaml", "mine.yaml"):
+        (base / name).write_text("base: iris\n", encoding="utf-8")
+    shutil.copy(ROOT / "missions" / "fleet_hover.yaml", base / "fleet.yaml")
+    shutil.copy(ROOT / "missions" / "fleet_hover.py", base / "fleet_hover.py")
+    flight = [*stack("fly", px4), "missions/square.plan", "--speed", "max", "--headless"]
+    subprocess.run([PROGRAM, *flight], cwd=base, env=environment(px4), check=True, stdout=subprocess.DEVNULL)
+    run = (base / "runs" / "latest").resolve()
+    for name in ("A", "B"):
+        shutil.copytree(run, base / "runs" / name)
+    (log,) = sorted(run.rglob("*.ulg"))[:1]
+    shutil.copy(log, base / "flight.ulg")
+    (base / "limits.yaml").write_text("mission_legs_max: 2.0\n", encoding="utf-8")
+
+
+def stack(command: str, px4: Path | None) -> list[str]:
+    """A command with the flight stack that flies."""
+    return [command, "--autopilot", "builtin"] if px4 is None else [command, "--px4", str(px4)]
+
+
+@contextlib.contextmanager
+def page_directory(base: Path, page: Path) -> Iterator[Path]:
+    """A copy of the base with the files of a page."""
+    with tempfile.TemporaryDirectory(prefix="page-", dir=base.parent) as place:
+        directory = Path(place) / "work"
+        shutil.copytree(base, directory, symlinks=True)
+        write_files(page, directory)
+        yield directory
+
+
+def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:
+    """Outcome of a line, and the reason where it is not `ok`."""
+    for part, reason in SKIPPED.items():
+        if part in line:
+            return "skipped", reason
+    if ("px4" in line or "ekf2" in line) and px4 is None:
+        return "skipped", "names PX4; give --px4"
+    line = re.sub(r"\bRUN\b", "runs/latest", line)
+    if px4 is not None:
+        line = line.replace("~/PX4-Autopilot", shlex.quote(str(px4.resolve())))
+    words = [part for word in shlex.split(line, comments=True) for part in expanded(word)]
+    if words[1] == "fly" and "--speed" not in words:
+        words[2:2] = ["--speed", "max"]
+    if words[1] in ("fly", "start") and px4 is None and "--autopilot" not in words:
+        words[2:2] = ["--autopilot", "builtin"]
+    if words[1] == "mission":
+        return beside_a_server(words, directory, px4)
+    return run(words, directory, px4)
+
+
+def expanded(word: str) -> list[str]:
+    """A word with its braces expanded, as shells do."""
+    found = re.fullmatch(r"(.*)\{([^{}]*,[^{}]*)\}(.*)", word)
+    if found is None:
+        return [word]
+    return [f"{found[1]}{part}{found[3]}" for part in found[2].split(",")]
+
+
+def run(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
+    """Run a command to its end, or a lasting one until it has run for a while and ends by Ctrl-C."""
+    output = directory / "output"
+    lasting = words[1] in LASTING or "--view" in words
+    with output.open("w", encoding="utf-8") as written:
+        process = subprocess.Popen(
+            [PROGRAM, *words[1:]],
+            cwd=directory,
+            env=environment(px4),
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = process.wait(STARTED if lasting else LIMIT)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            code = process.wait(60.0)
+            if lasting and code in (0, 130):
+                return "ok", ""
+    if code == 0:
+        return "ok", ""
+    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = [text.strip() for text in lines if text.strip()][-3:]
+    return "failed", f"exit code {code}; {' / '.join(last)}"
+
+
+def beside_a_server(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
+    """Run `mission` with a flight stack that runs already."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    started = subprocess.Popen(
+        [PROGRAM, *stack("start", px4), "--speed", "5"],
+        cwd=directory, env=environment(px4), **quiet,  # type: ignore[call-overload]
+    )  # fmt: skip
+    try:
+        time.sleep(STARTED / 2)
+        return run(words, directory, px4)
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.wait(60.0)
+
+
+if __name__ == "__main__":
+    main()
