@@ -1,6 +1,6 @@
 """What PX4's own SITL tests (test/mavsdk_tests) expect of a multirotor: a mission script with a case each.
 
-    python tests/px4_expectations.py [URL] CASE [--dead-telemetry] [--watch-controllers] [--radius M]
+    python tests/px4_expectations.py [URL] CASE [--dead-telemetry] [--radius M]
 
 Heights and positions are PX4's estimates and times are its own, as in PX4's tests.  What those compare with
 the ground truth is compared by test_flight_expectations_px4.py, which flies the cases.
@@ -61,11 +61,6 @@ class Pilot:
         await self.failure.inject(unit, kind, instance)
 
     async def fail_motor(self, motor: int) -> None:
-        """Stop a motor, and end its telemetry if asked.
-
-        In main of July 2026 that is another failure, which takes the place of the first: the motor stops once
-        PX4 has detected that its controller is offline.
-        """
         await self.inject(FailureUnit.SYSTEM_MOTOR, FailureType.OFF, motor)
         if self.options.dead_telemetry:
             await self.inject(FailureUnit.SYSTEM_MOTOR, FailureType.STUCK, motor)
@@ -381,8 +376,6 @@ async def injection_disabled(pilot: Pilot) -> None:
 async def hexarotor(pilot: Pilot, height: float = HEIGHT, *, square: bool = True, action: int = 0) -> None:
     """Parameters, mission and take-off of the cases in which motors of a hexarotor fail."""
     await pilot.set(SYS_FAILURE_EN=1, FD_ACT_EN=1, MC_AIRMODE=1, CA_FAILURE_MODE=1)
-    if pilot.options.watch_controllers:
-        await pilot.set(COM_ARM_CHK_ESCS=1)
     if action:
         await pilot.set(COM_ACT_FAIL_ACT=action)
     if square:
@@ -488,9 +481,6 @@ if __name__ == "__main__":
     parser.add_argument("case", choices=CASES)
     parser.add_argument(
         "--dead-telemetry", action="store_true", help="a motor that fails reports nothing more"
-    )
-    parser.add_argument(
-        "--watch-controllers", action="store_true", help="a motor has failed if its controller is offline"
     )
     parser.add_argument("--radius", type=positive, default=0.3, help="m within which a point is reached")
     parser.add_argument(

@@ -51,8 +51,9 @@ def misses_a_stopped_motor() -> bool:
 
     Before, such a motor stops because its telemetry ends, which is detected.  From v1.17 on it stops and
     reports the 1 A that PX4's simulator module makes up for a motor at rest, which fits its thrust setpoint
-    of none (FailureInjector.cpp).  There a motor has failed once its telemetry ends, as that of a dead speed
-    controller does (fail_motor in px4_expectations.py).
+    of none (FailureInjector.cpp).  In v1.17 a motor has failed once its telemetry ends too, as that of a dead
+    speed controller does.  In v1.18 that is not detected either, because nothing calls manipulateEscStatus of
+    the FailureInjector since its check moved to escCheck.cpp.
     """
     return version() >= (1, 17)
 
@@ -86,9 +87,9 @@ def test_a_quadrotor_does_what_px4_expects(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", HEXAROTOR)
 def test_a_hexarotor_does_what_px4_expects_when_motors_fail(case: str, tmp_path: Path) -> None:
     must_be_detected = case.endswith("_on_failure")
-    options = ["--dead-telemetry"] if must_be_detected and misses_a_stopped_motor() else []
     if must_be_detected and version() >= (1, 18):
-        options.append("--watch-controllers")  # COM_ARM_CHK_ESCS: the current alone is too little in hover
+        pytest.skip("this PX4 detects no injected failure of a motor: FailureInjector changes no telemetry")
+    options = ("--dead-telemetry",) if must_be_detected and misses_a_stopped_motor() else ()
     outcome, table, console = flown(case, tmp_path, "typhoon_h480", *own_tolerances(), *options)
     if case == "terminate_on_failure" and not outcome.succeeded:
         # PX4 has terminated, but its simulator module sends nothing more once control allocation has ended

@@ -7,7 +7,9 @@ import math
 from pathlib import Path
 
 import pytest
+from pyulog import ULog
 
+from sitl_bridge.px4.startup import LOGGED
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
@@ -45,3 +47,9 @@ def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(
         flight = json.loads(one.read_text())["flight"]
         assert flight["estimate_error"]["rms"] < 0.05
         assert all(not estimator["rejected"] for estimator in flight["estimators"])
+    # Each has logged the topics of its list and no others.
+    logs = [ULog(str(path)) for path in sorted(session.directory.path.rglob("*.ulg"))]
+    assert len(logs) == 9
+    for log in logs:
+        assert {"vehicle_attitude", "vehicle_local_position"} <= {data.name for data in log.data_list}
+        assert {data.name for data in log.data_list} <= set(LOGGED)

@@ -21,7 +21,7 @@ from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, pa
 from sitl_bridge.px4.find import Px4Build, find_px4
 from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
 from sitl_bridge.px4.startup import LOGGING, write_links_file
-from sitl_bridge.px4.versions import named_for, not_everywhere
+from sitl_bridge.px4.versions import named_for, not_everywhere, release
 from sitl_bridge.simulation import Simulation
 from sitl_bridge.vehicle.airframe import Airframe
 
@@ -99,6 +99,18 @@ def test_running_px4_has_the_parameters_of_the_airframe(
     assert px4.ulogs()
     require_free_instance(INSTANCE)
     assert not lock_file(INSTANCE).exists()
+
+
+def test_every_parameter_that_this_px4_removed_is_known_as_such(build: Px4Build) -> None:
+    """Against the lists of all older builds of PX4_DIRS; names of DroneCAN devices are in lower case."""
+    this, known = release(build.version), set(build_parameters(build.etc) or {})
+    builds = [find_px4(Path(name)) for name in os.environ.get("PX4_DIRS", "").split(os.pathsep) if name]
+    older = [other for other in builds if (release(other.version) or (99,)) < (this or ())]
+    if not older:
+        pytest.skip("PX4_DIRS names no older build")
+    gone = {name for other in older for name in build_parameters(other.etc) or {} if name.isupper()} - known
+    assert gone
+    assert gone - not_everywhere() == set()
 
 
 def test_every_change_to_px4s_own_scripts_finds_its_line(build: Px4Build, tmp_path: Path) -> None:
