@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 from sitl_bridge.cli.main import build
 from sitl_bridge.errors import UserError
 from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.mission_process import MissionProcess
+from sitl_bridge.run.mavsdk_version import mavsdk_3_line
+from sitl_bridge.run.mission_process import MissionProcess, check_mission_file
 from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.system.interpreter import check_interpreter, find_interpreter
 
@@ -78,6 +80,95 @@ def test_an_interpreter_reads_the_script_before_anything_starts(
     script.write_text("def no(:\n")
     with pytest.raises(UserError, match=r"mission.py: .* cannot parse it: SyntaxError"):
         check_interpreter(environment, script)
+
+
+MAVSDK_3 = """
+import asyncio
+from mavsdk import System
+
+async def run():
+    drone = System()
+    await drone.connect("udpin://0.0.0.0:14540")
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (MAVSDK_3, 6),
+        ("import mavsdk\ndrone = mavsdk.System(port=50051)\n", 2),
+        ("from mavsdk.offboard import OffboardError\n", 1),
+        ("from mavsdk import telemetry\n", 1),
+        ("import os\nimport mavsdk.mission as mission\n", 2),
+        ("from mavsdk.system import System as Drone\nDrone()\n", 2),
+        ("from mavsdk import System\ndef f(s: System) -> None: ...\n", None),
+        ("from mavsdk.asyncio.plugins.action import ActionAsync\n", None),
+        ("from mavsdk_grpc import System\nSystem()\n", None),
+        ("from mavsdk.plugins.telemetry import FlightMode\n", None),
+    ],
+)
+def test_a_line_that_only_mavsdk_3_understands_is_found(text: str, line: int | None) -> None:
+    assert mavsdk_3_line(ast.parse(text)) == line
+
+
+def test_no_script_here_is_taken_for_one_of_mavsdk_3() -> None:
+    scripts = sorted((Path(__file__).parent.parent / "missions").rglob("*.py"))
+    assert len(scripts) > 10
+    for script in scripts:
+        assert mavsdk_3_line(ast.parse(script.read_text(encoding="utf-8"))) is None, script
+
+
+def with_mavsdk(path: Path, version: str) -> Path:
+    """An interpreter that finds this version of MAVSDK first."""
+    facts = path.parent / "site" / f"mavsdk-{version}.dist-info" / "METADATA"
+    facts.parent.mkdir(parents=True)
+    facts.write_text(f"Metadata-Version: 2.1\nName: mavsdk\nVersion: {version}\n")
+    return program(path, f'#!/bin/sh\nPYTHONPATH={path.parent / "site"} exec {sys.executable} "$@"\n')
+
+
+def test_a_script_of_mavsdk_3_is_refused_with_the_commands_that_help_or_runs_in_its_environment(
+    script: Path, tmp_path: Path
+) -> None:
+    script.write_text(MAVSDK_3)
+    for python in (None, with_mavsdk(tmp_path / "four" / "python", "4.1.0")):
+        with pytest.raises(UserError) as refused:
+            check_mission_file(script, (), python)
+        said = str(refused.value)
+        assert f"{script}: line 6 needs MAVSDK 3, and {python or 'this program'} has mavsdk 4." in said
+        assert "python3 -m venv ~/mavsdk3" in said
+        assert "~/mavsdk3/bin/pip install 'mavsdk<4'" in said
+        assert f"sitl-bridge fly {script} --python ~/mavsdk3/bin/python" in said
+    check_mission_file(script, (), with_mavsdk(tmp_path / "three" / "python", "3.17.4"))
+
+
+def test_a_failed_script_is_reported_by_its_error_and_line(tmp_path: Path) -> None:
+    def reason(text: str) -> str:
+        mission = tmp_path / "fails.py"
+        mission.write_text(text)
+        process = MissionProcess([str(mission)], {}, lambda _line: None)
+        try:
+            while process.poll() is None:
+                time.sleep(0.02)
+            return process.reason()
+        finally:
+            process.stop()
+
+    assert reason(
+        "def f():\n    raise TypeError('no such thing\\n  read the manual\\n  at home')\nf()\n"
+    ) == ("the mission exited with 1: TypeError: no such thing (fails.py, line 2)")
+    assert reason("import json\njson.loads('{')\n").startswith(
+        "the mission exited with 1: json.decoder.JSONDecodeError: Expecting property name"
+    )
+    caught = (
+        "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\nraise SystemExit('no fuel')\n"
+    )
+    assert reason(caught) == (
+        "the mission exited with 1: ZeroDivisionError: division by zero (fails.py, line 2);"
+        " its last line: no fuel"
+    )
+    assert reason("raise SystemExit('no fuel')\n") == "the mission exited with 1; its last line: no fuel"
 
 
 def test_the_command_line_refuses_before_anything_starts(script: Path, tmp_path: Path) -> None:

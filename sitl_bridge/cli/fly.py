@@ -19,6 +19,7 @@ from sitl_bridge.cli.options import (
     BusOption,
     ExposeOption,
     Px4Option,
+    PythonOption,
     RunsOption,
     SamplesOption,
     SpeedOption,
@@ -91,9 +92,7 @@ def fly(
         typer.Argument(help="QGroundControl plan (.plan), MAVSDK script (.py) or scenario (.yaml)"),
     ] = None,
     arguments: Annotated[list[str] | None, typer.Argument(help="passed to the script")] = None,
-    python: Annotated[
-        str | None, typer.Option(help="interpreter of the script (default: this program's)")
-    ] = None,
+    python: PythonOption = None,
     airframe: Annotated[str | None, typer.Option(help="name or file (default: iris)")] = None,
     world: WorldOption = None,
     wind: WindOption = None,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sitl_bridge.cli.options import PythonOption
 from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.hil.ports import offboard_port
 from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.run.mission_process import check_mission_file
+from sitl_bridge.system.interpreter import THIS, find_interpreter
 
 
 def mission(
@@ -24,16 +25,18 @@ def mission(
     instance: Annotated[
         int, typer.Option(min=0, max=254, help="instance of the flight stack; its system id is one more")
     ] = 0,
+    python: PythonOption = None,
 ) -> None:
     """Fly a mission with a flight stack that already runs, beside `serve`, in a container or in a vehicle.
 
     The exit code is 0 only if the mission succeeded.
     """
     found = find_mission(file)
-    check_mission_file(found, arguments or ())
+    interpreter = None if python is None else find_interpreter(python)
+    check_mission_file(found, arguments or (), interpreter)
     connection = url or f"udpin://127.0.0.1:{offboard_port(instance)}"
     program = ["-m", "sitl_bridge.offboard.plan_runner"] if found.suffix == ".plan" else []
     environment = {**os.environ, URL_VARIABLE: connection, SYSTEM_VARIABLE: str(instance + 1)}
     # The mission replaces this program: it takes the signals and gives the exit code.
-    command = [sys.executable, *program, str(found), *(arguments or ())]
-    os.execve(sys.executable, command, environment)  # noqa: S606
+    command = [str(interpreter or THIS), *program, str(found), *(arguments or ())]
+    os.execve(command[0], command, environment)  # noqa: S606

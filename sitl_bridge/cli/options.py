@@ -30,6 +30,7 @@ WindOption = Annotated[
         help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (or 0); replaces the world's"
     ),
 ]
+PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
 SpeedOption = Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")]
 RunsOption = Annotated[Path, typer.Option(help="parent directory of run directories")]
 BusOption = Annotated[

@@ -21,6 +21,8 @@ from sitl_bridge.files.plan_file import MAX_LEG, load_plan
 from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.mission_link.time_gate import VARIABLE, MissionGate
 from sitl_bridge.offboard.mission_script import INTERRUPTED
+from sitl_bridge.run.mavsdk_version import require_mavsdk
+from sitl_bridge.run.uncaught_error import UncaughtError
 from sitl_bridge.system import launch
 from sitl_bridge.system.interpreter import check_interpreter
 from sitl_bridge.system.uninterrupted import uninterrupted
@@ -70,14 +72,16 @@ def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None
         if python is not None:
             raise UserError(f"{path}: sitl-bridge itself flies plans; leave out --python")
         return plan
-    if path.suffix == ".py" and python is not None:
-        check_interpreter(python, path)
-        return None
     if path.suffix == ".py":
+        if python is not None:
+            check_interpreter(python, path)
         try:
-            ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
+            program = ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if python is not None:
+                return None  # a later Python than this one may have written it
             raise UserError(f"{path}: is not a Python program: {error}") from error
+        require_mavsdk(program, path, python)
         return None
     raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")
 
@@ -105,6 +109,7 @@ class MissionProcess:
     ) -> None:
         self._say = say
         self._last = ""
+        self._error = UncaughtError(command[0])
         self.gate = gate
         inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
         gate_variable = {} if gate is None else {VARIABLE: str(gate.mission_end)}
@@ -131,6 +136,7 @@ class MissionProcess:
                 line = raw.decode("utf-8", "replace").rstrip()
                 if line:
                     self._last = line
+                    self._error.read(line)
                     self._say(line)
 
     def poll(self) -> int | None:
@@ -138,7 +144,7 @@ class MissionProcess:
         return self._process.poll()
 
     def reason(self) -> str:
-        """Why a mission that has ended failed: its own message, or its exit status and last line."""
+        """Why a mission that has ended failed: its own message, or its exit status, error and last line."""
         self._reader.join(timeout=2.0)
         status = self.poll()
         if status == INTERRUPTED:
@@ -150,7 +156,10 @@ class MissionProcess:
             if status and status < 0
             else f"exited with {status}"
         )
-        return f"the mission {how}; its last line: {self._last or 'none'}"
+        error = self._error.text
+        if error and (self._error.last == self._last or self._last.startswith(" ")):
+            return f"the mission {how}: {error}"
+        return f"the mission {how}{f': {error}' if error else ''}; its last line: {self._last or 'none'}"
 
     def stop(self) -> None:
         """End the mission and all processes that it has started; safe to call twice."""

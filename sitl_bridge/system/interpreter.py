@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from sitl_bridge.errors import UserError
@@ -12,6 +13,12 @@ from sitl_bridge.errors import UserError
 ANSWER_LIMIT = 30.0
 """s of wall time within which an interpreter must have read a script; a cold start takes some seconds."""
 
+THIS = Path(sys.executable)
+"""This program's interpreter."""
+
+_VERSION = (
+    "import importlib.metadata as m, sys; print(*[d.version for d in m.distributions(name=sys.argv[1])][:1])"
+)
 _READ = "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read(), sys.argv[1]); print('read')"
 
 
@@ -69,3 +76,23 @@ def check_interpreter(interpreter: Path, script: Path) -> None:
         raise UserError(f"{script}: {interpreter} cannot parse it: {last}")
     ended = f"it ended with exit code {done.returncode}" + (f" ({last})" if last else "")
     raise UserError(f"--python: {interpreter} is not a Python interpreter: {ended}")
+
+
+def package_version(interpreter: Path, name: str) -> str | None:
+    """Version of a package that an interpreter finds; None if it finds none.
+
+    Raises:
+        UserError: if the interpreter does not answer.
+    """
+    try:
+        done = subprocess.run(
+            [str(interpreter), "-c", _VERSION, name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"--python: {interpreter} did not answer within {ANSWER_LIMIT:g} s") from error
+    return done.stdout.strip() or None
