@@ -6,9 +6,12 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -210,6 +213,29 @@ def test_the_doctor_does_not_ask_for_px4_where_the_built_in_stack_flies(
         assert "built-in flight stack is used instead" in finding.text
     monkeypatch.setenv("PX4_DIR", str(tmp_path))
     assert doctor._px4().grade == "missing"
+
+
+def test_the_doctor_says_taken_of_what_is_taken_and_whether_dockers_engine_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", free_port()))
+        holder.listen()
+        monkeypatch.setattr(doctor, "FIRST_PORT", holder.getsockname()[1])
+        finding = doctor._tcp_port()
+    assert finding.grade == "taken"
+    assert f"(pid {os.getpid()})" in finding.text
+    monkeypatch.setattr(doctor, "user_of_instance", lambda _: "a running flight (pid 7, started 09:00:00)")
+    finding = doctor._instance()
+    assert finding.grade == "taken"
+    assert "in use by a running flight (pid 7" in finding.text
+    assert "kill" not in finding.text
+    client = tmp_path / "docker"
+    for status, grade in ((0, "ok"), (1, "note")):
+        client.write_text(f"#!/bin/sh\nexit {status}\n")
+        client.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        assert doctor._docker().grade == grade
 
 
 def test_the_doctor_names_what_it_looked_at() -> None:

@@ -165,17 +165,32 @@ def test_stopped_px4_ends_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel for the lock's holder")
-def test_px4_of_an_earlier_run_is_named_and_its_files_are_left_alone(tmp_path: Path) -> None:
+def test_px4_of_a_program_that_runs_is_named_and_nobody_is_told_to_kill_it(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", HOLD_LOCK + "print('up', flush=True)\ntime.sleep(60)")
     # The kernel names a process after its script.
     with Px4Process(build, INSTANCE, tmp_path / "first", {}) as first:
         until(lambda: first.last_lines() == "up")
-        assert [process.pid for process in stale_processes(INSTANCE)] == [first.pid]
-        with pytest.raises(UserError, match=f"kill -9 {first.pid}") as caught:
+        assert stale_processes(INSTANCE) == []
+        words = rf"instance {INSTANCE} is in use by px4 \(pid {first.pid}, started .*\); choose another"
+        with pytest.raises(UserError, match=words) as caught:
             Px4Process(build, INSTANCE, tmp_path / "second", {})
-        assert f"instance {INSTANCE}" in str(caught.value)
+        assert "kill" not in str(caught.value)
         assert lock_file(INSTANCE).exists()
-    assert stale_processes(INSTANCE) == []
+    require_free_instance(INSTANCE)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel for the lock's holder")
+def test_px4_that_an_earlier_run_has_left_is_named_with_the_command_that_ends_it(tmp_path: Path) -> None:
+    build = stand_in(tmp_path / "build", HOLD_LOCK + "time.sleep(60)")
+    started = f"{build.executable} -i {INSTANCE} > /dev/null 2>&1 & echo $!"
+    left = int(subprocess.run(["sh", "-c", started], capture_output=True, text=True, check=True).stdout)
+    try:
+        until(lambda: [process.pid for process in stale_processes(INSTANCE)] == [left])
+        with pytest.raises(UserError, match=f"a PX4 of an earlier run occupies .* kill -9 {left}"):
+            require_free_instance(INSTANCE)
+    finally:
+        os.kill(left, signal.SIGKILL)
+    until(lambda: stale_processes(INSTANCE) == [])
     require_free_instance(INSTANCE)
 
 

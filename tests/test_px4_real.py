@@ -19,7 +19,7 @@ from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
 from sitl_bridge.px4.find import Px4Build, find_px4
-from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
+from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, user_of_instance
 from sitl_bridge.px4.startup import LOGGING, write_links_file
 from sitl_bridge.px4.versions import named_for, not_everywhere, release
 from sitl_bridge.simulation import Simulation
@@ -143,13 +143,13 @@ def test_px4_without_its_simulator_is_killed(
     require_free_instance(INSTANCE)
 
 
-def test_stale_px4_is_named_and_can_be_killed_as_told(
+def test_a_px4_that_runs_is_named_and_its_instance_is_free_after_its_end(
     build: Px4Build, tmp_path: Path, iris: Airframe, wait_for: WaitFor
 ) -> None:
     parameters = parameters_for(iris)
     with Px4Process(build, INSTANCE, tmp_path / "first", parameters) as first:
-        wait_for(lambda: bool(stale_processes(INSTANCE)), "PX4 to take its lock")
-        with pytest.raises(UserError, match=f"kill -9 {first.pid}"):
+        wait_for(lambda: bool(user_of_instance(INSTANCE)), "PX4 to take its lock")
+        with pytest.raises(UserError, match=rf"in use by px4 \(pid {first.pid}, "):
             Px4Process(build, INSTANCE, tmp_path / "second", parameters)
         os.kill(first.pid, signal.SIGKILL)
         wait_for(lambda: first.poll() is not None, "PX4 to end")

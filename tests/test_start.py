@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,10 @@ import psutil
 import pytest
 from background_process import background_process
 
+from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.px4.px4_process import require_free_instance
+from sitl_bridge.system.port_holder import holder_of
 
 SCRIPT = Path(__file__).parent.parent / "missions" / "plain_mavsdk.py"
 PROGRAM = [sys.executable, "-m", "sitl_bridge.cli.main"]
@@ -32,6 +36,11 @@ def fly_started(options: list[str], instance: int, place: Path, wait_for: Callab
         wait_for(lambda: "ready to arm" in log.read_text(encoding="utf-8"), "vehicles to be ready", 240.0)
         subprocess.run([sys.executable, str(SCRIPT), url], check=True, timeout=FLY_LIMIT)
         assert started.poll() is None
+        flight = f"a running flight (pid {started.pid}, started "
+        assert holder_of(FIRST_PORT + INSTANCE).startswith(flight)
+        with pytest.raises(UserError, match=re.escape(flight)) as refused:
+            require_free_instance(INSTANCE)
+        assert "kill" not in str(refused.value)
         below = psutil.Process(started.pid).children(recursive=True)
         assert below
         started.send_signal(signal.SIGINT)

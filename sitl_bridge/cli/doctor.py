@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -18,16 +19,19 @@ from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
-from sitl_bridge.px4.px4_process import stale_processes
+from sitl_bridge.px4.px4_process import stale_processes, user_of_instance
 from sitl_bridge.run.autopilot_choice import BUILTIN, choose_autopilot
 from sitl_bridge.system.port_holder import holder_of
 
-Grade = Literal["ok", "note", "missing"]
+Grade = Literal["ok", "note", "taken", "missing"]
 UDP_PORTS = {
     14540: "needed by MAVSDK scripts",
     14030: "needed by the live line",
     18570: "needed by PX4's ground station link",
 }
+OTHER_INSTANCE = "fly beside it with --instance 1"
+DOCKER_LIMIT = 10.0
+"""s of wall time for docker's engine to answer."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,15 @@ def _px4() -> Finding:
     return Finding("PX4", "ok", place)
 
 
-def _stale() -> Finding:
-    stale = stale_processes(0)
+def _instance() -> Finding:
+    user, stale = user_of_instance(0), stale_processes(0)
+    if user:
+        return Finding("PX4's instance 0", "taken", f"in use by {user}; {OTHER_INSTANCE}")
     if stale:
         pids = " ".join(str(process.pid) for process in stale)
-        return Finding("PX4 processes", "missing", f"one occupies instance 0; type: kill -9 {pids}")
-    return Finding("PX4 processes", "ok", "none occupies instance 0")
+        text = f"by a PX4 that an earlier run has left; type: kill -9 {pids}"
+        return Finding("PX4's instance 0", "taken", text)
+    return Finding("PX4's instance 0", "ok", "free")
 
 
 def _tcp_port() -> Finding:
@@ -100,8 +107,8 @@ def _tcp_port() -> Finding:
         try:
             probe.bind(("127.0.0.1", FIRST_PORT))
         except OSError:
-            text = f"taken by {holder_of(FIRST_PORT)}; stop it or use --instance 1"
-            return Finding(f"TCP port {FIRST_PORT}", "missing", text)
+            text = f"in use by {holder_of(FIRST_PORT)}; {OTHER_INSTANCE}"
+            return Finding(f"TCP port {FIRST_PORT}", "taken", text)
     return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
 
 
@@ -112,8 +119,8 @@ def _udp_ports() -> list[Finding]:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
-                text = f"taken by {holder_of(port, 'udp')}, {purpose}; stop it or use --instance 1"
-                findings.append(Finding(f"UDP port {port}", "missing", text))
+                text = f"in use by {holder_of(port, 'udp')}, {purpose}; {OTHER_INSTANCE}"
+                findings.append(Finding(f"UDP port {port}", "taken", text))
             else:
                 findings.append(Finding(f"UDP port {port}", "ok", "free"))
     return findings
@@ -121,30 +128,41 @@ def _udp_ports() -> list[Finding]:
 
 def _docker() -> Finding:
     if shutil.which("docker"):
-        return Finding("docker", "ok", "client found; `docker compose up` in docker/ needs its engine")
+        if _docker_answers():
+            return Finding("docker", "ok", "client and engine")
+        return Finding("docker", "note", "client found, its engine does not answer; only docker/ needs it")
     return Finding("docker", "note", "not found; only docker/ needs it")
+
+
+def _docker_answers() -> bool:
+    """Whether the client reaches an engine."""
+    command = ["docker", "version", "--format", "{{.Server.Version}}"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=DOCKER_LIMIT, check=False).returncode == 0
+    except (subprocess.TimeoutExpired, OSError):
+        return False
 
 
 def examine() -> list[Finding]:
     """Check everything that a flight needs."""
-    return [_python(), _packages(), _kernels(), _px4(), _stale(), _tcp_port(), *_udp_ports(), _docker()]
+    return [_python(), _packages(), _kernels(), _px4(), _instance(), _tcp_port(), *_udp_ports(), _docker()]
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Check everything that a flight needs, and print what is missing.
+    """Check everything that a flight needs, and print what is missing, or taken at instance 0.
 
-    The exit code is 1 if something is missing.
+    The exit code is 1 if something is missing or taken.
     """
     findings = examine()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         console = Console()
-        colours = {"ok": "green", "note": "yellow", "missing": "red"}
+        colours = {"ok": "green", "note": "yellow", "taken": "yellow", "missing": "red"}
         for finding in findings:
             console.print(f"[{colours[finding.grade]}]{finding.grade:8}[/] {finding.subject}: ", end="")
             console.print(finding.text, highlight=False, markup=False)
-    if any(finding.grade == "missing" for finding in findings):
+    if any(finding.grade in ("taken", "missing") for finding in findings):
         raise typer.Exit(ExitCode.FAILED)

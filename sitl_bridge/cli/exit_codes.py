@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.SUCCESS: "success; of a flight also: every limit was kept",
     ExitCode.FAILED: (
-        "a negative result: a flight failed or exceeded a limit, `doctor` found something missing,"
+        "a negative result: a flight failed or exceeded a limit, `doctor` found something missing or taken,"
         " `replay` found a difference"
     ),
     ExitCode.USER_ERROR: "an error in the command line or in a file; nothing was started",

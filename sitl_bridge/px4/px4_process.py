@@ -34,6 +34,7 @@ from sitl_bridge.px4.startup import (
 )
 from sitl_bridge.px4.versions import not_everywhere
 from sitl_bridge.system.child_process import ChildProcess
+from sitl_bridge.system.port_holder import describe_running, running_flight
 from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 LAST_INSTANCE = 254
@@ -45,6 +46,8 @@ UDP_PORTS = {
     13030: "PX4's gimbal link",
 }
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
+SUBREAPERS = ("init", "systemd")
+"""Programs that become the parent of a process whose own parent has ended."""
 _FLOCK = "hhqqi4x"
 """struct flock of Linux: l_type, l_whence, l_start, l_len, l_pid."""
 
@@ -68,8 +71,29 @@ def _lock_holder(instance: int) -> int | None:
 
 
 def stale_processes(instance: int) -> list[psutil.Process]:
-    """Return PX4 processes of an earlier run that occupy an instance, by its lock or its links' ports."""
-    return [process for process in _holders(instance) if process.name() == "px4"]
+    """Return PX4 processes that occupy an instance, by its lock or its links' ports, and serve nobody."""
+    return [p for p in _holders(instance) if p.name() == "px4" and not _user_of(p)]
+
+
+def user_of_instance(instance: int) -> str:
+    """Return the running flight, or the program that a person has started, with an instance; else empty."""
+    users = (_user_of(process) for process in _holders(instance) if process.name() == "px4")
+    return next((user for user in users if user), "")
+
+
+def _user_of(px4: psutil.Process) -> str:
+    """Return for whom a PX4 runs; empty if it is left over: no parent, and no simulator at its link."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        flight = running_flight(px4)
+        if flight:
+            return flight
+        parent = px4.parent()
+        orphan = parent is None or parent.pid == 1 or parent.name() in SUBREAPERS
+        connections = psutil.net_connections(kind="tcp")
+        simulated = any(c.pid == px4.pid and c.status == psutil.CONN_ESTABLISHED for c in connections)
+        if simulated or not orphan:
+            return describe_running(px4)
+    return ""
 
 
 def _holders(instance: int) -> list[psutil.Process]:
@@ -112,6 +136,9 @@ def require_free_instance(instance: int) -> None:
     """
     if not 0 <= instance <= LAST_INSTANCE:
         raise UserError(f"--instance: {instance} is not within 0..{LAST_INSTANCE}")
+    user = user_of_instance(instance)
+    if user:
+        raise UserError(f"instance {instance} is in use by {user}; choose another --instance")
     stale = stale_processes(instance)
     if stale:
         pids = " ".join(str(process.pid) for process in stale)
@@ -131,7 +158,8 @@ def _name(pid: int | None) -> str:
     """Return the name of a process for a message."""
     if pid is not None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            return f"{psutil.Process(pid).name()} (pid {pid})"
+            process = psutil.Process(pid)
+            return running_flight(process) or f"{process.name()} (pid {pid})"
     return "another program"
 
 

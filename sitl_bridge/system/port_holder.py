@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from pathlib import Path
 from typing import Literal
 
 import psutil
 
 
 def holder_of(port: int, kind: Literal["tcp", "udp"] = "tcp") -> str:
-    """The program that uses a port: its name, its script if it is an interpreter, and its process id."""
+    """The program that uses a port: a running flight, or its name, its script and its process id."""
     with contextlib.suppress(psutil.AccessDenied):
         for connection in psutil.net_connections(kind=kind):
             here = connection.laddr
             listens = kind == "udp" or connection.status == psutil.CONN_LISTEN
             if here and here.port == port and listens and connection.pid:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    return describe(psutil.Process(connection.pid))
+                    process = psutil.Process(connection.pid)
+                    return running_flight(process) or describe(process)
     return "another program"
+
+
+def running_flight(process: psutil.Process) -> str:
+    """``a running flight (pid 123, started 14:03:12)`` that a process is part of; empty if there is none."""
+    with contextlib.suppress(psutil.AccessDenied, psutil.NoSuchProcess):
+        for one in (process, *process.parents()):
+            # [python] sitl-bridge COMMAND ..., or python -m sitl_bridge COMMAND ...
+            words = [Path(word).name for word in one.cmdline()[:3]]
+            if "sitl-bridge" in words or any(
+                word in ("sitl_bridge", "sitl_bridge.cli.main") for word in words
+            ):
+                return f"a running flight ({_facts(one)})"
+    return ""
+
+
+def describe_running(process: psutil.Process) -> str:
+    """A process for messages, with its start: ``px4 (pid 123, started 14:03:12)``."""
+    return f"{process.name()} ({_facts(process)})"
+
+
+def _facts(process: psutil.Process) -> str:
+    started = time.strftime("%H:%M:%S", time.localtime(process.create_time()))
+    return f"pid {process.pid}, started {started}"
 
 
 def describe(process: psutil.Process) -> str:
