@@ -1,4 +1,4 @@
-"""Datagrams to frames, and frames to messages of the generated dialect.
+"""Datagrams to frames, and frames to messages of the dialect.
 
 A sender never splits a frame over two datagrams (MAVSDK, QGroundControl, pymavlink, PX4), so nothing is kept
 from one datagram to the next.
