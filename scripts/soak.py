@@ -83,7 +83,7 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
     summary = _summary(directory)
     if process.returncode and not reason:
         last = next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
-        reason = "; ".join(summary.get("problems", ())) or summary.get("reason") or last.strip()
+        reason = "; ".join(summary.get("verdict", {}).get("reasons", ())) or last.strip()
     closest = (summary.get("closest") or {}).get("distance_m", float("inf"))
     return Flown(seed, reason, _pace(summary), closest, directory)
 

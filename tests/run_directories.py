@@ -114,7 +114,6 @@ def make_run(path: Path, vehicles: int = 1, *, summary: bool = True, **changes: 
     if summary:
         one = {
             "flight_stack": "PX4",
-            "problems": [],
             "contacts": [],
             "battery_used": 0.1,
             "vortex_ring_seconds": 1.5,

@@ -195,7 +195,7 @@ def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points
     for name, count in (("swap_six", 6), ("crossing_pair", 2), ("priority_swap", 6), ("gate_swarm", 4)):
         settings = scenario_settings(MISSIONS / f"{name}.yaml", Choices(autopilot="builtin", seed=5))
         assert len(settings.vehicles) == count
-        assert settings.separation == 0.9
+        assert settings.limits["separation"] == 0.9
         assert settings.mission is not None
         assert settings.mission[-4:] == ("--seed", "5", "--stack", "builtin")
         starts = [plan.start() for plan in load_avoidance(MISSIONS / f"{name}.yaml").plans()]

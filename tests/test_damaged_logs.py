@@ -19,9 +19,9 @@ from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.report.recorded_flight import read_flight as read_for_identification
 from sitl_bridge.report.run_evaluation import evaluate
-from sitl_bridge.report.run_record import read_run
-from sitl_bridge.report.summary import Outcome, problems_of
+from sitl_bridge.report.run_record import RecordedVehicle, RunRecord, read_run
 from sitl_bridge.report.ulog_analysis import read_flight
+from sitl_bridge.report.verdict import conclude
 
 FORMATS = {
     "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],
@@ -116,7 +116,8 @@ def test_a_damaged_ulog_is_reported_and_nothing_is_identified_from_it(
     record = read_flight(ulog)
     assert record.damaged
     told = f"{ulog}: is damaged; the figures are of the part that can be read"
-    assert told in problems_of(Outcome("square.plan", "iris", succeeded=True), record)
+    run = RunRecord(ulog, "damaged", vehicles=[RecordedVehicle("0", record=record)])
+    assert told in conclude(run, {})[0].notes
     with pytest.raises(UserError, match=r"flight\.ulg: is damaged"):
         identify(ulog, airframe="iris")
     assert capsys.readouterr().out == ""

@@ -10,7 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +32,13 @@ from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.report.summary import Outcome, problems_of
+from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.autopilot_choice import AutopilotChoice
+from sitl_bridge.run.fleet_outcome import conclude
+from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun
 from sitl_bridge.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
+from sitl_bridge.simulation import Simulation
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 from sitl_bridge.world.world import World
 
@@ -124,32 +127,34 @@ def test_a_run_directory_on_a_full_disk_is_refused_in_words(tmp_path: Path) -> N
     directory.close()
 
 
-def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(tmp_path: Path) -> None:
+def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(
+    tmp_path: Path, make_simulation: Callable[..., Simulation]
+) -> None:
     notes: list[str] = []
     errors = ErrorLog(notes.append)
+    vehicle = SessionVehicle(load_airframe("iris"))
+    directory = RunDirectory(tmp_path, "square")
+    directory.describe()
     aircraft = VehicleRun(
-        SessionVehicle(load_airframe("iris")),
-        AutopilotChoice(None, ""),
-        0,
-        tmp_path,
-        notes.append,
-        notes.append,
-        errors,
+        vehicle, AutopilotChoice(None, ""), 0, directory.path, notes.append, notes.append, errors
     )
-    outcome = Outcome("square.plan", "iris", succeeded=True)
+    flown = (aircraft, Outcome("square.plan", "iris", succeeded=True))
+    settings = FleetSettings((vehicle,), "square")
     with room(10):
         for _ in range(3):
             with errors.guard("recording of the ground truth"):
                 raise UserError("truth.npy: No space left on device; the log ends after 5 rows")
-        concluded, record = aircraft.conclude(outcome, tmp_path, {}, picture=True)
-    assert record is None
-    assert not concluded.succeeded
+        outcome = conclude(
+            settings, {"reason": ""}, make_simulation("iris"), directory, {}, [flown], errors, picture=True
+        )
+    directory.close()
+    assert outcome.vehicles[0][1] is None
+    assert outcome.verdict.word == "failed"
     assert len(notes) == 2, "each is reported once"
-    ground_truth, summary = concluded.errors
+    ground_truth, summary = outcome.verdict.reasons
     assert ground_truth.endswith("the log ends after 5 rows (3 times)")
     assert "summary.json: cannot be written" in summary
-    assert set(concluded.errors) <= set(problems_of(concluded, record))
-    assert not list(tmp_path.iterdir())
+    assert not (directory.path / "summary.json").exists()
 
 
 class Height(CustomSensor):

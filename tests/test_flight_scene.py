@@ -117,9 +117,8 @@ def hits_the_wall(directory: Path, stack: tuple[str, int]) -> None:
     assert outcome.contacts[0].name == "wall"
     assert outcome.contacts[0].speed > 1.0
     summary = json.loads((session.directory.path / "summary.json").read_text(encoding="utf-8"))
-    (vehicle,) = summary["vehicles"].values()
-    assert vehicle["contacts"][0]["object"] == "wall"
-    assert any("hit wall at" in problem for problem in vehicle["problems"])
+    assert summary["contacts"][0]["object"] == "wall"
+    assert any("hit wall at" in reason for reason in summary["verdict"]["reasons"])
 
 
 def test_a_flight_from_one_roof_lands_on_another(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.plot_flight import draw
-from sitl_bridge.report.summary import Outcome, problems_of, show, summarise, warnings_of, write_json
+from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.report.summary import Outcome, show, summarise, warnings_of, write_json
 from sitl_bridge.report.ulog_analysis import read_flight
+from sitl_bridge.report.verdict import FAILED, SUCCEEDED, Verdict, conclude
 
 START = 1_000.0  # s on PX4's clock
 HOME = (47.397742, 8.545594, 488.0)
@@ -146,7 +148,7 @@ def hover(tmp_path: Path) -> FlightRecord:
 @pytest.mark.parametrize(("name", "width"), [("a" * 200 + "/long.py", 80), ("b" * 30, 40), ("short.py", 80)])
 def test_the_headline_shows_its_verdict_however_long_the_name(name: str, width: int) -> None:
     console = Console(width=width, file=io.StringIO())
-    show(console, Outcome(name, "iris", True), None, [])
+    show(console, Outcome(name, "iris", True), None, [], Verdict(SUCCEEDED))
     file = console.file
     assert isinstance(file, io.StringIO)
     title = file.getvalue().splitlines()[0]
@@ -253,9 +255,10 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
         "velocity test ratio above 0.5 in 75 % of the flight",
     )
     assert estimator.warnings == ("output velocity error, m/s: median 0.06, above 0.05",)
-    problems = problems_of(Outcome("m", "iris", True, impact_speed=3.2), record)
-    assert "failsafe: battery unhealthy" in problems
-    assert "hit the ground at 3.2 m/s" in problems
+    run = RunRecord(tmp_path, "bad", vehicles=[RecordedVehicle("0", record=record)])
+    verdict, _ = conclude(run, {})
+    assert "failsafe: battery unhealthy" in verdict.reasons
+    assert "estimator 0: horizontal position rejected in 10.0 % of the flight" in verdict.reasons
 
 
 def test_warnings_of_link_and_log_are_told_once(hover: FlightRecord) -> None:
@@ -275,7 +278,8 @@ def test_a_vehicle_that_never_flew_is_told_so(tmp_path: Path) -> None:
     record = read_flight(log.write(tmp_path / "ground.ulg"))
     assert record.air_time == 0.0
     console = Console(width=100, record=True, file=io.StringIO())
-    show(console, Outcome("m.py", "iris", False, "PX4 refuses to arm"), record, [])
+    verdict = Verdict(FAILED, ("PX4 refuses to arm",))
+    show(console, Outcome("m.py", "iris", False, "PX4 refuses to arm"), record, [], verdict)
     text = console.export_text()
     assert "never left the ground" in text
     assert "PX4 refuses to arm" in text
@@ -304,7 +308,6 @@ def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path
     data = json.loads(path.read_text())
     assert data["impact_speed"] is None
     assert data["flight"]["deviations"]["hold"]["rms"] == pytest.approx(0.5, abs=0.01)
-    assert data["succeeded"] is True
 
 
 def test_the_picture_is_a_png_of_the_flight(hover: FlightRecord, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_page_is_whole_small_and_escaped(tmp_path: Path) -> None:
     assert "there &amp; &lt;b&gt;back&lt;/b&gt;.py" in text
     assert "<b>back" not in text
     assert "<script>alert" not in text
-    assert text.index("Passed") < text.index('id="flight"') < text.index('id="measures"')
+    assert text.index("Succeeded") < text.index('id="flight"') < text.index('id="measures"')
 
 
 def test_the_pages_data_holds_what_it_shows(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_faulty_limits_are_named_with_what_to_write(tmp_path: Path) -> None:
 def test_a_killed_run_says_so_and_shows_what_it_recorded(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", summary=False)
     (one,) = report([read_run(run)])
-    assert one.passed is None
+    assert one.verdict.word == "no verdict"
     text = page([one])
     assert "Incomplete" in text
     assert "killed or is not over" in text
@@ -218,7 +218,7 @@ def test_an_empty_run_is_refused_and_one_without_a_step_is_incomplete(tmp_path: 
     (run / "truth.npy").unlink()
     write_truth(run / "truth.npy", end=0.0)
     (one,) = report([read_run(run)])
-    assert one.passed is None
+    assert one.verdict.word == "no verdict"
     assert "Incomplete" in page([one])
 
 
@@ -267,7 +267,7 @@ def test_what_is_no_run_is_refused_in_one_message(tmp_path: Path, capsys: pytest
 def test_a_flight_log_alone_can_be_reported(tmp_path: Path) -> None:
     log = make_run(tmp_path / "run") / "autopilot/log/flight.ulg"
     (one,) = report([read_run(log)])
-    assert one.passed is None
+    assert one.verdict.word == "no verdict"
     keys = {m.kind.name for m in one.evaluation.measures}
     assert {"waypoint_settling", "offboard_position_rms"} <= keys
     assert "Position north" in page([one])
@@ -342,7 +342,7 @@ def test_simulated_avoidance_is_reported_from_its_tracks(tmp_path: Path) -> None
     (run / "run.json").write_text(json.dumps({"scenarios": ["missions/pair.yaml"], "vehicles": []}))
     (run / "summary.json").write_text(json.dumps({"succeeded": True, "rows": []}))
     (one,) = report([read_run(run)])
-    assert one.passed
+    assert one.verdict.succeeded
     assert one.run.name == "pair"
     assert [m.value for m in one.evaluation.measures] == pytest.approx([2.0])
     data = json.loads(page([one]).split('id="data">')[1].split("</script>")[0])["runs"][0]

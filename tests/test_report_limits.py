@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from run_directories import make_run
 
-from sitl_bridge.cli.limit_options import judge
+from sitl_bridge.cli.limit_options import write_report_of
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.report.reported_run import report
 from sitl_bridge.report.run_record import read_run
+from sitl_bridge.report.verdict import Verdict, conclude
 from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.limit_check import limit_faults
 from sitl_bridge.run.scenario_settings import scenario_settings
 
 SCENARIO = """
@@ -46,24 +46,39 @@ def test_an_unknown_measure_in_a_scenario_is_refused_with_its_line(tmp_path: Pat
         scenario_settings(scenario(tmp_path, "hold_mx: 0.5"), Choices())
 
 
+def judged(path: Path, limits: dict[str, float | None] | None = None) -> Verdict:
+    (one,) = report([read_run(path)], limits)
+    return one.verdict
+
+
 def test_a_run_is_judged_by_the_limits_that_its_user_set(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    assert limit_faults(run, {}) == []
-    assert limit_faults(run, {"touchdown": 0.6, "failsafes": None}) == []
-    (fault,) = limit_faults(run, {"touchdown": 0.4})
+    assert judged(run).succeeded
+    assert judged(run, {"touchdown": 0.6, "failsafes": None}).succeeded
+    (fault,) = judged(run, {"touchdown": 0.4}).reasons
     assert "0.5 m/s (limit: 0.4 m/s)" in fault
-    (fault,) = limit_faults(run, {"slot_error_steady": 0.4})
+    (fault,) = judged(run, {"slot_error_steady": 0.4}).reasons
     assert fault == "slot_error_steady has a limit, but the run has no value for it"
 
 
-def test_fly_writes_the_report_and_tells_what_exceeds_a_limit(tmp_path: Path) -> None:
+def test_a_report_with_limits_of_its_own_says_that_it_judges_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    found = read_run(run)
+    conclude(found, found.summary)
+    (run / "summary.json").write_text(json.dumps(found.summary))
+    assert judged(run).origin == ""
+    anew = judged(run, {"touchdown": 0.4, "vibration": None})
+    assert anew.word == "failed"
+    assert anew.origin == "judged anew with touchdown=0.4, vibration=none"
+    assert judged(run).succeeded, "a look with other limits changes nothing"
+    assert judged(make_run(tmp_path / "old")).origin.startswith("judged by this report")
+
+
+def test_fly_writes_the_report(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     console = Console(record=True, width=200)
-    assert judge(run, {"touchdown": 0.6}, console, report=True)
-    assert not judge(run, {"touchdown": 0.4}, console, report=False)
-    text = console.export_text()
-    assert f"report: {run / 'report.html'}" in text
-    assert "beyond its limit: Closing speed" in text
+    write_report_of(run, console)
+    assert f"report: {run / 'report.html'}" in console.export_text()
     assert (run / "report.html").is_file()
 
 
@@ -71,8 +86,8 @@ def test_a_report_keeps_the_limits_with_which_the_run_was_flown(tmp_path: Path) 
     run = make_run(tmp_path / "run")
     description = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(description | {"limits": {"touchdown": 0.4}}))
-    assert report([read_run(run)])[0].passed is False
-    assert report([read_run(run)], {"touchdown": 0.6})[0].passed is True
+    assert judged(run).word == "failed"
+    assert judged(run, {"touchdown": 0.6}).succeeded
     (run / "run.json").write_text(json.dumps(description | {"limits": {"of_old": 0.4}}))
     (one,) = report([read_run(run)])
     assert any("of_old: no such measure" in note for note in one.run.notes)

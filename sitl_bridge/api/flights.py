@@ -20,7 +20,6 @@ from sitl_bridge.files.mission_file import find_mission
 from sitl_bridge.report.measures import checked_limits
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.limit_check import limit_faults
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
 from sitl_bridge.system.interpreter import find_interpreter
@@ -33,8 +32,8 @@ class FlightResult:
     """The result of a flight.
 
     Attributes:
-        succeeded: whether the mission reached its goal and all logs were written.
-        reason: of the failure; empty after a success.
+        succeeded: whether the verdict is that the flight succeeded.
+        reason: why it has not; empty after a success.
         names: of the vehicles.
         directory: the run directory with all logs.
         summary: the figures of ``summary.json``.
@@ -166,23 +165,13 @@ def _flown(settings: FlightSettings | FleetSettings, notify: Callable[[str], Non
         session = FleetSession(settings, notify)
     with session:
         session.fly_fleet()
-    succeeded, reason = _conclusion(session)
+    outcome = session.conclude_fleet()
     directory = session.directory.path
-    faults = limit_faults(directory, settings.limits)
-    succeeded, reason = succeeded and not faults, reason or "; ".join(faults)
     summary = directory / "summary.json"
     return FlightResult(
-        succeeded,
-        reason,
-        session.simulation.names,
+        outcome.succeeded,
+        outcome.reason,
+        outcome.names,
         directory,
         json.loads(summary.read_text(encoding="utf-8")) if summary.is_file() else {},
     )
-
-
-def _conclusion(session: FlightSession | FleetSession) -> tuple[bool, str]:
-    if isinstance(session, FlightSession):
-        outcome, _ = session.conclude()
-        return outcome.succeeded, outcome.reason or "; ".join(outcome.errors)
-    fleet = session.conclude_fleet()
-    return fleet.succeeded, fleet.reason or "; ".join(fleet.errors)

@@ -18,8 +18,8 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.campaign_file import Keep, Stage
 from sitl_bridge.files.distribution import Value
 from sitl_bridge.report.measures import KINDS
-from sitl_bridge.report.run_evaluation import Evaluation, evaluate
-from sitl_bridge.report.run_record import RunRecord, read_run
+from sitl_bridge.report.run_record import RunRecord
+from sitl_bridge.report.verdict import Verdict
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.session import FleetSession
@@ -178,17 +178,17 @@ def _flown(space: CampaignSpace, job: Job) -> RunRow:
     if job.stage == "built_in" and flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
         if job.keep != "all":
-            row = _row(space, job, _plan_flights().measure(settings, plans), begun)
+            row = _row(space, job, *_plan_flights().measure(settings, plans), begun)
             if row.succeeded or job.keep == "none":
                 return row
         # The same flight once more, to the bit, with its files.
-        directory = _plan_flights().fly(settings, plans)
+        run, verdict = _plan_flights().fly(settings, plans)
     else:
-        directory = _fly_processes(space, job, choices)
-    return _row(space, job, read_run(directory), begun, directory)
+        run, verdict = _fly_processes(space, job, choices)
+    return _row(space, job, run, verdict, begun, run.path)
 
 
-def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> Path:
+def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> tuple[RunRecord, Verdict]:
     """Fly with the processes of ``sitl-bridge fly``, at ports that no other run uses."""
     count = len(space.base.vehicles)
     claims = [claim_instance()]
@@ -205,42 +205,37 @@ def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> Path:
         session = FleetSession(settings)
         with session:
             session.fly_fleet()
-        if count == 1:
-            vehicle = session.vehicles[0]
-            vehicle.conclude(session.outcome_of(vehicle), session.directory.path, session.logs, picture=False)
-        else:
-            session.conclude_fleet()
-        return session.directory.path
+        outcome = session.conclude_fleet(picture=False)
+        return outcome.run, outcome.verdict
     finally:
         for one in claims:
             one.release()
 
 
 def _row(
-    space: CampaignSpace, job: Job, run: RunRecord, begun: float, directory: Path | None = None
+    space: CampaignSpace,
+    job: Job,
+    run: RunRecord,
+    verdict: Verdict,
+    begun: float,
+    directory: Path | None = None,
 ) -> RunRow:
-    found = evaluate(run, space.limits)
-    reasons = list(run.problems) if run.succeeded is not True else []
-    faults = [f"beyond its limit: {one.words()}" for one in found.exceeded if one.set_by_user]
-    faults += [f"no value for the limit of {name}" for name in found.unmeasured]
-    succeeded = run.succeeded is True and not faults
     summary = run.of_vehicle(run.vehicles[0].name) if run.vehicles else run.summary
-    reasons = reasons[:1] or faults
     return row_of(
         job,
         dict(zip(space.names, job.values, strict=True)),
         status="flown",
-        reason="" if succeeded else "; ".join(reasons) or "the mission failed",
-        succeeded=succeeded,
-        margin=_margin(found),
-        measures=worst_measures(found),
+        reason=next(iter(verdict.reasons), ""),
+        succeeded=verdict.succeeded,
+        margin=_margin(verdict),
+        measures=worst_measures(verdict),
         simulated_seconds=float(summary.get("simulated_seconds") or math.nan),
         wall_seconds=time.monotonic() - begun,
         directory="" if directory is None else str(directory),
     )
 
 
-def worst_measures(found: Evaluation) -> dict[str, float]:
+def worst_measures(found: Verdict) -> dict[str, float]:
     """Values by name; of several vehicles the worst, which is the smallest of those with a lower bound."""
     values: dict[str, float] = {}
     for one in found.measures:
@@ -257,7 +252,7 @@ def margin(name: str, value: float, limit: float) -> float:
     return (value - limit) / scale if KINDS[name].at_least else (limit - value) / scale
 
 
-def _margin(found: Evaluation) -> float:
+def _margin(found: Verdict) -> float:
     margins = [
         margin(one.kind.name, one.value, one.limit)
         for one in found.measures

@@ -39,11 +39,12 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
+from sitl_bridge.report.flight_record import TOPICS, FlightLog
 from sitl_bridge.report.object_contacts import object_contacts
-from sitl_bridge.report.run_record import RecordedVehicle, RunRecord, run_in_memory
-from sitl_bridge.report.summary import Outcome, plain_values, summarise, write_json
-from sitl_bridge.report.ulog_analysis import read_flight, results_of
+from sitl_bridge.report.run_record import SUMMARY, RecordedVehicle, RunRecord, read_run, run_in_memory
+from sitl_bridge.report.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.report.ulog_analysis import results_of
+from sitl_bridge.report.verdict import Verdict, conclude
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
@@ -211,7 +212,7 @@ class PlanFlights:
         self._key: tuple[Any, ...] = ()
         self._fleet: StackFleet | None = None
 
-    def fly(self, settings: FleetSettings, plans: Sequence[Plan]) -> Path:
+    def fly(self, settings: FleetSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
         """Fly from the ground to the ground.
 
         Args:
@@ -219,7 +220,8 @@ class PlanFlights:
             plans: of the vehicles.
 
         Returns:
-            the run directory, with the files of ``sitl-bridge fly``.
+            the run as read back from its directory, which has the files of ``sitl-bridge fly``, and the
+            verdict.
 
         Raises:
             UserError: for vehicles that cannot be built, and when a file cannot be written.
@@ -238,15 +240,16 @@ class PlanFlights:
             for pilot, name in zip(fleet.pilots, logs, strict=True):
                 for _, text in pilot.commander.texts:
                     place.say(text if len(logs) == 1 else f"{name}: {text}")
-            records = [read_flight(log) for log in logs.values()]
+            run = read_run(place.path)
             files = [{"flight log": log, "ground truth": place.truth} for log in logs.values()]
-            wall = time.monotonic() - begun
-            write_json(_summary(settings, fleet, records, reason, wall, files), place.path / "summary.json")
-            return place.path
+            summary = _summary(settings, fleet, run, reason, time.monotonic() - begun, files)
+            verdict, _ = conclude(run, summary)
+            write_json(summary, place.path / SUMMARY)
+            return run, verdict
         finally:
             place.close()
 
-    def measure(self, settings: FleetSettings, plans: Sequence[Plan]) -> RunRecord:
+    def measure(self, settings: FleetSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
         """Fly the same flight without any file.
 
         Args:
@@ -254,7 +257,8 @@ class PlanFlights:
             plans: of the vehicles.
 
         Returns:
-            the run as read back from the directory that ``fly`` writes, with the topics that measures need.
+            the run as read back from the directory that ``fly`` writes, with the topics that measures need,
+            and the verdict.
 
         Raises:
             UserError: for vehicles that cannot be built.
@@ -272,10 +276,13 @@ class PlanFlights:
             vehicles.append(
                 RecordedVehicle(vehicle.name, airframe.name, mission, rotors, table[:, i], log, record)
             )
-        records = [one.record for one in vehicles]
-        summary = _summary(settings, fleet, records, reason, time.monotonic() - begun)
-        run = {"events": [event.model_dump(mode="json") for event in settings.events]}
-        return run_in_memory(run, plain_values(summary), vehicles, settings.name)
+        facts = {
+            "events": [event.model_dump(mode="json") for event in settings.events],
+            "limits": dict(settings.limits),
+        }
+        run = run_in_memory(facts, vehicles, settings.name)
+        verdict, _ = conclude(run, _summary(settings, fleet, run, reason, time.monotonic() - begun))
+        return run, verdict
 
     def _take(
         self, settings: FleetSettings, logs: Mapping[str, Path | TopicMemory], tables: Path | None
@@ -401,16 +408,16 @@ def _describe(settings: FleetSettings, fleet: StackFleet, place: RunDirectory) -
 def _summary(
     settings: FleetSettings,
     fleet: StackFleet,
-    records: Sequence[FlightRecord | None],
+    run: RunRecord,
     reason: str,
     wall: float,
     files: Sequence[dict[str, Path]] = (),
 ) -> dict[str, Any]:
-    """The content of summary.json."""
+    """The content of summary.json, without the verdict."""
     simulation = fleet.simulation
     seconds = (fleet.time - simulation.start) * 1e-6
     summaries: dict[str, Any] = {}
-    for i, (vehicle, record) in enumerate(zip(settings.vehicles, records, strict=True)):
+    for i, (vehicle, flown) in enumerate(zip(settings.vehicles, run.vehicles, strict=True)):
         battery = fleet.pilots[i].commander.battery_state
         outcome = Outcome(
             settings.name if vehicle.mission is None else str(vehicle.mission),
@@ -427,14 +434,6 @@ def _summary(
             logs=files[i] if files else {},
             contacts=object_contacts(simulation.contacts, i, simulation.world.scene.names),
         )
-        summaries[vehicle.name] = summarise(outcome, record, [])
-    if len(summaries) == 1:
-        only: dict[str, Any] = next(iter(summaries.values()))
-        return only
-    return {
-        "name": settings.name,
-        "succeeded": not reason,
-        "reason": reason,
-        "collision_count": int(simulation.proximity[0]["count"]),
-        "vehicles": summaries,
-    }
+        summaries[vehicle.name] = summarise(outcome, flown.record, [])
+    count = int(simulation.proximity[0]["count"])
+    return whole_summary(settings.name, summaries, reason=reason, collision_count=count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from rich.console import Console, Group
@@ -11,13 +10,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.report.summary import headline, problems_of
+from sitl_bridge.report.summary import headline, verdict_lines, verdict_text
 from sitl_bridge.report.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_distance
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress
 
 MOST_LISTED = 8
-"""Collisions and problems of vehicles that are printed; the others are in the summaries."""
+"""Collisions, reasons and notes that are printed; the others are in the summary."""
 
 
 def fleet_line(progress: FleetProgress) -> Text:
@@ -53,12 +52,10 @@ def fleet_line(progress: FleetProgress) -> Text:
 
 def show_fleet(console: Console, outcome: FleetOutcome) -> None:
     """Print the summary."""
-    verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
     table = Table.grid(padding=(0, 2))
     for heading in ("vehicle", "airframe", "stack", "in the air", "flown", "highest", "touchdown", "battery"):
         table.add_column(heading)
     table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
-    notes: list[Text] = []
     for name, (one, record) in zip(outcome.names, outcome.vehicles, strict=True):
         flew = record is not None and record.air_time > 0
         table.add_row(
@@ -71,8 +68,6 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
             f"{one.impact_speed:.2f} m/s",
             f"{one.battery_used:.0%}" if math.isfinite(one.battery_used) else "-",
         )
-        own = replace(one, errors=())  # errors of the bridge are listed once, for the whole flight
-        notes += [Text(f"  {name}: {problem}", "red") for problem in problems_of(own, record)]
     parts: list[Table | Text] = [table]
     simulated, wall = outcome.vehicles[0][0].simulated_seconds, outcome.vehicles[0][0].wall_seconds
     if wall > 0 and math.isfinite(simulated):
@@ -92,11 +87,7 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
         parts.append(
             Text(f"nearest two in the air: {first} and {second}, {near.distance:.2f} m at {near.time:.1f} s")
         )
-    parts += [Text(line, "red") for line in (outcome.reason, *outcome.errors) if line]
-    if notes:
-        parts += [Text("What went wrong", "bold"), *notes[:MOST_LISTED]]
-        if len(notes) > MOST_LISTED:
-            parts.append(Text(f"  and {len(notes) - MOST_LISTED} more, in the summary", "red"))
+    parts += verdict_lines(outcome.verdict, MOST_LISTED)
     if outcome.collision_count:
         parts.append(Text(f"{outcome.collision_count} collisions", "bold red"))
         for row in outcome.collisions[:MOST_LISTED]:
@@ -104,5 +95,7 @@ def show_fleet(console: Console, outcome: FleetOutcome) -> None:
             parts.append(Text(f"  {row['time'] * 1e-6:8.1f} s  {pair} at {row['speed']:.1f} m/s", "red"))
     parts.append(Text("Logs", "bold"))
     parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
-    title = headline(f"{outcome.name}, {len(outcome.vehicles)} vehicles", verdict, console.width)
+    title = headline(
+        f"{outcome.name}, {len(outcome.vehicles)} vehicles", verdict_text(outcome.verdict), console.width
+    )
     console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge.api.flights import flight_settings
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
-from sitl_bridge.cli.limit_options import LimitOption, ReportOption, judge, parse_limits
+from sitl_bridge.cli.limit_options import LimitOption, ReportOption, parse_limits, write_report_of
 from sitl_bridge.cli.options import (
     BusOption,
     ExposeOption,
@@ -121,7 +120,7 @@ def fly(
     """Fly a mission or a scenario in simulation, with real PX4 or the built-in flight stack.
 
     QGroundControl finds the vehicles automatically.  A scenario sets its vehicles and world.  The exit code
-    is 0 only if the mission succeeded and every limit that was set is kept.  `start` brings up vehicles
+    is 0 only if the verdict is that the flight succeeded (docs/report.md).  `start` brings up vehicles
     without a mission.
     """
     if mission is None:
@@ -198,12 +197,18 @@ def run(
         if not session.started:
             return status
     with terminal.step("evaluating the flight"):
-        succeeded, reason = _conclude(session, console)
-    kept = judge(session.directory.path, settings.limits, console, report=report)
-    if not (succeeded and kept):
-        terminal.point_to_run(session.directory.path, reason or ("" if kept else "a limit is exceeded"))
-    succeeded = succeeded and kept
-    return status if status is not None else int(not succeeded)
+        outcome = session.conclude_fleet()
+    # There is nothing to summarise where nobody flew vehicles that have no mission.
+    if session.fleet.has_mission or not outcome.succeeded or any(_flew(r) for _, r in outcome.vehicles):
+        if isinstance(session, FlightSession):
+            show(console, *outcome.vehicles[0], session.messages, outcome.verdict)
+        else:
+            show_fleet(console, outcome)
+    if report:
+        write_report_of(session.directory.path, console)
+    if not outcome.succeeded:
+        terminal.point_to_run(session.directory.path, outcome.reason)
+    return status if status is not None else int(not outcome.succeeded)
 
 
 def _ready_line(session: FleetSession) -> Callable[[FleetProgress], None]:
@@ -232,22 +237,6 @@ def _line(session: FleetSession, progress: FleetProgress) -> Text:
     if isinstance(session, FlightSession):
         return live_line(Progress(progress.server, progress.vehicles[0]))
     return fleet_line(progress)
-
-
-def _conclude(session: FleetSession, console: Console) -> tuple[bool, str]:
-    """Print the summary; returns whether the flight succeeded, and the reason of a failure.
-
-    There is nothing to summarise where nobody flew vehicles that have no mission.
-    """
-    if isinstance(session, FlightSession):
-        one, record = session.conclude()
-        if session.fleet.has_mission or not one.succeeded or _flew(record):
-            show(console, one, record, session.messages)
-        return one.succeeded, one.reason
-    outcome = session.conclude_fleet()
-    if session.fleet.has_mission or not outcome.succeeded or any(_flew(r) for _, r in outcome.vehicles):
-        show_fleet(console, outcome)
-    return outcome.succeeded, outcome.reason
 
 
 def _flew(record: FlightRecord | None) -> bool:

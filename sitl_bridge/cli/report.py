@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import parse_limits
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
+from sitl_bridge.report.summary import verdict_lines, verdict_text
 
 if TYPE_CHECKING:
     from sitl_bridge.report.reported_run import Reported
@@ -46,8 +48,9 @@ def report(
 ) -> None:
     """Evaluate runs and write a report: one HTML file that needs no network.
 
-    Any run can be reported: of fly and simulate, old ones, and those that were killed.  The exit code is 0
-    only if each run succeeded and each measure keeps its limit, 1 if not, 2 if a run cannot be read.
+    Any run can be reported: of fly and simulate, old ones, and those that were killed.  The verdict is that
+    of the flight; with limits of your own a run is judged anew.  The exit code is 0 only if each run
+    succeeded, 1 if not, 2 if a run cannot be read.
     """
     from sitl_bridge.report.measures import limits_of_file
     from sitl_bridge.report.report_page import PAGE, write_report
@@ -73,13 +76,14 @@ def report(
         show_measures(terminal.console, one)
     for path in written:
         terminal.say(f"written: {path}")
-    if not all(one.passed for one in found):
+    good = all(one.verdict.succeeded for one in found)
+    if not good:
         terminal.point(f"look at {place}")
     if as_json:
         print(json.dumps(plain(found), indent=2, ensure_ascii=False))
     if len(records) < len(runs):
         raise typer.Exit(ExitCode.USER_ERROR)
-    raise typer.Exit(ExitCode.SUCCESS if all(one.passed for one in found) else ExitCode.FAILED)
+    raise typer.Exit(ExitCode.SUCCESS if good else ExitCode.FAILED)
 
 
 def _read(runs: list[Path]) -> list[RunRecord]:
@@ -105,18 +109,13 @@ def _read(runs: list[Path]) -> list[RunRecord]:
 
 def show_measures(console: Console, one: Reported) -> None:
     """Print the verdict, the measures and what the reader has to know of a run."""
-    words = {
-        True: ("passed", "bold green"),
-        False: ("failed", "bold red"),
-        None: ("no verdict", "bold yellow"),
-    }
-    console.print(Text.assemble(f"{one.label}: ", words[one.passed]), soft_wrap=True)
-    for note in ([one.run.partial] if one.run.partial else []) + one.run.notes:
-        console.print(Text(f"  note: {note}", "yellow"), soft_wrap=True)
-    for problem in one.run.problems:
-        console.print(Text(f"  {problem}", "red"), soft_wrap=True)
+    verdict = one.verdict
+    origin = f" ({verdict.origin})" if verdict.origin else ""
+    console.print(Text.assemble(f"{one.label}: ", verdict_text(verdict), origin), soft_wrap=True)
+    for line in verdict_lines(replace(verdict, notes=tuple(one.notes))):
+        console.print(line, soft_wrap=True)
     table = Table.grid(padding=(0, 2))
-    for m in one.evaluation.measures:
+    for m in verdict.measures:
         # Of a fleet the measures of each vehicle are in the page and in --json.
         if m.vehicle and m.passed is not False:
             continue
@@ -126,5 +125,3 @@ def show_measures(console: Console, one: Reported) -> None:
         title = f"{m.vehicle}: {m.kind.title}" if m.vehicle else m.kind.title
         table.add_row(Text(f"  {title}"), Text(value), Text(bound), mark)
     console.print(table)
-    for name in one.evaluation.unmeasured:
-        console.print(Text(f"  {name} has a limit, but this run has no value for it", "red"), soft_wrap=True)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.limit_options import ReportOption, judge
+from sitl_bridge.cli.limit_options import ReportOption, write_report_of
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
@@ -25,12 +26,14 @@ from sitl_bridge.output_file import write_whole
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
+from sitl_bridge.report.summary import verdict_lines, verdict_text, write_json
 from sitl_bridge.vehicle.airframe import Airframe
 
 if TYPE_CHECKING:
     from sitl_bridge.autopilot.stack_fleet import StackFleet
     from sitl_bridge.dynamics.proximity import Proximity
     from sitl_bridge.files.scenario import LoadedScenario
+    from sitl_bridge.report.verdict import Verdict
     from sitl_bridge.scheduled_events import EventWitness
     from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
     from sitl_bridge.swarm.avoidance.closed_loop import Plant
@@ -66,7 +69,7 @@ def simulate(
 
     Scheduled events happen as in fly; an event that would have no effect is refused.
 
-    The exit code is 0 only if every limit of the scenario was kept.
+    The exit code is 0 only if the verdict is that the simulation succeeded.
     """
     from sitl_bridge.files.scenario import load_scenario
 
@@ -81,13 +84,31 @@ def simulate(
         for note in _left_out(scenario, on):
             console.print(f"note: {note}", highlight=False)
     if loaded[0].formation is not None:
-        good, directory = _formation(loaded[0], on, airframe, runs_dir, terminal)
+        reason, errors, directory = _formation(loaded[0], on, airframe, runs_dir, terminal)
     else:
-        good, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, terminal)
-    good = judge(directory, _limits(loaded), console, report=report) and good
-    if not good:
+        reason, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, terminal)
+        errors = ()
+    verdict = _judge(directory, reason, errors)
+    console.print(Text.assemble(f"{loaded[0].name}: ", verdict_text(verdict)))
+    for line in verdict_lines(verdict):
+        console.print(line, soft_wrap=True)
+    if report:
+        write_report_of(directory, console)
+    if not verdict.succeeded:
         terminal.point_to_run(directory)
-    raise typer.Exit(ExitCode.SUCCESS if good else ExitCode.FAILED)
+    raise typer.Exit(ExitCode.SUCCESS if verdict.succeeded else ExitCode.FAILED)
+
+
+def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
+    """Judge a simulation that has ended, and write the verdict into its summary."""
+    from sitl_bridge.report.run_record import SUMMARY, read_run
+    from sitl_bridge.report.verdict import conclude
+
+    run = read_run(directory)
+    summary = run.summary | {"reason": reason, "errors": list(errors)}
+    verdict, _ = conclude(run, summary)
+    write_json(summary, directory / SUMMARY)
+    return verdict
 
 
 def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
@@ -150,7 +171,8 @@ def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
 
 def _formation(
     scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, terminal: Terminal
-) -> tuple[bool, Path]:
+) -> tuple[str, tuple[str, ...], Path]:
+    """Fly a formation; returns why it failed, errors of the program, and the run directory."""
     from sitl_bridge.report.formation_result import write_result
     from sitl_bridge.report.plot_formation import draw
     from sitl_bridge.swarm.in_process import fly_built_in
@@ -197,7 +219,7 @@ def _formation(
         write_result(result, directory.path)
         draw(result, directory.path / "formation.png", f"{file}, {on}")
     console.print(f"run directory {directory.path}")
-    return result.succeeded and not errors, directory.path
+    return result.reason, tuple(errors), directory.path
 
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
@@ -222,7 +244,8 @@ def _avoidance(
     seeds: int,
     runs: Path,
     terminal: Terminal,
-) -> tuple[bool, Path]:
+) -> tuple[str, Path]:
+    """Fly scenarios with avoidance; returns what failed, and the run directory."""
     from sitl_bridge.report.avoidance_tracks import write_tracks
     from sitl_bridge.report.plot_avoidance import save_figures
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
@@ -234,7 +257,7 @@ def _avoidance(
 
     console = terminal.console
     directory = RunDirectory(runs, loaded[0].name)
-    rows, good = [], True
+    rows, failed = [], []
     try:
         _describe(directory, loaded, on, _airframes(loaded[0], airframe))
         for scenario in loaded:
@@ -247,18 +270,19 @@ def _avoidance(
                     with terminal.step(f"{scenario.name}, {name}, seed {seed}"):
                         flights.append(fly(specification, seed=seed, method=name, pilots=make, plant=plant))
                 rows.append(row(scenario.name, name, flights))
-                if name == PREDICTIVE:
-                    good = good and all(succeeded(flight) for flight in flights)
+                bad = sum(not succeeded(flight) for flight in flights)
+                if name == PREDICTIVE and bad:
+                    failed.append(f"{scenario.name}: {bad} of {len(flights)} flights failed")
                 save_figures(flights[0], directory.path / name)
                 write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")
-        directory.write_json("summary.json", {"succeeded": good, "rows": [asdict(entry) for entry in rows]})
+        directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()
     console.print(text, soft_wrap=True, highlight=False)
     console.print(f"figures, table and summary in {directory.path}")
-    return good, directory.path
+    return "; ".join(failed), directory.path
 
 
 def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, console: Console) -> Plant:

@@ -52,6 +52,7 @@ class Links:
         step: us of simulated time a step.
         notify: takes messages for the user.
         restart: puts a vehicle back to its start.
+        note_stall: takes the vehicle, and whether its flight stack stops answering or is in lockstep again.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class Links:
         step: int,
         notify: Callable[[str], None],
         restart: Callable[[int], None],
+        note_stall: Callable[[int, bool], None],
     ) -> None:
         self.arrays, self.sockets, self.ports = arrays, sockets, ports
         self._records = arrays.links
         self._on_stall, self._patience, self._step = on_stall, patience, step
-        self._notify = notify
+        self._notify, self._note_stall = notify, note_stall
         self._restart = restart
         self._flown: set[int] = set()  # vehicles whose flight stack has gone
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
@@ -152,7 +154,8 @@ class Links:
             self._report_faults_of(i)
             self._faults.end_connection(i, link)
             self.sockets.drop(i)
-            self._reported_stalls.pop(i, None)
+            if self._reported_stalls.pop(i, None) is not None:
+                self._note_stall(i, False)
             self._flown.add(i)
             self._records[i] = np.zeros((), LINK)
             self._records[i]["fd"], self._records[i]["answer"] = -1, Answer.NOT_AWAITED
@@ -207,8 +210,10 @@ class Links:
             return False
         if not self.sockets.readable(vehicle):
             if not self.sockets.busy(vehicle):
-                return False
-            if vehicle not in self._reported_busy:
+                # A flight stack that computed until now has answered, and sleeps: look once more.
+                if not self.sockets.readable(vehicle):
+                    return False
+            elif vehicle not in self._reported_busy:
                 self._reported_busy.add(vehicle)
                 self._say(
                     vehicle,
@@ -236,6 +241,7 @@ class Links:
         """Report a stall once, however often its state changes."""
         if vehicle not in self._reported_stalls:
             self._reported_stalls[vehicle] = int(self._records[vehicle]["answers"])
+            self._note_stall(vehicle, True)
             self._say(vehicle, f"the flight stack {what}")
 
     def report_recovered(self) -> None:
@@ -244,6 +250,7 @@ class Links:
             link = self._records[i]
             if link["state"] == LinkState.LOCKSTEP and int(link["answers"]) > answers:
                 del self._reported_stalls[i]
+                self._note_stall(i, False)
                 self._say(i, "the flight stack answers again, in lockstep")
 
     def report_faults(self, *, now: bool = False) -> None:

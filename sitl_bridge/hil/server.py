@@ -50,6 +50,8 @@ class LockstepServer:
         recorder: records truth, commands, frames and wall time of every step.
         hosts: of sensors that are sampled between steps: custom sensors and perception sensors.
         notify: receives messages for the user.
+        note_stall: receives the vehicle, and True when its flight stack stops answering, False when it is in
+            lockstep again or gone; on the lockstep thread.
         errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
             them.  By default they are only reported through ``notify``.
 
@@ -72,6 +74,7 @@ class LockstepServer:
         recorder: StepRecorder | None = None,
         hosts: Sequence[SensorHost] = (),
         notify: Callable[[str], None] = lambda _message: None,
+        note_stall: Callable[[int, bool], None] = lambda _vehicle, _begins: None,
         errors: ErrorLog | None = None,
     ) -> None:
         n = len(simulation)
@@ -98,6 +101,7 @@ class LockstepServer:
             step=simulation.step,
             notify=notify,
             restart=self._restart,
+            note_stall=note_stall,
         )
 
     def _restart(self, vehicle: int) -> None:

@@ -155,10 +155,10 @@ def vehicle_logs(directory: Path, vehicle: str, *, alone: bool) -> list[Path]:
         vehicle: its name.
         alone: whether it is the run's only vehicle.
     """
-    place = directory / f"vehicle-{vehicle}"
-    if not place.is_dir() and alone:
-        place = directory / "autopilot"
-    return sorted(place.rglob("*.ulg"), key=lambda file: file.stat().st_size) if place.is_dir() else []
+    place, name = directory / f"vehicle-{vehicle}", "*.ulg"
+    if not place.is_dir():
+        place, name = directory / "autopilot", "*.ulg" if alone else f"{vehicle}.ulg"
+    return sorted(place.rglob(name), key=lambda file: file.stat().st_size) if place.is_dir() else []
 
 
 def read_events(file: Path) -> tuple[dict[str, Any], ...] | None:

@@ -28,20 +28,24 @@ AMBER_FAIL, AMBER_WARN = 50.0, 5.0
 """Percentages of samples above AMBER that fail or warn (check_level_dict.csv)."""
 
 REJECTIONS = {
-    "reject_hor_vel": ("horizontal velocity", 0.0),
-    "reject_ver_vel": ("vertical velocity", 0.0),
-    "reject_hor_pos": ("horizontal position", 0.0),
-    "reject_ver_pos": ("height", 0.0),
-    "reject_yaw": ("yaw", 0.0),
-    "fs_bad_mag_x": ("magnetometer x", 0.0),
-    "fs_bad_mag_y": ("magnetometer y", 0.0),
-    "fs_bad_mag_z": ("magnetometer z", 0.0),
-    "reject_airspeed": ("airspeed", 0.0),
-    "reject_hagl": ("height above ground", 1.0),
-    "reject_optflow_x": ("optical flow x", 1.0),
-    "reject_optflow_y": ("optical flow y", 1.0),
+    "reject_hor_vel": "horizontal velocity",
+    "reject_ver_vel": "vertical velocity",
+    "reject_hor_pos": "horizontal position",
+    "reject_ver_pos": "height",
+    "reject_yaw": "yaw",
+    "fs_bad_mag_x": "magnetometer x",
+    "fs_bad_mag_y": "magnetometer y",
+    "fs_bad_mag_z": "magnetometer z",
+    "reject_airspeed": "airspeed",
+    "reject_hagl": "height above ground",
+    "reject_optflow_x": "optical flow x",
+    "reject_optflow_y": "optical flow y",
 }
-"""Text and percentage of the flight that fails (check_level_dict.csv)."""
+"""Measurements by PX4's flags."""
+
+LASTING_REJECTION = 5.0
+"""s of rejection in a row that fail.  PX4's EKF2 reports its solution as invalid when nothing was fused for
+so long (EKF2_NOAID_TOUT).  A shorter one is an outlier that the test is there for."""
 
 NEAR_GROUND = frozenset(
     {
@@ -89,30 +93,43 @@ def check_estimator(log: FlightLog, instance: int, record: FlightRecord) -> Esti
     """Return PX4's estimator checks for one instance of a log."""
     failures: list[str] = []
     warnings: list[str] = []
-    rejected = _rejections(log, instance, record)
-    allowed = dict(REJECTIONS.values())
-    for name, share in rejected.items():
-        (failures if share > allowed[name] else warnings).append(
-            f"{name} rejected in {share:.1f} % of the flight"
-        )
+    rejected: dict[str, float] = {}
+    for name, (share, longest) in _rejections(log, instance, record).items():
+        rejected[name] = share
+        lasts = longest >= LASTING_REJECTION
+        (failures if lasts else warnings).append(rejection_in_words(name, share))
     ratios = _test_ratios(log, instance, record, failures, warnings)
     _medians(log, instance, record, warnings)
     _check_vibration(log, instance, record, warnings)
     return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings))
 
 
-def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, float]:
+def rejection_in_words(name: str, share: float) -> str:
+    """That a measurement was rejected, with the percentage of the flight."""
+    weight = f"{share:.1f}" if share >= 0.05 else "less than 0.1"
+    return f"{name} rejected in {weight} % of the flight"
+
+
+def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, tuple[float, float]]:
+    """Percentage of the flight and longest time in s, by measurement; PX4 logs flags when one changes."""
     flags = log.topic("estimator_status_flags", instance)
-    rejected = {}
-    for name, (words, _) in REJECTIONS.items():
-        if flags is None or name not in flags:
+    rejected: dict[str, tuple[float, float]] = {}
+    if flags is None:
+        return rejected
+    time = seconds(flags)
+    lasts = np.diff(time, append=time[-1])
+    for name, words in REJECTIONS.items():
+        if name not in flags:
             continue
         margin = GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0
-        chosen = in_air(record, seconds(flags), margin)
-        if chosen.any():
-            share = 100.0 * float(np.mean(np.asarray(flags[name])[chosen] > 0))
-            if share > 0:
-                rejected[words] = share
+        chosen = in_air(record, time, margin)
+        bad = chosen & (np.asarray(flags[name]) > 0)
+        if not bad.any():
+            continue
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(int)))
+        longest = max(float(lasts[a:b].sum()) for a, b in zip(edges[::2], edges[1::2], strict=True))
+        flown = max(float(lasts[chosen].sum()), 1e-9)
+        rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, longest
     return rejected
 
 

@@ -7,11 +7,15 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from sitl_bridge.errors import ConfigurationError, UserError
 from sitl_bridge.files.yaml_file import load
-from sitl_bridge.report.estimator_health import RED, VIBRATION_WARN
-from sitl_bridge.report.summary import HARD_LANDING
+from sitl_bridge.report.estimator_health import VIBRATION_FAIL
+
+HARD_LANDING = 2.0
+"""Closing speed at the ground of a hard landing, m/s.  Derived: about three times PX4's landing speed
+(MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
 
 
 @dataclass(frozen=True)
@@ -64,28 +68,33 @@ KINDS: dict[str, MeasureKind] = {
         MeasureKind("pose_error_absolute", "Absolute pose error of the estimate (APE), RMS", "m"),
         MeasureKind("pose_error_relative", "Relative pose error of the estimate over 1 s (RPE), RMS", "m"),
         MeasureKind("pose_error_rotation", "Relative rotation error of the estimate over 1 s, RMS", "deg"),
-        MeasureKind("test_ratio_mag", "Innovation test ratio: heading", "", RED, source="PX4 Tools/ecl_ekf"),
+        MeasureKind("test_ratio_mag", "Innovation test ratio: heading"),
+        MeasureKind("test_ratio_velocity", "Innovation test ratio: velocity"),
+        MeasureKind("test_ratio_position", "Innovation test ratio: position"),
+        MeasureKind("test_ratio_height", "Innovation test ratio: height"),
         MeasureKind(
-            "test_ratio_velocity", "Innovation test ratio: velocity", "", RED, source="PX4 Tools/ecl_ekf"
-        ),
-        MeasureKind(
-            "test_ratio_position", "Innovation test ratio: position", "", RED, source="PX4 Tools/ecl_ekf"
-        ),
-        MeasureKind(
-            "test_ratio_height", "Innovation test ratio: height", "", RED, source="PX4 Tools/ecl_ekf"
-        ),
-        MeasureKind(
-            "estimator_failures", "Estimator checks that failed", "", 0.0, source="PX4 Tools/ecl_ekf"
+            "estimator_failures",
+            "Estimator checks that failed",
+            "",
+            0.0,
+            source="PX4 Tools/ecl_ekf, EKF2_NOAID_TOUT",
         ),
         MeasureKind("estimator_warnings", "Estimator checks that warned"),
         MeasureKind(
             "vibration",
             "Accelerometer vibration, largest",
             "m/s\N{SUPERSCRIPT TWO}",
-            VIBRATION_WARN,
-            source="PX4 Flight Review",
+            VIBRATION_FAIL,
+            source="PX4 Flight Review, red",
         ),
         MeasureKind("failsafes", "Failsafe causes in flight", "", 0.0, source="a flight without failsafe"),
+        MeasureKind(
+            "unanswered_time",
+            "Time without answers of the flight stack",
+            "s",
+            0.0,
+            source="a flight in lockstep",
+        ),
         MeasureKind("saturation", "Flight time with a motor at its limit", "%"),
         MeasureKind("vortex_ring_time", "Time with a rotor in its vortex ring state", "s"),
         MeasureKind("battery_used", "Battery charge used", "%"),
@@ -137,6 +146,36 @@ class Measure:
         if self.limit is None:
             return None
         return self.value >= self.limit if self.kind.at_least else self.value <= self.limit
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON: null for what is not finite."""
+        return {
+            "name": self.kind.name,
+            "title": self.kind.title,
+            "vehicle": self.vehicle or None,
+            "value": self.value if math.isfinite(self.value) else None,
+            "unit": self.kind.unit,
+            "limit": self.limit,
+            "at_least": self.kind.at_least,
+            "set_by_user": self.set_by_user,
+            "passed": self.passed,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Undo ``as_data``.
+
+        Raises:
+            KeyError, TypeError, ValueError: for other data.
+        """
+        value, limit = data["value"], data["limit"]
+        return cls(
+            KINDS[data["name"]],
+            math.inf if value is None else float(value),
+            data["vehicle"] or "",
+            None if limit is None else float(limit),
+            bool(data["set_by_user"]),
+        )
 
     def words(self) -> str:
         """The measure in words, for a list of what exceeds its limit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sitl_bridge.dynamics.contact_parts import part_name
 
 REPORTED = 5
-"""Contacts of a vehicle that are listed one by one among its problems."""
+"""Contacts of a vehicle that are listed one by one."""
 
 
 class ObjectContact(NamedTuple):
@@ -49,15 +49,15 @@ def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) 
     return tuple(found)
 
 
-def contact_problems(contacts: Sequence[ObjectContact]) -> list[str]:
-    """Contacts in words, the first few one by one."""
-    problems = [
-        f"the {one.part} hit {one.name} at {one.speed:.1f} m/s, {one.time:.1f} s"
+def contact_words(contacts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Contacts, as ``contact_values`` gives them, in words: the first few one by one."""
+    words = [
+        f"the {one['part']} hit {one['object']} at {one['closing_speed']:.1f} m/s, {one['time']:.1f} s"
         for one in contacts[:REPORTED]
     ]
     if len(contacts) > REPORTED:
-        problems.append(f"{len(contacts) - REPORTED} more contacts with objects, in the summary")
-    return problems
+        words.append(f"{len(contacts) - REPORTED} more contacts with objects, in the summary")
+    return words
 
 
 def contact_values(one: ObjectContact) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from sitl_bridge.report.flight_map import (
     tracks_of_arrays,
 )
 from sitl_bridge.report.html_page import asset, html_page
-from sitl_bridge.report.measures import KINDS
 from sitl_bridge.report.report_text import body
 from sitl_bridge.report.reported_run import Reported
 from sitl_bridge.report.run_events import LANES
@@ -67,8 +66,7 @@ def _page(reported: Sequence[Reported], scenes: Sequence[list[dict[str, Any]]], 
         "compared": [_plot_data(plot) for plot in _compared(reported, points)],
     }
     title = " and ".join(one.label for one in reported)
-    verdicts = {True: "passed", False: "failed", None: "no verdict"}
-    mark = verdicts[reported[0].passed] if len(reported) == 1 else f"{len(reported)} runs"
+    mark = reported[0].verdict.word if len(reported) == 1 else f"{len(reported)} runs"
     # "<" would end the script element in the middle of the data.
     encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return html_page(
@@ -173,20 +171,12 @@ def as_json(reported: Sequence[Reported]) -> list[dict[str, Any]]:
         {
             "run": str(one.run.path),
             "name": one.run.name,
-            "passed": one.passed,
-            "succeeded": one.run.succeeded,
+            "verdict": one.verdict.word,
+            "judged": one.verdict.origin or "by the flight at its end",
+            "reasons": list(one.verdict.reasons),
+            "notes": one.notes,
             "partial": one.run.partial or None,
-            "problems": one.run.problems,
-            "notes": one.run.notes,
-            "unmeasured_limits": one.evaluation.unmeasured,
-            "measures": [
-                {
-                    "name": m.kind.name, "title": KINDS[m.kind.name].title, "vehicle": m.vehicle or None,
-                    "value": m.value if math.isfinite(m.value) else None, "unit": m.kind.unit,
-                    "limit": m.limit, "at_least": m.kind.at_least, "passed": m.passed,
-                }
-                for m in one.evaluation.measures
-            ],
+            "measures": [m.as_data() for m in one.verdict.measures],
             "waypoints": [
                 {
                     "vehicle": v.name, "begin": w.waypoint.begin, "position": w.waypoint.position.tolist(),

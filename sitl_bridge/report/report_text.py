@@ -13,12 +13,17 @@ from sitl_bridge.report.measures import KINDS, Measure
 from sitl_bridge.report.reported_run import Reported
 from sitl_bridge.report.run_events import TimelineEntry
 from sitl_bridge.report.run_record import RunRecord
+from sitl_bridge.report.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
 
 VERDICTS = {
-    True: ("passed", "\N{HEAVY CHECK MARK}", "Passed"),
-    False: ("failed", "\N{HEAVY BALLOT X}", "Failed"),
-    None: ("unknown", "\N{WHITE QUESTION MARK ORNAMENT}", "No verdict"),
+    SUCCEEDED: ("passed", "\N{HEAVY CHECK MARK}"),
+    FAILED: ("failed", "\N{HEAVY BALLOT X}"),
+    INTERRUPTED: ("unknown", "\N{BLACK SQUARE FOR STOP}"),
+    UNKNOWN: ("unknown", "\N{WHITE QUESTION MARK ORNAMENT}"),
 }
+"""Style and sign of each verdict."""
+KEPT = {True: ("passed", "\N{HEAVY CHECK MARK}", "kept"), False: ("failed", "\N{HEAVY BALLOT X}", "exceeded")}
+"""Style, sign and word of a measure that keeps its limit, and of one that does not."""
 MOST_EVENTS = 300
 """Rows of the list of events."""
 
@@ -64,23 +69,17 @@ def _pictures(one: Reported, several: bool) -> str:
 
 def _verdict(one: Reported) -> str:
     run = one.run
-    kind, sign, word = VERDICTS[one.passed]
-    if run.partial and one.passed is None:
-        word = "Incomplete"
-    reasons = [
-        *run.problems,
-        *(f"beyond its limit: {m.words()}" for m in one.evaluation.exceeded),
-        *(f"no value for the limit of {name}" for name in one.evaluation.unmeasured),
-    ]
-    notes = [run.partial] if run.partial else []
-    notes += run.notes
+    verdict = one.verdict
+    kind, sign = VERDICTS.get(verdict.word, VERDICTS[UNKNOWN])
+    word = "Incomplete" if run.partial and verdict.word == UNKNOWN else verdict.word.capitalize()
+    judged = f" \N{MIDDLE DOT} {verdict.origin}" if verdict.origin else ""
     return "\n".join(
         [
             f'<article class="verdict {kind}"><div class="mark">',
             f'<span aria-hidden="true">{sign}</span> {word}</div>',
-            f"<div><h1>{escape(run.name)}</h1><p class='what'>{escape(what_was_flown(run))}</p>",
-            _list("reasons", reasons),
-            _list("notes", notes),
+            f"<div><h1>{escape(run.name)}</h1><p class='what'>{escape(what_was_flown(run) + judged)}</p>",
+            _list("reasons", verdict.reasons),
+            _list("notes", one.notes),
             f"</div>{_facts(one)}</article>",
         ]
     )
@@ -120,7 +119,7 @@ def _facts(one: Reported) -> str:
             ("fastest", f"{max(r.max_speed for r in records):.1f} m/s"),
             ("highest", f"{max(r.max_height for r in records):.1f} m"),
         ]
-    kept = [m for m in one.evaluation.measures if m.passed is not None]
+    kept = [m for m in one.verdict.measures if m.passed is not None]
     if kept:
         facts.append(("limits kept", f"{sum(m.passed is True for m in kept)} of {len(kept)}"))
     cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
@@ -137,7 +136,7 @@ def _measures(reported: Sequence[Reported]) -> str:
     )
     rows = []
     for name, kind in KINDS.items():
-        groups = [[m for m in one.evaluation.measures if m.kind.name == name] for one in reported]
+        groups = [[m for m in one.verdict.measures if m.kind.name == name] for one in reported]
         known = [m for group in groups for m in group]
         if not known:
             continue
@@ -180,19 +179,19 @@ def _worst_cell(group: Sequence[Measure]) -> str:
 
 
 def _value(one: Measure) -> str:
-    kind, sign, word = VERDICTS[one.passed]
     number = f"{one.value:.3g}" if math.isfinite(one.value) else "never"
     text = f"{number}\N{NO-BREAK SPACE}{escape(one.kind.unit)}"
     if one.passed is None:
         return text
+    kind, sign, word = KEPT[one.passed]
     return f'<span class="{kind}"><span role="img" aria-label="{word}">{sign}</span> {text}</span>'
 
 
 def _per_vehicle(one: Reported) -> str:
-    names = list(dict.fromkeys(m.vehicle for m in one.evaluation.measures if m.vehicle))
+    names = list(dict.fromkeys(m.vehicle for m in one.verdict.measures if m.vehicle))
     if not names:
         return ""
-    by_key = {(m.vehicle, m.kind.name): m for m in one.evaluation.measures}
+    by_key = {(m.vehicle, m.kind.name): m for m in one.verdict.measures}
     kinds = [n for n in KINDS if any((name, n) in by_key for name in names)]
     head = "<th>Vehicle</th>" + "".join(f"<th>{escape(KINDS[kind].title)}</th>" for kind in kinds)
     rows = []

@@ -24,10 +24,10 @@ from sitl_bridge.report.rotors_evaluation import (
     hovering,
     waypoint_results,
 )
-from sitl_bridge.report.run_changes import run_changes
+from sitl_bridge.report.run_changes import run_changes, stalls
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.report.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
-from sitl_bridge.report.vehicle_distances import closest_pair
+from sitl_bridge.report.vehicle_distances import ClosestPair, closest_pair
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -68,11 +68,13 @@ class Evaluation:
         vehicles: one each.
         measures: all measures, those of the run last.
         unmeasured: names of limits that the user set and that the run has no value for.
+        closest: the closest pair in the air, by the truth; None if no two were in the air together.
     """
 
     vehicles: list[VehicleEvaluation]
     measures: list[Measure]
     unmeasured: list[str]
+    closest: ClosestPair | None = None
 
     @property
     def exceeded(self) -> list[Measure]:
@@ -90,8 +92,10 @@ def evaluate(run: RunRecord, limits: Limits | None = None) -> Evaluation:
     limits = limits or {}
     vehicles = [_evaluate_vehicle(run, vehicle, limits) for vehicle in run.vehicles]
     measures = [one for vehicle in vehicles for one in vehicle.measures]
-    measures += _run_measures(run, limits)
-    return Evaluation(vehicles, measures, unmeasured(limits, measures))
+    fleet = fleet_positions(run, RATE)
+    closest = None if fleet is None else closest_pair(*fleet)
+    measures += _run_measures(run, closest, limits)
+    return Evaluation(vehicles, measures, unmeasured(limits, measures), closest)
 
 
 def _evaluate_vehicle(run: RunRecord, vehicle: RecordedVehicle, limits: Limits) -> VehicleEvaluation:
@@ -169,7 +173,7 @@ def _rotors(
 
 def event_times(run: RunRecord, vehicle: str) -> list[float]:
     """Times in s at which faults and changes of a vehicle or of the world begin."""
-    return sorted(one.begin for one in run_changes(run) if not one.vehicles or vehicle in one.vehicles)
+    return sorted(one.begin for one in run_changes(run) if one.concerns(vehicle))
 
 
 def _spectra_and_steps(
@@ -284,6 +288,9 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     ring = summary.get("vortex_ring_seconds")
     if isinstance(ring, int | float):
         values["vortex_ring_time"] = float(ring)
+    if run.events is not None:
+        unanswered = [s for s in stalls(run) if s.vehicle == vehicle.name and not s.cause]
+        values["unanswered_time"] = sum(s.end - s.begin for s in unanswered)
     if isinstance(summary.get("contacts"), list):
         values["object_contacts"] = len(summary["contacts"])
     flight = vehicle.flight()
@@ -309,7 +316,7 @@ def saturated(vehicle: RecordedVehicle) -> NDArray[np.bool_]:
     return np.asarray(armed & ((commands >= AT_LIMIT) | (commands <= low)).any(axis=1))
 
 
-def _run_measures(run: RunRecord, limits: Limits) -> list[Measure]:
+def _run_measures(run: RunRecord, closest: ClosestPair | None, limits: Limits) -> list[Measure]:
     values: dict[str, float] = {}
     formation: dict[str, Any] = run.formation
     for name, keys in (
@@ -320,9 +327,8 @@ def _run_measures(run: RunRecord, limits: Limits) -> list[Measure]:
         known = [formation[key] for key in keys if isinstance(formation.get(key), int | float)]
         if known:
             values[name] = float(known[0])
-    nearest = _closest(run)
-    if nearest is not None:
-        values["separation"] = nearest
+    if closest is not None:
+        values["separation"] = closest.distance
     count = run.summary.get("collision_count")
     if isinstance(count, int):
         values["collisions"] = count
@@ -331,12 +337,6 @@ def _run_measures(run: RunRecord, limits: Limits) -> list[Measure]:
         if isinstance(simulated, int | float) and isinstance(wall, int | float) and wall > 0:
             values["real_time_factor"] = simulated / wall
     return measured(values, limits)
-
-
-def _closest(run: RunRecord) -> float | None:
-    fleet = fleet_positions(run, RATE)
-    near = None if fleet is None else closest_pair(*fleet)
-    return None if near is None else near.distance
 
 
 def fleet_positions(run: RunRecord, rate: float) -> tuple[Floats, Floats] | None:

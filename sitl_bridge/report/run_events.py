@@ -13,10 +13,20 @@ import numpy as np
 
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.report.flight_record import MODES, seconds
-from sitl_bridge.report.run_changes import run_changes
+from sitl_bridge.report.run_changes import run_changes, stalls
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
 
-LANES = ("flight mode", "armed", "in the air", "injected", "failsafe", "formation", "contact", "message")
+LANES = (
+    "flight mode",
+    "armed",
+    "in the air",
+    "injected",
+    "stall",
+    "failsafe",
+    "formation",
+    "contact",
+    "message",
+)
 """Rows of the time line, from above."""
 MOST_MESSAGES = 400
 
@@ -44,7 +54,7 @@ class TimelineEntry:
 
 def timeline(run: RunRecord) -> list[TimelineEntry]:
     """All entries in order of time."""
-    found = _injected(run) + _formation(run) + _collisions(run)
+    found = _injected(run) + _stalls(run) + _formation(run) + _collisions(run)
     for vehicle in run.vehicles:
         label = vehicle.name if len(run.vehicles) > 1 else ""
         found += _modes(vehicle, label) + _states(vehicle, label) + _messages(vehicle, label)
@@ -106,6 +116,21 @@ def _injected(run: RunRecord) -> list[TimelineEntry]:
     return [
         TimelineEntry("injected", one.begin, one.end, one.text, "warning", ", ".join(one.vehicles))
         for one in run_changes(run)
+    ]
+
+
+def _stalls(run: RunRecord) -> list[TimelineEntry]:
+    several = len(run.vehicles) > 1
+    return [
+        TimelineEntry(
+            "stall",
+            s.begin,
+            s.end,
+            s.words(),
+            "warning" if s.harmless else "error",
+            s.vehicle if several else "",
+        )
+        for s in stalls(run)
     ]
 
 

@@ -36,6 +36,7 @@ LOGGED = (
     "sensor_combined",
     "vehicle_angular_velocity",
     "vehicle_attitude_setpoint",
+    "vehicle_command",
     "vehicle_local_position_setpoint",
     "vehicle_rates_setpoint",
     "wind",
@@ -124,25 +125,6 @@ class RunRecord:
     notes: list[str] = field(default_factory=list)
     partial: str = ""
 
-    @property
-    def succeeded(self) -> bool | None:
-        """Whether the run succeeded; None where its summary does not tell."""
-        for source in (self.summary, self.formation):
-            if isinstance(source.get("succeeded"), bool):
-                return bool(source["succeeded"])
-        return None
-
-    @property
-    def problems(self) -> list[str]:
-        """Problems in the summary, of the run and of its vehicles."""
-        found = [str(p) for p in self.summary.get("problems") or ()]
-        found += [str(self.summary["reason"])] if self.summary.get("reason") else []
-        found += [str(e) for e in self.summary.get("errors") or ()]
-        vehicles = self.summary.get("vehicles")
-        for name, one in vehicles.items() if isinstance(vehicles, dict) else ():
-            found += [f"{name}: {p}" for p in one.get("problems") or ()]
-        return list(dict.fromkeys(found))
-
     def of_vehicle(self, name: str) -> dict[str, Any]:
         """The summary of a vehicle; that of the run for a single one."""
         vehicles = self.summary.get("vehicles")
@@ -180,19 +162,17 @@ def read_run(path: Path) -> RunRecord:
     return record
 
 
-def run_in_memory(
-    run: dict[str, Any], summary: dict[str, Any], vehicles: list[RecordedVehicle], name: str = ""
-) -> RunRecord:
+def run_in_memory(run: dict[str, Any], vehicles: list[RecordedVehicle], name: str = "") -> RunRecord:
     """A run that left no directory.
 
     Args:
-        run, summary: what run.json and summary.json would hold.
+        run: what run.json would hold.
         vehicles: with their truth, logs and results.
         name: of what was flown.
     """
     for vehicle in vehicles:
         _place(vehicle)
-    return RunRecord(Path(), name, run, summary, vehicles=vehicles)
+    return RunRecord(Path(), name, run, vehicles=vehicles)
 
 
 def _has_data(vehicle: RecordedVehicle) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.hil.link_errors import fault_texts
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.px4.vehicle_status import VehicleMessage
-from sitl_bridge.report.estimator_health import VIBRATION_WARN
 from sitl_bridge.report.flight_record import Deviation, FlightRecord
-from sitl_bridge.report.object_contacts import ObjectContact, contact_problems, contact_values
-
-HARD_LANDING = 2.0
-"""Closing speed at the ground of a hard landing, m/s.  Derived: about three times PX4's landing speed
-(MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
+from sitl_bridge.report.object_contacts import ObjectContact, contact_values
+from sitl_bridge.report.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN, Verdict
 
 EXPECTED_MESSAGES = ("arming warning", "request past EOF")
 """Texts that PX4 logs at each arming (name of a tune) and at the end of each file that a partner reads."""
@@ -43,13 +38,13 @@ WAITING = "Preflight Fail"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run as known to the simulation.
+    """Result of a vehicle's flight as known to the simulation.
 
     Attributes:
         mission: name of the mission as given by the user.
         airframe: its name.
-        succeeded: whether the mission succeeded.
-        reason: reason of a failure; empty on success.
+        succeeded: whether the mission succeeded; of a single vehicle that was judged, whether the flight did.
+        reason: of a failure; empty on success.
         flight_stack: the flight stack.
         seed: of the run.
         simulated_seconds, wall_seconds: duration.
@@ -57,7 +52,6 @@ class Outcome:
         vortex_ring_seconds: time with a rotor in its vortex ring state, s.
         battery_used: share of the charge, nan if unknown.
         logs: paths by name of the log.
-        errors: errors of the bridge that did not end the flight: a log that ended early, a failed sensor.
         link_faults: faulty messages of the flight stack on the simulator link, counts by kind
             (hil/link_errors).
         contacts: contacts with objects of the scene.
@@ -76,7 +70,6 @@ class Outcome:
     vortex_ring_seconds: float = 0.0
     battery_used: float = math.nan
     logs: dict[str, Path] = field(default_factory=dict)
-    errors: tuple[str, ...] = ()
     link_faults: dict[str, int] = field(default_factory=dict)
     contacts: tuple[ObjectContact, ...] = ()
     partial: bool = False
@@ -103,37 +96,16 @@ def warnings_of(
     return kept
 
 
-def problems_of(outcome: Outcome, record: FlightRecord | None) -> list[str]:
-    """Return the texts of all problems, worst first; empty if there is none."""
-    problems = [*([outcome.reason] if outcome.reason else []), *outcome.errors]
-    problems += [f"simulator link: {words}" for words in fault_texts(outcome.link_faults)]
-    if record is None:
-        problems.append(f"{outcome.flight_stack} wrote no log (PX4 logs from arming on)")
-    else:
-        if record.damaged:
-            problems.append(f"{record.path}: is damaged; the figures are of the part that can be read")
-        problems += [f"failsafe: {cause}" for cause in record.failsafes]
-        for estimator in record.estimators:
-            problems += [f"estimator {estimator.instance}: {failure}" for failure in estimator.failures]
-        if record.vibration > VIBRATION_WARN:
-            problems.append(f"vibration of {record.vibration:.1f} m/s^2 (PX4's log analysis warns at 4.9)")
-    if outcome.impact_speed > HARD_LANDING:
-        problems.append(f"hit the ground at {outcome.impact_speed:.1f} m/s")
-    problems += contact_problems(outcome.contacts)
-    return problems
-
-
 def summarise(
     outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
 ) -> dict[str, Any]:
-    """Return all values for ``summary.json``; unknown values are null."""
+    """A vehicle's values for ``summary.json``, without the verdict."""
     summary: dict[str, Any] = {
         "mission": outcome.mission,
         "airframe": outcome.airframe,
         "flight_stack": outcome.flight_stack,
-        "succeeded": outcome.succeeded,
+        "reason": outcome.reason,
         "partial": outcome.partial,
-        "problems": problems_of(outcome, record),
         "seed": outcome.seed,
         "simulated_seconds": outcome.simulated_seconds,
         "wall_seconds": outcome.wall_seconds,
@@ -165,6 +137,20 @@ def summarise(
             "vibration": record.vibration,
         }
     return summary
+
+
+def whole_summary(name: str, vehicles: Mapping[str, dict[str, Any]], **facts: Any) -> dict[str, Any]:
+    """The content of ``summary.json`` but for the verdict, as plain values.
+
+    Args:
+        name: of the flight.
+        vehicles: what ``summarise`` gives, by name; of several vehicles it stands under their names.
+        facts: of the whole flight, such as the reason of a failure.
+    """
+    if len(vehicles) == 1:
+        found: dict[str, Any] = plain_values(next(iter(vehicles.values())) | facts)
+        return found
+    return dict(plain_values({"name": name, **facts, "vehicles": dict(vehicles)}))
 
 
 def write_json(summary: dict[str, Any], path: Path) -> None:
@@ -199,19 +185,44 @@ def headline(what: str, verdict: Text, width: int) -> Text:
     return Text.assemble(f"{what}: ", verdict)
 
 
+STYLES = {SUCCEEDED: "green", FAILED: "red", INTERRUPTED: "yellow", UNKNOWN: "yellow"}
+"""Colour of each verdict."""
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """The word of a verdict in its colour."""
+    return Text(verdict.word, f"bold {STYLES.get(verdict.word, '')}")
+
+
+def verdict_lines(verdict: Verdict, most: int = 1000) -> list[Text]:
+    """Reasons and notes of a verdict under their headings, at most so many of each."""
+    lines = []
+    for heading, texts, colour in (
+        ("What went wrong", verdict.reasons, "red"),
+        ("Notes", verdict.notes, "yellow"),
+    ):
+        if texts:
+            lines += [Text(heading, "bold"), *(Text(f"  {text}", colour) for text in texts[:most])]
+        if len(texts) > most:
+            lines.append(Text(f"  and {len(texts) - most} more, in the summary", colour))
+    return lines
+
+
 def show(
-    console: Console, outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
+    console: Console,
+    outcome: Outcome,
+    record: FlightRecord | None,
+    messages: Iterable[VehicleMessage],
+    verdict: Verdict,
 ) -> None:
     """Print the summary."""
-    verdict = Text("succeeded", "bold green") if outcome.succeeded else Text("failed", "bold red")
     mission = Path(outcome.mission)
     flown = mission.name if mission.is_absolute() else mission
-    title = headline(f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict, console.width)
-    parts: list[Any] = [_figures(outcome, record)]
-    problems = problems_of(outcome, record)
+    title = headline(
+        f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict_text(verdict), console.width
+    )
+    parts: list[Any] = [_figures(outcome, record), *verdict_lines(verdict)]
     warnings = warnings_of(record, messages)
-    if problems:
-        parts += [Text("What went wrong", "bold"), *(Text(f"  {problem}", "red") for problem in problems)]
     if warnings:
         parts.append(Text(f"{outcome.flight_stack[0].upper()}{outcome.flight_stack[1:]} warned", "bold"))
         parts += [Text(f"  {time:8.1f} s  {level}: {text}", "yellow") for time, level, text in warnings[:12]]

@@ -1,8 +1,8 @@
-"""State and outcome of a flight of several vehicles, and its summary as plain values."""
+"""State and outcome of a flight: its vehicles, its verdict, its summary as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from sitl_bridge.px4.vehicle_status import VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.formation_truth import add_truth
-from sitl_bridge.report.summary import Outcome, write_json
-from sitl_bridge.report.vehicle_distances import ClosestPair, closest_pair
+from sitl_bridge.report.run_record import RunRecord, read_run
+from sitl_bridge.report.summary import Outcome, whole_summary, write_json
+from sitl_bridge.report.vehicle_distances import ClosestPair
+from sitl_bridge.report.verdict import FAILED, Verdict
+from sitl_bridge.report.verdict import conclude as judge_at_end
 from sitl_bridge.run.fleet_settings import FleetSettings
+from sitl_bridge.run.vehicle_run import VehicleRun
 from sitl_bridge.simulation import Simulation
-
-CLOSEST_RATE = 50.0
-"""Hz at which the truth is searched for the closest pair: at a closing speed of 4 m/s, the closest approach
-is within 4 cm of travel from a sample, which changes a distance of 1 m by a millimetre."""
 
 
 @dataclass(frozen=True)
@@ -35,117 +35,137 @@ class FleetProgress:
 
 @dataclass(frozen=True)
 class FleetOutcome:
-    """Outcome of a flight of several vehicles.
+    """Outcome of a flight.
 
     Attributes:
         name: of the scenario.
         names: of the vehicles.
-        succeeded: all missions succeeded, and no flight stack ended except by a scheduled event.
-        reason: of a failure; empty otherwise.
+        run: as read back.
+        verdict: on the flight.
         vehicles: outcome of each vehicle, with the figures of its log if there is one.
         collisions: (k,) COLLISION between vehicles.
         collision_count: their total number.
         closest: the closest pair in the air; None if two vehicles were never in the air together.
         logs: files by their content.
         formation: true errors of a formation in m; see ``add_truth``.
-        errors: of the bridge itself, after which the flight continued; with any of them it has failed.
     """
 
     name: str
     names: tuple[str, ...]
-    succeeded: bool
-    reason: str
+    run: RunRecord
+    verdict: Verdict
     vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
     collisions: Any
     collision_count: int
     closest: ClosestPair | None
     logs: Mapping[str, Path]
     formation: Mapping[str, float] = field(default_factory=dict)
-    errors: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the flight succeeded."""
+        return self.verdict.succeeded
+
+    @property
+    def reason(self) -> str:
+        """Why it did not; empty for a success."""
+        return "; ".join(self.verdict.reasons)
 
 
 def conclude(
     settings: FleetSettings,
-    reason: str,
+    facts: Mapping[str, Any],
     simulation: Simulation,
     directory: RunDirectory,
     logs: Mapping[str, Path],
-    vehicles: tuple[tuple[Outcome, FlightRecord | None], ...],
-    summaries: Mapping[str, Any],
+    vehicles: Sequence[tuple[VehicleRun, Outcome]],
     errors: ErrorLog,
+    *,
+    picture: bool,
 ) -> FleetOutcome:
-    """Evaluate a flight that has ended; write its summary and picture into the run directory.
+    """Read a flight that has ended, judge it, and write its summary and picture into the run directory.
 
     Args:
         settings: of the flight.
-        reason: of a failure so far; empty if there is none.
+        facts: of the whole flight for its summary, such as the reason of a failure so far.
         simulation: of the flight.
         directory: of the run.
         logs: files of the run by their content.
-        vehicles: outcome of each vehicle, with the figures of its log if there is one.
-        summaries: of the vehicles, by name, for the summary file.
+        vehicles: with what the simulation knows of each.
         errors: receives errors of the evaluation; with any of them the flight has failed.
+        picture: whether to draw one.
     """
-    # Importing matplotlib takes half a second, which must not delay the start of a flight.
-    from sitl_bridge.report.plot_fleet import draw_fleet, thinned
-
     names = tuple(vehicle.name for vehicle in settings.vehicles)
-    found = dict(logs)
-    picture = directory.path / "fleet.png"
-    with errors.guard("drawing of the picture"):
-        if draw_fleet(directory.truth, list(names), picture, settings.name):
-            found["picture"] = picture
-    near: ClosestPair | None = None
-    with errors.guard("search for the closest pair"):
-        near = closest_pair(*thinned(directory.truth, len(names), CLOSEST_RATE))
-    if not reason:
-        reason = _too_close(near, names, settings.separation)
+    run, files = RunRecord(directory.path, settings.name), dict(logs)
+    with errors.guard("reading of the recording"):
+        run = read_run(directory.path)
+    read = {vehicle.name: vehicle.record for vehicle in run.vehicles}
+    records = [read.get(name) for name in names]
+    if picture:
+        with errors.guard("drawing of the picture"):
+            files |= _draw(settings, directory, records)
     formation: dict[str, float] = {}
     with errors.guard("comparison of the formation with the truth"):
         formation = add_truth(directory.path / "formation", directory.truth, len(names))
-    outcome = FleetOutcome(
-        settings.name,
-        names,
-        not (reason or errors.lines),
-        reason,
-        vehicles,
-        simulation.collisions,
-        int(simulation.proximity[0]["count"]),
-        near,
-        found,
-        formation,
-        tuple(errors.lines),
+        run.formation |= formation
+    concluded = tuple(
+        vehicle.conclude(outcome, record, files)
+        for (vehicle, outcome), record in zip(vehicles, records, strict=True)
     )
+    summary = whole_summary(
+        settings.name,
+        {vehicle.settings.name: vehicle.summary for vehicle, _ in vehicles},
+        **facts,
+        errors=errors.lines,
+        collision_count=int(simulation.proximity[0]["count"]),
+        collisions=[collision_values(row, simulation.names) for row in simulation.collisions],
+        logs={name: str(path) for name, path in files.items()},
+    )
+    verdict, closest = Verdict(FAILED), None
+    with errors.guard("evaluation of the flight"):
+        verdict, evaluation = judge_at_end(run, summary)
+        closest = evaluation.closest
+        summary["closest"] = None if closest is None else closest_values(closest, names)
     with errors.guard("writing of the summary"):
         file = directory.path / "summary.json"
-        write_json(_summary(outcome, summaries, simulation.names), file)
-        found["summary"] = file
-    return replace(outcome, succeeded=not (reason or errors.lines), errors=tuple(errors.lines))
-
-
-def _too_close(near: ClosestPair | None, names: tuple[str, ...], separation: float) -> str:
-    """Message about two vehicles that came closer than the separation in m; empty if none did."""
-    if near is None or near.distance >= separation:
-        return ""
-    first, second = (names[i] for i in near.vehicles)
-    return (
-        f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s;"
-        f" the least distance allowed is {separation:g} m"
+        write_json(summary, file)
+        files["summary"] = file
+    late = [line for line in errors.lines if line not in summary["errors"]]
+    if late:
+        verdict = replace(verdict, word=FAILED, reasons=(*verdict.reasons, *late))
+    return FleetOutcome(
+        settings.name,
+        names,
+        run,
+        verdict,
+        concluded,
+        simulation.collisions,
+        int(simulation.proximity[0]["count"]),
+        closest,
+        files,
+        formation,
     )
 
 
-def _summary(outcome: FleetOutcome, vehicles: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "name": outcome.name,
-        "succeeded": outcome.succeeded,
-        "reason": outcome.reason,
-        "errors": list(outcome.errors),
-        "collision_count": outcome.collision_count,
-        "closest": None if outcome.closest is None else closest_values(outcome.closest, outcome.names),
-        "collisions": [collision_values(row, names) for row in outcome.collisions],
-        "logs": {name: str(path) for name, path in outcome.logs.items()},
-        "vehicles": dict(vehicles),
-    }
+def _draw(
+    settings: FleetSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
+) -> dict[str, Path]:
+    """Draw the picture of a flight; returns what was drawn."""
+    # Importing matplotlib takes half a second, which must not delay the start of a flight.
+    if len(records) == 1:
+        from sitl_bridge.report.plot_flight import draw
+
+        record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"
+        if record is None or record.air_time <= 0:
+            return {}
+        mission = settings.name if vehicle.mission is None else vehicle.mission
+        draw(record, path, f"{mission}, {vehicle.airframe.name}")
+        return {"picture": path}
+    from sitl_bridge.report.plot_fleet import draw_fleet
+
+    path = directory.path / "fleet.png"
+    drawn = draw_fleet(directory.truth, [v.name for v in settings.vehicles], path, settings.name)
+    return {"picture": path} if drawn else {}
 
 
 def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:

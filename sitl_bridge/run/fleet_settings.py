@@ -50,7 +50,6 @@ class FleetSettings:
         events: scheduled faults and changes.
         bus: broker to publish the flight on; None for none.
         outlets: pages and streams that show the flight.
-        separation: least true distance in m of any two vehicles in the air; below it the flight fails.
         expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
         limits: of measures by name, with which the flight succeeds; None for no limit.
     """
@@ -71,7 +70,6 @@ class FleetSettings:
     events: tuple[EventSpecification, ...] = ()
     bus: BusAddress | None = None
     outlets: OutletChoices = field(default_factory=OutletChoices)
-    separation: float = 0.0
     expose: bool = False
     limits: Mapping[str, float | None] = field(default_factory=dict)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from sitl_bridge import scheduled_events
 from sitl_bridge.errors import UserError
 from sitl_bridge.mission_link.time_gate import UNANNOUNCED_SPEED
-from sitl_bridge.report.summary import Outcome
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import TICK, FleetSession
 from sitl_bridge.vehicle.event_specification import EventSpecification
@@ -201,11 +200,5 @@ class ReadySession(FleetSession):
         self._final = self.fleet_progress()
         self._wall = time.monotonic() - self._begun
         self._reason = reason
-        self.stop()
-        if len(self.vehicles) == 1:
-            aircraft = self.vehicles[0]
-            outcome: Outcome = self.outcome_of(aircraft)
-            aircraft.conclude(outcome, self.directory.path, self.logs, picture=True)
-        else:
-            self.conclude_fleet()
+        self.conclude_fleet()
         return self.directory.path / "summary.json"

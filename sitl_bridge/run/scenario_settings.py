@@ -45,10 +45,10 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
     if swarm and choices.arguments:
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(choices.arguments)}"])
     command = _swarm_command(scenario, file, choices, vehicles) if swarm else _script(scenario, file, choices)
-    separation = 0.0
+    apart: dict[str, float | None] = {}
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
-        separation = scenario.avoidance.controller.distances.minimum
+        apart["separation"] = scenario.avoidance.controller.distances.minimum
     limits = (choices.time_limit, specification.time_limit)
     return FleetSettings(
         vehicles=vehicles,
@@ -68,8 +68,7 @@ def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> Fleet
         bus=choices.bus,
         outlets=choices.outlets,
         expose=choices.expose,
-        separation=separation,
-        limits=limits_of(scenario) | dict(choices.limits),
+        limits=apart | limits_of(scenario) | dict(choices.limits),
     )
 
 

@@ -147,6 +147,7 @@ class ServeSession:
                 speed=settings.speed,
                 on_stall=settings.on_stall,
                 notify=self._notify,
+                note_stall=self._note_stall,
             )
             stack.callback(self.server.close)
             self.server.prepare()
@@ -168,6 +169,9 @@ class ServeSession:
             self._warn("warning: PX4 on this host reaches the camera with --battery only")
         self._start_outlets()
         self.server.start()
+
+    def _note_stall(self, vehicle: int, begins: bool) -> None:
+        self.recorder.note(self.simulation.time, "stall", vehicle=vehicle, begins=begins)
 
     def _write_startup_files(self, directory: Path) -> None:
         """Write the files that give PX4 the airframe's parameters; any version of PX4 may read them."""

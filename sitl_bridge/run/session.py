@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 STANDSTILL = 60.0
 """s of wall time without a step after which the run ends: far above the link's limits and machine pauses."""
 
+INTERRUPTION = "the flight was interrupted"
+
 TICK = 0.05
 """s of wall time between checks of everything."""
 
@@ -87,7 +89,7 @@ class FleetSession:
         self._begun = time.monotonic()
         self._stopped = False
         self._final: FleetProgress | None = None
-        self._reason = "the flight was interrupted" if settings.has_mission else ""
+        self._reason = INTERRUPTION if settings.has_mission else ""
         self._wall = math.nan
         self.vehicles: tuple[VehicleRun, ...] = ()
 
@@ -198,6 +200,7 @@ class FleetSession:
             recorder=self.recorder,
             hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path, self.errors),
             notify=self._report_link,
+            note_stall=self._note_stall,
             errors=self.errors,
         )
         self._stack.callback(self.server.close)
@@ -303,6 +306,10 @@ class FleetSession:
         if not self._stopped:  # PX4 disconnects when it is stopped
             self.say(line)
             self.recorder.note(self.simulation.time, "link", text=line)
+
+    def _note_stall(self, vehicle: int, begins: bool) -> None:
+        if not self._stopped:
+            self.recorder.note(self.simulation.time, "stall", vehicle=vehicle, begins=begins)
 
     def fleet_progress(self) -> FleetProgress:
         """State of the flight; from any thread."""
@@ -481,21 +488,16 @@ class FleetSession:
             "ground truth": self.directory.truth,
         }
 
-    def conclude_fleet(self) -> FleetOutcome:
-        """Stop everything, read the flight logs, write summaries and the picture into the run directory."""
+    def conclude_fleet(self, *, picture: bool = True) -> FleetOutcome:
+        """Stop everything, judge the flight, write its summary and a picture into the run directory."""
         self.stop()
-        vehicles = tuple(
-            vehicle.conclude(self.outcome_of(vehicle), vehicle.directory, self.logs, picture=False)
-            for vehicle in self.vehicles
-        )
-        summaries = {vehicle.settings.name: vehicle.summary for vehicle in self.vehicles}
         return conclude(
             self.fleet,
-            self._reason,
+            {"reason": self._reason, "interrupted": self._reason == INTERRUPTION},
             self.simulation,
             self.directory,
             self.logs,
-            vehicles,
-            summaries,
+            [(vehicle, self.outcome_of(vehicle)) for vehicle in self.vehicles],
             self.errors,
+            picture=picture,
         )

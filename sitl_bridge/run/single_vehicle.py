@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sitl_bridge.files.plan import Plan
@@ -143,14 +143,14 @@ class FlightSession(FleetSession):
         return self.outcome_of(self.vehicles[0])
 
     def conclude(self) -> tuple[Outcome, FlightRecord | None]:
-        """Stop everything, read PX4's log, write summary.json and the picture into the run directory.
+        """Conclude the flight.
 
         Returns:
-            the complete outcome, and the figures of PX4's last log; None if there is no log.
+            the outcome by the verdict, and the figures of the last flight log; None if there is no log.
         """
-        self.stop()
-        vehicle = self.vehicles[0]
-        return vehicle.conclude(self.outcome_of(vehicle), self.directory.path, self.logs, picture=True)
+        flown = self.conclude_fleet()
+        outcome, record = flown.vehicles[0]
+        return replace(outcome, succeeded=flown.succeeded, reason=flown.reason), record
 
 
 def _one(progress: FleetProgress) -> Progress:

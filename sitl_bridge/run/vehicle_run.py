@@ -31,8 +31,7 @@ from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.px4.vehicle_status import VehicleMessage
 from sitl_bridge.report.flight_record import FlightRecord
-from sitl_bridge.report.summary import Outcome, summarise, write_json
-from sitl_bridge.report.ulog_analysis import read_flight
+from sitl_bridge.report.summary import Outcome, summarise
 from sitl_bridge.run.autopilot_choice import AutopilotChoice, choose_autopilot
 from sitl_bridge.run.battery_feed import battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
@@ -385,44 +384,21 @@ class VehicleRun:
         )
 
     def conclude(
-        self, outcome: Outcome, directory: Path, logs: dict[str, Path], *, picture: bool
+        self, outcome: Outcome, record: FlightRecord | None, files: Mapping[str, Path]
     ) -> tuple[Outcome, FlightRecord | None]:
-        """Read the flight stack's log; write summary.json, and a picture, into a directory.
+        """Complete the outcome of its flight, and keep its part of the summary.
 
         Args:
-            outcome: without the figures of the log.
-            directory: for the files.
-            logs: files so far, by their content.
-            picture: whether to draw one.
-
-        Returns:
-            the complete outcome, and the figures of the last log; None if there is no log.
+            outcome: without files.
+            record: figures of the flight log; None without.
+            files: of the run, by their content.
         """
-        errors = self._errors
-        record: FlightRecord | None = None
         ulogs = self.flight_stack.ulogs() if self.flight_stack is not None else []
-        if ulogs:
-            logs = {**logs, "flight log": ulogs[-1]}
-            with errors.guard("reading of the flight log"):
-                record = read_flight(ulogs[-1])
-        if picture and record is not None and record.air_time > 0:
-            # Importing matplotlib takes 0.4 s, which must not delay the start of a flight.
-            from sitl_bridge.report.plot_flight import draw
-
-            path = directory / "flight.png"
-            with errors.guard("drawing of the picture"):
-                draw(record, path, f"{outcome.mission}, {outcome.airframe}")
-                logs = {**logs, "picture": path}
-        outcome = _with_errors(replace(outcome, logs=logs), errors)
+        if ulogs and record is None:
+            self._errors.add("reading of the flight log", UserError(f"{ulogs[-1]}: cannot be read"))
+        outcome = replace(outcome, logs={**files, **({"flight log": ulogs[-1]} if ulogs else {})})
         self.summary = summarise(outcome, record, self.messages)
-        with errors.guard("writing of the summary"):
-            write_json(self.summary, directory / "summary.json")
-        return _with_errors(outcome, errors), record
-
-
-def _with_errors(outcome: Outcome, errors: ErrorLog) -> Outcome:
-    """An outcome with the errors of the flight; with any of them the flight has failed."""
-    return replace(outcome, errors=tuple(errors.lines), succeeded=outcome.succeeded and not errors.lines)
+        return outcome, record
 
 
 def require_free_udp(port: int, purpose: str) -> None:

@@ -148,14 +148,23 @@ class FormationResult:
         return float(self.separation.min())
 
     @property
-    def succeeded(self) -> bool:
-        """Whether all vehicles were in their slots when required, and no two too close.
+    def reason(self) -> str:
+        """Why it has failed: vehicles out of their slots when required, or two too close; else empty.
 
-        They are required to be while the centre is steady; if it never is, whenever no move is in progress.
+        They are required to be in their slots while the centre is steady; if it never is, whenever no move is
+        in progress.
         """
-        separate = self.least_separation >= self.plan.limits.separation
         error = self.worst_steady_error if self.steady.any() else self.worst_settled_error
-        return separate and error <= MAX_SLOT_ERROR
+        near, least = self.least_separation, self.plan.limits.separation
+        found = [] if near >= least else [f"two vehicles were {near:.2f} m apart, less than {least:g} m"]
+        if not error <= MAX_SLOT_ERROR:
+            found.append(f"a vehicle was {error:.2f} m from its slot, more than {MAX_SLOT_ERROR:g} m")
+        return "; ".join(found)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether all vehicles were in their slots when required, and no two too close."""
+        return not self.reason
 
     def summary(self) -> dict[str, float | int | bool | list[str]]:
         """Return the summary for display and for ``summary.json``."""

@@ -17,8 +17,9 @@ from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.report.summary import Outcome, summarise, write_json
-from sitl_bridge.report.ulog_analysis import read_flight
+from sitl_bridge.report.run_record import SUMMARY, RunRecord, read_run
+from sitl_bridge.report.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.report.verdict import conclude
 from sitl_bridge.run.autopilot_choice import BUILTIN
 from sitl_bridge.scheduled_events import Timeline, actions
 from sitl_bridge.testing.flight_assertions import Array
@@ -192,6 +193,11 @@ class BuiltInFlight(SitlFlight):
             simulated = self.fleet.time
             impact = self.fleet.core.simulation.states["impact_speed"].copy()
             self.close()
+            run = RunRecord(self.directory, self.directory.name)
+            with errors.guard("reading of the recording"):
+                run = read_run(self.directory)
+            records = {vehicle.name: vehicle.record for vehicle in run.vehicles}
+            summaries = {}
             for i, (name, airframe) in enumerate(zip(self.names, self.choice.airframes, strict=True)):
                 ulog = self.directory / "autopilot" / f"{name}.ulg"
                 outcome = Outcome(
@@ -205,12 +211,11 @@ class BuiltInFlight(SitlFlight):
                     impact_speed=float(impact[i]),
                     logs={"flight log": ulog, "ground truth": self._place.truth},
                 )
-                record = None
-                with errors.guard("reading of the flight log"):
-                    record = read_flight(ulog)
-                file = self.directory / ("summary.json" if len(self.names) == 1 else f"summary-{name}.json")
-                write_json(summarise(outcome, record, []), file)
-                self._files.append(("summary", file))
+                summaries[name] = summarise(outcome, records.get(name), [])
+            summary = whole_summary(self.directory.name, summaries, reason=reason, errors=errors.lines)
+            conclude(run, summary)
+            write_json(summary, self.directory / SUMMARY)
+            self._files.append(("summary", self.directory / SUMMARY))
             self._files += report_page(self.directory)
         return self._files
 
