@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from peer import Peer
 
 from sitl_bridge.hil import links
 from sitl_bridge.hil.peer_process import is_busy, process_of_peer
@@ -101,6 +104,41 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
         peer.send_signal(signal.SIGUSR2)
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
     assert not [note for note in notes if "machine is busy" in note]
+
+
+def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
+    serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=PATIENCE)
+    peer, answers, asked = Peer(server.ports[0]), threading.Event(), threading.Event()
+    answers.set()
+
+    def late(_peer: Peer) -> bytes:
+        answers.wait()
+        return b""
+
+    def busy(vehicle: int) -> bool:
+        """The answer comes during the search, and the flight stack sleeps after it."""
+        asked.set()
+        answers.set()
+        while not server._links.sockets.readable(vehicle):
+            time.sleep(0.001)
+        return False
+
+    try:
+        peer.before_answer = late
+        monkeypatch.setattr(server._links.sockets, "busy", busy)
+        wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "lockstep")
+        answers.clear()
+        wait_for(asked.is_set, "the question")
+        steps = server.status().steps
+        wait_for(lambda: server.status().steps > steps + 100, "the run to go on")
+        assert server.status().links[0].lockstep
+        assert not [note for note in notes if "does not answer" in note]
+    finally:
+        answers.set()
+        peer.close()
 
 
 def test_a_process_is_busy_while_it_computes_and_no_longer_when_it_is_stopped(wait_for: Wait) -> None:

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from autopilot_bench import DT, Bench, Floats, ideally_fed
+from scipy import signal
 
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.files.airframe_file import load_airframe
@@ -20,7 +21,7 @@ from sitl_bridge.report.rotors_evaluation import (
     settling_time,
     waypoint_results,
 )
-from sitl_bridge.report.signal_analysis import spectrum, step_responses
+from sitl_bridge.report.signal_analysis import even, spectrum, step_responses
 from sitl_bridge.report.time_lines import spectrum_plot
 
 
@@ -164,3 +165,15 @@ def test_constant_setpoints_are_found_between_moves_and_gaps() -> None:
     found = constant_setpoints(time, setpoint)
     assert [round(w.begin) for w in found] == [0, 10, 30, 41]
     assert [w.position[0] for w in found] == [0.0, 2.0, 7.0, 7.0]
+
+
+@pytest.mark.parametrize(("count", "step"), [(5000, 0.004), (4001, 0.01), (3333, 0.0077)])
+def test_the_spectrum_is_scipy_s(count: int, step: float) -> None:
+    time = np.linspace(0.0, step * (count - 1), count)
+    values = 3.0 + np.random.default_rng(0).normal(size=(count, 3))
+    found = spectrum(time, values)
+    assert found is not None
+    rate, grid = even(time, values)
+    frequency, density = signal.welch(grid, rate, nperseg=round(4.0 * rate), axis=0)
+    assert found.frequency == pytest.approx(frequency[1:])
+    assert found.density == pytest.approx(density[1:], rel=1e-12)

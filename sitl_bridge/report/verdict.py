@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.link_errors import fault_texts
@@ -16,10 +16,8 @@ from sitl_bridge.report.estimator_health import VIBRATION_FAIL, VIBRATION_WARN, 
 from sitl_bridge.report.measures import KINDS, Limits, Measure, checked_limits
 from sitl_bridge.report.object_contacts import contact_words
 from sitl_bridge.report.run_changes import run_changes, stalls
+from sitl_bridge.report.run_evaluation import Evaluation, evaluate
 from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
-
-if TYPE_CHECKING:
-    from sitl_bridge.report.run_evaluation import Evaluation
 
 SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
 """The words of a verdict."""
@@ -96,10 +94,6 @@ def conclude(run: RunRecord, summary: dict[str, Any]) -> tuple[Verdict, Evaluati
         run: as read back; it takes the summary.
         summary: of plain values, with ``reason`` and ``errors`` if the mission or the bridge failed.
     """
-    from sitl_bridge.report.run_evaluation import (
-        evaluate,
-    )  # loads SciPy, which no start of a flight waits for
-
     run.summary, run.partial = summary, ""
     evaluation = evaluate(run, flown_limits(run))
     verdict = judge(run, evaluation)
@@ -123,7 +117,9 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
     reasons = list(told)
     notes: list[str] = []
     for one in evaluation.exceeded:
-        vehicle = None if one.set_by_user else _vehicle_of(run, one)
+        # Stalls are explained one by one.
+        strict = one.set_by_user or one.kind.name == "unanswered_time"
+        vehicle = None if strict else _vehicle_of(run, one)
         broken = "" if vehicle is None else _broken_on_purpose(run, vehicle)
         lines = _in_words(run, one, evaluation)
         if broken:
