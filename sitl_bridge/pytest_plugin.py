@@ -295,4 +295,8 @@ def _account(flight: SitlFlight, call: pytest.CallInfo[None]) -> str:
     files = [f"run directory: {flight.directory}"]
     with errors.guard("writing of the summary"):
         files = [f"{name}: {path}" for name, path in flight.finish(reason or "the test failed")]
+    verdict = flight.verdict
+    if verdict is not None:
+        files.append(f"verdict: {verdict.word}: {'; '.join(verdict.reasons)}")
+        files += [f"note: {note}" for note in verdict.notes]
     return "\n".join([*files, *lines])

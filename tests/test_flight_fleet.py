@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -100,6 +101,13 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     assert "the others fly on without it" in console
     assert "answers again" in console
     assert outcome.vehicles[1][0].impact_speed < 1.5
+    assert not outcome.succeeded, "it flew on with old commands"
+    reason = next(line for line in outcome.verdict.reasons if "did not answer" in line)
+    duration = float(reason.split(" did not answer for ")[1].split(" s ")[0])
+    assert reason.startswith("0: the flight stack did not answer")
+    assert stopped[1] - stopped[0] - 0.1 < duration < stopped[1] - stopped[0] + 5.0
+    kept = json.loads((session.directory.path / "summary.json").read_text())
+    assert kept["verdict"]["word"] == "failed"
 
 
 PREPARING = """

@@ -93,6 +93,7 @@ def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytes
             "*run directory: *",
             "*summary: *summary.json",
             "*report: *report.html",
+            "*verdict: failed: *",
             "*flown by the built-in flight stack, not PX4, seed 1",
             "*Takeoff detected",
         ]

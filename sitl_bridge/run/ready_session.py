@@ -9,11 +9,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from sitl_bridge import scheduled_events
 from sitl_bridge.errors import UserError
 from sitl_bridge.mission_link.time_gate import UNANNOUNCED_SPEED
+from sitl_bridge.run.fleet_outcome import FleetOutcome
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.session import TICK, FleetSession
 from sitl_bridge.vehicle.event_specification import EventSpecification
@@ -187,18 +187,14 @@ class ReadySession(FleetSession):
 
     # ---------------------------------------------------------------- afterwards
 
-    def end(self, reason: str) -> Path:
-        """Stop everything and write the summary.
+    def end(self, reason: str) -> FleetOutcome:
+        """Stop everything, judge the flight and write its summary.
 
         Args:
-            reason: why the flight failed; empty where it succeeded.
-
-        Returns:
-            summary.json.
+            reason: why the test of the flight failed; empty where it passed.
         """
         self._held.set()
         self._final = self.fleet_progress()
         self._wall = time.monotonic() - self._begun
         self._reason = reason
-        self.conclude_fleet()
-        return self.directory.path / "summary.json"
+        return self.conclude_fleet()

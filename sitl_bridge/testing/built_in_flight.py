@@ -213,7 +213,7 @@ class BuiltInFlight(SitlFlight):
                 )
                 summaries[name] = summarise(outcome, records.get(name), [])
             summary = whole_summary(self.directory.name, summaries, reason=reason, errors=errors.lines)
-            conclude(run, summary)
+            self.verdict, _ = conclude(run, summary)
             write_json(summary, self.directory / SUMMARY)
             self._files.append(("summary", self.directory / SUMMARY))
             self._files += report_page(self.directory)

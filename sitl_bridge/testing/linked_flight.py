@@ -219,10 +219,12 @@ class LinkedFlight(SitlFlight):
     def finish(self, reason: str) -> list[tuple[str, Path]]:
         """End the flight and write its summary; safe to call twice."""
         if self._files is None:
-            self._files = [("run directory", self.directory), ("summary", self.session.end(reason))]
-            for name in ("flight.png", "fleet.png"):
-                if (self.directory / name).is_file():
-                    self._files.append(("picture", self.directory / name))
+            outcome = self.session.end(reason)
+            self.verdict = outcome.verdict
+            self._files = [("run directory", self.directory)]
+            self._files += [
+                (name, outcome.logs[name]) for name in ("summary", "picture") if name in outcome.logs
+            ]
             self._files += report_page(self.directory)
         return self._files
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
+from sitl_bridge.report.verdict import Verdict
 from sitl_bridge.testing.flight_assertions import Array, FlightAssertions
 from sitl_bridge.testing.flight_choice import FlightChoice
 
@@ -35,10 +36,12 @@ class SitlFlight(FlightAssertions):
     Attributes:
         choice: what is flown.
         directory: of the run, with its logs.
+        verdict: on the flight, once it is finished.
     """
 
     choice: FlightChoice
     directory: Path
+    verdict: Verdict | None = None
 
     # ------------------------------------------------------------------ to be given by the way to fly
 
