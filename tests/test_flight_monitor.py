@@ -176,6 +176,40 @@ def test_state_is_that_of_the_latest_messages_of_a_datagram(monitor: Monitor, px
     assert status.waits_for == ()
 
 
+def beats_as_companion(fake: FakePx4, system: int, kind: int = mavlink.MAV_TYPE_ONBOARD_CONTROLLER) -> None:
+    """Send a companion computer's heartbeat, as PX4 forwards it, then a second of PX4's clock twice."""
+    beat = mavlink.MAVLink_heartbeat_message(kind, mavlink.MAV_AUTOPILOT_INVALID, 0, 0, 4, 3)
+    fake.socket.sendto(beat.pack(mavlink.MAVLink(None, srcSystem=system, srcComponent=195)), fake.to)
+    for milliseconds in (61_000, 62_500):
+        fake.send(mavlink.MAVLink_local_position_ned_message(milliseconds, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+        time.sleep(0.1)
+
+
+def test_a_companions_heartbeats_are_repeated_by_px4s_clock_as_long_as_it_sends_them(
+    px4: FakePx4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats_as_companion(px4, INSTANCE + 1)
+    for _ in range(2):
+        beat = px4.received("HEARTBEAT")
+        assert (beat.get_srcSystem(), beat.get_srcComponent()) == (INSTANCE + 1, 195)
+        assert beat.type == mavlink.MAV_TYPE_ONBOARD_CONTROLLER
+    monkeypatch.setattr("sitl_bridge.run.monitor.COMPANION_ALIVE", 0.0)
+    px4.send(mavlink.MAVLink_local_position_ned_message(64_000, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    with pytest.raises((AssertionError, TimeoutError)):  # none comes
+        px4.received("HEARTBEAT")
+
+
+@pytest.mark.parametrize(
+    ("system", "kind"), [(INSTANCE + 2, mavlink.MAV_TYPE_ONBOARD_CONTROLLER), (INSTANCE + 1, 6)]
+)
+def test_heartbeats_of_other_systems_and_of_ground_stations_are_not_repeated(
+    system: int, kind: int, px4: FakePx4
+) -> None:
+    beats_as_companion(px4, system, kind)
+    with pytest.raises((AssertionError, TimeoutError)):  # none comes
+        px4.received("HEARTBEAT")
+
+
 def test_other_systems_and_damaged_frames_are_not_believed(monitor: Monitor, px4: FakePx4) -> None:
     stranger = mavlink.MAVLink(None, srcSystem=INSTANCE + 2, srcComponent=1)
     good = bytearray(heartbeat(armed=True).pack(px4.mavlink))

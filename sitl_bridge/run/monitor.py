@@ -3,11 +3,12 @@
 The link is UDP 14030 + instance, to which PX4 sends by itself; 14540 and 14550 stay free for MAVSDK and
 QGroundControl.  The monitor never commands the vehicle by itself.  It sets message rates, reads parameters,
 and sends BATTERY_STATUS and the messages of a companion computer, which PX4 does not read on the simulator's
-link.
+link.  It repeats the heartbeats of a user's companion computer by PX4's clock.
 """
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import threading
@@ -48,6 +49,10 @@ CONFIRMATION = 5.0
 """s of wall time within which PX4 confirms the messages of a companion computer: far more than a busy machine
 takes, less than what programs on its other links wait before they give it up."""
 
+HEARTBEAT_PERIOD, COMPANION_ALIVE = 1.0, 3.0
+"""s of PX4's clock between heartbeats of a user's companion computer, and s of wall time after its last one
+in which they are repeated.  Programs send them by wall time; v1.18 misses them after 5 s of PX4's clock."""
+
 SILENCE = 5.0
 """s of wall time without a message after which a vehicle counts as silent."""
 
@@ -55,6 +60,7 @@ DEBUG: int = mavlink.MAV_SEVERITY_DEBUG
 """The level has the same number in events."""
 
 TEXTS = frozenset({mavlink.MAVLINK_MSG_ID_STATUSTEXT, mavlink.MAVLINK_MSG_ID_EVENT})
+HEARTBEAT: int = mavlink.MAVLINK_MSG_ID_HEARTBEAT
 PARAM_VALUE: int = mavlink.MAVLINK_MSG_ID_PARAM_VALUE
 PING: int = mavlink.MAVLINK_MSG_ID_PING
 COMMAND_ACK: int = mavlink.MAVLINK_MSG_ID_COMMAND_ACK
@@ -151,6 +157,9 @@ class Monitor:
         self._companion = mavlink.MAVLink(
             None, srcSystem=self.system_id, srcComponent=mavlink.MAV_COMP_ID_ONBOARD_COMPUTER
         )
+        self._user_companion: mavlink.MAVLink | None = None
+        self._user_companion_heard = -math.inf
+        self._beat = -math.inf
         self._components: PayloadLink | None = None
         self._unwanted = UNWANTED
         self._rates = RATES
@@ -298,6 +307,7 @@ class Monitor:
             self._set_rates(received.unwanted)
         self._read_back(received.parameters)
         self._send_battery()
+        self._repeat_heartbeat()
 
     def _sort(self, datagram: bytes) -> None:
         """Keep the latest frame of each status message, and all texts and parameters.
@@ -308,9 +318,12 @@ class Monitor:
         for frame in frames(datagram, checked=False):
             if self._components is not None and message_id(frame) in FOR_COMPONENTS:
                 self._components.put(frame)
-            if sender_ids(frame) != (self.system_id, AUTOPILOT):
-                continue
+            system, component = sender_ids(frame)
             number = message_id(frame)
+            if (system, component) != (self.system_id, AUTOPILOT):
+                if system == self.system_id and number == HEARTBEAT:
+                    self._take_companion(frame, component)
+                continue
             if number in READERS:
                 received.latest[number] = frame
             elif number in TEXTS:
@@ -323,6 +336,32 @@ class Monitor:
                 self._take_ack(frame)
             elif number in self._unwanted:
                 received.unwanted = True
+
+    def _take_companion(self, frame: bytes, component: int) -> None:
+        """Note the heartbeat of a user's companion computer, which PX4 forwards from another link."""
+        message = self._decoder.message(frame)
+        if message is not None and message.type == mavlink.MAV_TYPE_ONBOARD_CONTROLLER:
+            self._user_companion_heard = time.monotonic()
+            if self._user_companion is None or self._user_companion.srcComponent != component:
+                self._user_companion = mavlink.MAVLink(None, srcSystem=self.system_id, srcComponent=component)
+
+    def _repeat_heartbeat(self) -> None:
+        now = self._status.time
+        alive = time.monotonic() - self._user_companion_heard < COMPANION_ALIVE
+        if self._user_companion is None or not alive or not now - self._beat >= HEARTBEAT_PERIOD:
+            return
+        self._beat = now
+        self._send(
+            mavlink.MAVLink_heartbeat_message(
+                mavlink.MAV_TYPE_ONBOARD_CONTROLLER,
+                mavlink.MAV_AUTOPILOT_INVALID,
+                0,
+                0,
+                mavlink.MAV_STATE_ACTIVE,
+                3,
+            ),
+            self._user_companion,
+        )
 
     def _take_pong(self, frame: bytes) -> None:
         """Note the answer to a PING of the companion computer's; PX4 also sends PINGs of its own."""
@@ -343,7 +382,7 @@ class Monitor:
             if message is None:
                 continue
             changes.update(status_changes(number, message))
-            if number == mavlink.MAVLINK_MSG_ID_HEARTBEAT:
+            if number == HEARTBEAT:
                 self._custom_mode = message.custom_mode
         self._status = replace(self._status, **changes)
         for frame in received.texts:
