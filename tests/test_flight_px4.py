@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -203,3 +204,41 @@ def test_px4_is_ready_to_arm_within_15_s_of_its_start(speed: float, tmp_path: Pa
         assert outcome.succeeded, outcome.reason
         console = (session.directory.path / "console.log").read_text(encoding="utf-8")
         assert float(re.findall(r"\[ *([\d.]+) s\] armable", console)[0]) < 15.0
+
+
+COMPANION = """
+import asyncio
+from mavsdk.asyncio import ComponentType, Configuration, Mavsdk
+from mavsdk.asyncio.plugins.action import ActionAsync
+from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+
+async def fly():
+    mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.COMPANION_COMPUTER))
+    await mavsdk.add_any_connection("udpin://127.0.0.1:14543")
+    system = await mavsdk.first_autopilot(timeout_s=30)
+    action, telemetry = ActionAsync(system), TelemetryAsync(system)
+    async for healthy in telemetry.subscribe_health_all_ok():
+        if healthy:
+            break
+    await action.arm()
+    await action.takeoff()
+    await asyncio.sleep(10.0)
+    await action.land()
+    async for armed in telemetry.subscribe_armed():
+        if not armed:
+            break
+
+asyncio.run(fly())
+"""
+
+
+def test_a_companion_computer_that_beats_by_wall_time_is_not_missed_at_any_speed(tmp_path: Path) -> None:
+    """From v1.18 on PX4 misses it after 5 s of its own clock, whatever its parameters: 22 times at 6.5 times
+    real time before the heartbeats were repeated."""
+    script = tmp_path / "companion.py"
+    script.write_text(COMPANION)
+    outcome, _, session = flown(script, tmp_path / "runs", speed=math.inf)
+    print(f"{outcome.simulated_seconds / outcome.wall_seconds:.1f} x real time")
+    assert outcome.succeeded, outcome.reason
+    console = (session.directory.path / "console.log").read_text()
+    assert "mission computer lost" not in console

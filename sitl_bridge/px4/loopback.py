@@ -1,8 +1,9 @@
 """Restricts a program's network ports to this machine if the program has no option for it.
 
-PX4 binds its MAVLink links to every address and has no option against it (Mavlink::init_udp), and every
-client can write files by MAVLink FTP.  The kernel passes each ``bind`` of PX4 to this process (seccomp's user
-notification, from Linux 5.6), which binds the socket to 127.0.0.1 instead.
+PX4 binds its MAVLink links to every address and has no option against it (Mavlink::init_udp; the interface
+of PX4_NET_INTERFACE, from v1.18 on, is that of broadcasts), and every client can write files by MAVLink
+FTP. The kernel passes each ``bind`` of PX4 to this process (seccomp's user notification, from Linux 5.6),
+which binds the socket to 127.0.0.1 instead.
 
 The module has two parts.  Imported, it provides :class:`LoopbackGuard`.  Run as a program, it installs the
 filter, passes its descriptor on and executes PX4; it uses the standard library only, to start quickly.
