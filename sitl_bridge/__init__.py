@@ -4,9 +4,11 @@ The names in ``__all__`` are the public ones, for ``import sitl_bridge as sb``. 
 first used, so importing the package loads neither numpy nor numba.
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # of typing, which would be the first slow import of the program
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sitl_bridge.api.airframe_choice import Airframe
     from sitl_bridge.api.fleet import Fleet
     from sitl_bridge.api.fleet_commands import Message
@@ -144,7 +146,7 @@ _HOMES = {
 """Module of each public name."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """A public name or the version, looked up when it is first used."""
     from importlib import import_module, metadata
 

@@ -1,6 +1,10 @@
-"""``python -m sitl_bridge``: the same as the command ``sitl-bridge``."""
+"""The command ``sitl-bridge``, and ``python -m sitl_bridge``."""
 
-from sitl_bridge.cli.main import main
+from sitl_bridge.system import signals
+
+signals.exit_on_signals()  # before anything else is imported
+
+from sitl_bridge.cli.main import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

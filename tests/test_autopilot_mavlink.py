@@ -193,6 +193,13 @@ def test_an_interval_that_is_no_multiple_of_the_poll_is_kept_on_average() -> Non
     )
 
 
+def test_an_interval_below_a_microsecond_is_one_microsecond() -> None:
+    streams = Streams({})
+    assert streams.set_interval(30, 1e-45)
+    assert streams.interval(30) == 1
+    assert [number for now in (0, 8_000) for number in streams.due(now)] == [30, 30]
+
+
 def test_message_intervals_are_set_read_reset_and_refused(station: Station) -> None:
     def result(message: Any) -> int:
         return int(station.ask(message, "COMMAND_ACK").result)

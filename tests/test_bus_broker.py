@@ -103,7 +103,8 @@ def test_commands_are_executed_once_over_tls_redelivery_and_a_broker_that_dies(
     address = BusAddress.parse(
         f"mqtts://{USER}@127.0.0.1:{broker.port}?run=run&ca={broker.certificate}", PASSWORD
     )
-    with Bus(server, address, run="run", directory=tmp_path / "bus") as bus:
+    said: list[str] = []
+    with Bus(server, address, run="run", directory=tmp_path / "bus", notify=said.append) as bus:
         wait_for(bus.connected.is_set, "the bus to reach the broker")
         client = Client(broker.port, user=USER, password=PASSWORD, ca=str(broker.certificate))
         wait_for(lambda: client.last("vehicle/0/state"), "the state")
@@ -134,6 +135,10 @@ def test_commands_are_executed_once_over_tls_redelivery_and_a_broker_that_dies(
         assert server.simulation.world.wind[0]["steady"][0] == pytest.approx(4.0)
         client.close()
     assert bus.failure is None
+    assert said[0].startswith("bus at mqtts:")
+    assert said[1].startswith("bus: no connection to mqtts:")
+    assert said[2].startswith("bus: connected to mqtts:")
+    assert len(said) == 3
 
 
 def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_do(

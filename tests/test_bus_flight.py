@@ -159,6 +159,7 @@ def test_a_flight_goes_on_without_its_broker_and_the_bus_comes_back(
             late.close()
             client.close()
     assert program.words().count("no connection") == 1
+    assert program.words().count("bus: connected to") == 1
 
 
 @pytest.mark.slow

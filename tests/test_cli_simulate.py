@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,15 @@ def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path
     with pytest.raises(ConfigurationError):
         run(str(broken), "--runs-dir", str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
+
+
+SWARM = re.compile(r"^(formation|avoidance):", re.MULTILINE)
+SHIPPED = sorted(file.stem for file in MISSIONS.glob("*.yaml") if SWARM.search(file.read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_scenario_is_simulated_with_full_dynamics(name: str, tmp_path: Path) -> None:
+    code, output = run(str(MISSIONS / f"{name}.yaml"), "--on", "full", "--runs-dir", str(tmp_path))
+    assert code == 0, output

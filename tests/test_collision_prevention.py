@@ -213,3 +213,12 @@ def test_the_mission_that_approaches_a_wall_flies_on_the_built_in_stack(tmp_path
 @pytest.mark.timeout(1800)
 def test_it_stops_from_twenty_speeds(tmp_path: Path) -> None:
     approach_the_wall("builtin", tmp_path, SPEEDS)
+
+
+@pytest.mark.parametrize("increment", [1e30, 3e38, 400.0, 1e-45, 5e-324])
+def test_a_report_with_absurd_angles_is_taken_in_a_moment(increment: float) -> None:
+    flight = Flight()
+    for offset in (0.0, 3e38, -1e30):
+        for frame in (BODY, 0):
+            assert flight.prevention.report([100] * 72, increment, offset, LIMITS, frame, 1.0, flight.now)
+    flight.ask()

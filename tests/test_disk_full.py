@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -18,9 +20,12 @@ import pytest
 from matplotlib.figure import Figure
 from pymavlink.dialects.v20 import common as mavlink
 from pyulog import ULog
+from rich.console import Console
+from run_directories import make_run
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.cli.export import export
+from sitl_bridge.cli.limit_options import write_report_of
 from sitl_bridge.dynamics.records import STATE
 from sitl_bridge.error_log import ErrorLog
 from sitl_bridge.errors import UserError
@@ -303,3 +308,12 @@ def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> 
     for file in run.rglob("*.json"):
         json.loads(file.read_text())
     assert not list(run.glob("*.png")) or (run / "flight.png").read_bytes()[-8:-4] == b"IEND"
+
+
+def test_a_report_that_cannot_be_written_fails_the_run_in_words(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    said = io.StringIO()
+    with room(10):
+        assert not write_report_of(directory, Console(file=said, width=500))
+    assert re.match(r"report: .*report\.html: cannot be written", said.getvalue())
+    assert write_report_of(directory, Console(file=io.StringIO()))

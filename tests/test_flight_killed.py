@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ INSTANCE = 85
 """Of the flight stack, beyond those that other tests use."""
 
 MISSION = "missions/hover.py"
+KEEPER = "keeper"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ STACK = Victim("sitl_bridge.autopilot", 1, "the built-in flight stack was ended 
 PX4 = Victim("bin/px4", 1, "PX4 was ended by SIGKILL")
 OTHERS = {
     "mission": Victim(MISSION, 1, "the mission was ended by SIGKILL"),
+    "keeper": Victim(KEEPER, 1, "the mission was ended by SIGKILL"),
     "bus": Victim("sitl_bridge.bus.client", 1, "the bus was ended by SIGKILL"),
     "broker": Victim("sitl_bridge.bus.broker", 0, "the embedded broker was ended by SIGKILL"),
 }
@@ -65,6 +68,8 @@ def runs(process: psutil.Process, word: str) -> bool:
     except psutil.Error:
         return False
     keeps = any(part.endswith("launch.py") for part in words)
+    if word == KEEPER:
+        return keeps and "keep" in words
     starts = word == MISSION and "sitl_bridge.cli.main" in words
     return any(part.endswith(word) for part in words) and not keeps and not starts
 
@@ -104,11 +109,15 @@ def fly_and_kill(
     """Kill a process of a hovering flight; returns what was printed, and the run directory."""
     command = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", MISSION, "--headless"]
     options = ["--autopilot", stack, "--speed", "4", "--instance", str(INSTANCE), "--bus", "embedded"]
+    temporary = directory / "temporary"
+    temporary.mkdir()
+    options += ["--samples", str(temporary / "samples")]
     log = directory / "out"
     with log.open("w") as out:
         flight = subprocess.Popen(
             [*command, *options, "--runs-dir", str(directory / "runs"), "--", "--seconds", "20"],
             cwd=ROOT,
+            env=os.environ | {"TMPDIR": str(temporary)},
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -123,6 +132,7 @@ def fly_and_kill(
         wait_for(lambda: all(gone(process) for process in processes), "everything to end")
         wait_for(lambda: not within(directory), "all in the run directory to end")
         wait_for(lambda: not held_sockets(), "the sockets to be closed")
+        wait_for(lambda: not [*temporary.iterdir()], "the temporary files to be removed")
     finally:
         flight.kill()
         flight.wait()

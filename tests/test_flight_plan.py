@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from sitl_bridge.errors import ConfigurationError
 from sitl_bridge.files.plan import Polygon, distance, fence_breach
-from sitl_bridge.files.plan_file import load_plan, parse_plan
+from sitl_bridge.files.plan_file import json_lines, load_plan, parse_plan
 from sitl_bridge.files.plan_upload import time_limit
 from sitl_bridge.offboard.plan_runner import fence_items, mission_items, rally_items
 
@@ -65,7 +66,8 @@ def faults(data: Any) -> list[str]:
 def one_fault(data: Any) -> str:
     found = faults(data)
     assert len(found) == 1, found
-    return found[0]
+    assert found[0].startswith("line 1: ")
+    return found[0].removeprefix("line 1: ")
 
 
 def test_the_shipped_square_is_a_square_of_30_m() -> None:
@@ -123,12 +125,48 @@ def test_all_faults_are_told_at_once_with_their_items() -> None:
     bad["params"][4] = 95.0
     worse = waypoint(10.0)
     worse["params"][6] = None
-    found = faults(document(bad, worse, plain(9999), {"type": "SimpleItem"}))
-    assert found[0] == "item 1: latitude 95 deg is not within -90..90"
-    assert found[1] == "item 2: param 7 (altitude) is open: PX4 needs one here"
-    assert "item 3" in found[2]
-    assert "9999" in found[2]
-    assert any(fault.startswith("item 4: command") for fault in found)
+    data = document(bad, worse, plain(9999), {"type": "SimpleItem"})
+    text = json.dumps(data, indent=1)
+    with pytest.raises(ConfigurationError) as caught:
+        parse_plan(text)
+    found = caught.value.faults
+    rows = text.splitlines()
+    line = rows.index("     95.0,") + 1
+    assert found[0] == f"line {line}: item 1: latitude 95 deg is not within -90..90"
+    line = rows.index("     null") + 1
+    assert found[1] == f"line {line}: item 2: param 7 (altitude) is open: PX4 needs one here"
+    line = rows.index('    "command": 9999,') + 1
+    assert found[2].startswith(f"line {line}: item 3: PX4 does not accept command 9999")
+    line = max(k for k, row in enumerate(rows, start=1) if row == "   {")
+    assert f"line {line}: item 4: command: must be a whole number, not null" in found
+
+
+def test_text_that_is_no_json_is_refused_with_its_line() -> None:
+    for text, said in (
+        ('{\n"mission": }', "line 2: is not a JSON file: Expecting value (column 12)"),
+        ('{"NaN": 1,\n\n"a": NaN}', "line 3: is not a JSON file: NaN is not JSON; an open parameter"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            parse_plan(text)
+        assert caught.value.faults[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    "value", [1, [], {}, [[], {"a": [1, {"b": 'x,\\n]"}'}]}], {"k": {"": [True, None, {"deep": [[1], [2]]}]}}]
+)
+def test_every_field_of_a_json_text_has_its_line(value: Any) -> None:
+    def fields(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        yield path
+        pairs = (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        )
+        for key, inner in pairs:
+            yield from fields(inner, (*path, key))
+
+    lines = json_lines(json.dumps(value, indent=2))
+    assert set(lines) == set(fields(value, ()))
+    assert sorted(lines.values()) == [*lines.values()]
+    assert set(json_lines(json.dumps(value)).values()) == {1}
 
 
 @pytest.mark.parametrize(

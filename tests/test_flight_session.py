@@ -109,6 +109,23 @@ def test_a_taken_port_is_named_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "link"), [(18570, "ground station"), (14580, "offboard"), (14280, "payload")]
+)
+def test_a_taken_port_of_the_built_in_stack_is_named_with_its_holder_before_anything_starts(
+    iris: Airframe, tmp_path: Path, first: int, link: str
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", first + 79))
+        settings = FlightSettings(
+            MISSIONS / "hover.py", iris, autopilot="builtin", instance=79, runs=tmp_path / "runs"
+        )
+        told = rf"UDP port {first + 79}, the flight stack's {link} link, is taken by .*pid {os.getpid()}"
+        with pytest.raises(UserError, match=told), FlightSession(settings):
+            pass
+    assert not (tmp_path / "runs").exists()
+
+
 def test_speeds_are_factors_or_max() -> None:
     assert parse_speed("max") == math.inf
     assert parse_speed("0.5") == 0.5

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,3 +139,35 @@ def test_a_program_in_the_command_line_is_not_printed() -> None:
         holder.kill()
     assert found.endswith(f" -c (pid {holder.pid})")
     assert "sleep" not in found
+
+
+@pytest.mark.parametrize("killed", ["mission", "keeper", "program", ""])
+def test_a_missions_temporary_files_are_removed_whatever_is_killed(
+    killed: str, tmp_path: Path, wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    mission = (
+        "import os, tempfile, time\n"
+        "(open(tempfile.mkdtemp(prefix='mavsdk-') + '/a', 'w')).write('x')\n"
+        "print('pids', os.getpid(), os.getppid(), flush=True)\n"
+        "time.sleep(60)"
+    )
+    if killed == "program":
+        runner = (
+            "import sys, time; from sitl_bridge.run.mission_process import MissionProcess;"
+            "MissionProcess(['-c', sys.argv[1]], {}, lambda line: print(line, flush=True)); time.sleep(60)"
+        )
+        with subprocess.Popen([sys.executable, "-c", runner, mission], stdout=subprocess.PIPE) as program:
+            assert program.stdout is not None
+            program.stdout.readline()
+            assert [*tmp_path.rglob("mavsdk-*/a")]
+            program.kill()
+    else:
+        process, pids = started(mission, wait_for)
+        assert [*tmp_path.rglob("mavsdk-*/a")]
+        if killed:
+            psutil.Process(pids[killed == "keeper"]).kill()
+            wait_for(lambda: process.poll() is not None, "the mission to end")
+        process.stop()
+    wait_for(lambda: not [*tmp_path.iterdir()], "the files to be removed")

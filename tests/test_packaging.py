@@ -65,7 +65,7 @@ def test_the_wheel_is_pure_python_with_a_command_a_plugin_and_documented_extras(
         info = next(name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name)
         metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
         entries = archive.read(f"{info}/entry_points.txt").decode()
-    assert "sitl-bridge = sitl_bridge.cli.main:main" in entries
+    assert "sitl-bridge = sitl_bridge.__main__:main" in entries
     assert "[pytest11]" in entries
     page = (ROOT / "docs" / "install.md").read_text("utf-8")
     for extra in metadata.get_all("Provides-Extra", []):

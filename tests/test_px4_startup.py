@@ -192,3 +192,24 @@ def test_change_that_a_newer_script_has_no_place_for_is_returned(tmp_path: Path)
     script.write_text(LINKS.replace("gimbal", "gripper"))
     assert write_links_file(tmp_path, tmp_path / "etc", lean=True) == [LEANER[1]]
     assert write_links_file(tmp_path, tmp_path / "none", lean=True) == []
+
+
+def test_a_px4_that_is_started_by_hand_has_an_offboard_port_of_its_own_too(tmp_path: Path) -> None:
+    """PX4's shell finds px4-rc.mavlink on PATH; R is the directory of its etc."""
+    script = tmp_path / "root" / "etc" / "init.d-posix" / "px4-rc.mavlink"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"#!/bin/sh\nudp_offboard_port_remote=$((14540+px4_instance))\n{LINKS}")
+    write_startup_files(tmp_path / "startup", {})
+    shell = (
+        f'R={tmp_path}/root/; set -e; mavlink() {{ echo "$@"; }}; udp_offboard_port_local=api; '
+        ". px4-rc.mavlink; echo $udp_offboard_port_remote"
+    )
+    for instance in (3, 40):
+        environment = {"PATH": f"{tmp_path}/startup:{os.environ['PATH']}", "px4_instance": str(instance)}
+        done = subprocess.run(
+            ["sh", "-c", shell], env=environment, capture_output=True, text=True, check=True
+        )
+        said = done.stdout.splitlines()
+        assert said[-1] == str(offboard_port(instance))
+        assert f"start -x -u api -r 4000000 -f -m onboard -o {offboard_port(instance)}" in said
+        assert done.stderr == ""

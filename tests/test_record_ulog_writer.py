@@ -42,6 +42,20 @@ def test_pyulog_reads_back_what_was_written(tmp_path: Path) -> None:
     assert (message.timestamp, message.log_level_str(), message.message) == (12, "WARNING", "a warning")
 
 
+def test_a_value_beyond_the_range_of_its_field_is_infinite_and_the_log_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log.ulg"
+    with UlogWriter(path, 0, FORMATS, ["thing"]) as log:
+        log.write("thing", 10, 3e40, -1e300, 1.5, 7)
+        with pytest.raises(Exception, match="format requires"):
+            log.write("thing", 15, 1.0, 1.0, 1.0, 256)
+        log.write("thing", 20, 1.0, 2.0, 3.0, 8)
+    read = ULog(str(path))
+    assert not read.file_corruption
+    thing = read.get_dataset("thing").data
+    assert list(thing["timestamp"]) == [10, 20]
+    assert [thing[f"position[{k}]"][0] for k in range(3)] == [math.inf, -math.inf, 1.5]
+
+
 def test_a_log_that_was_cut_off_is_readable_up_to_there(tmp_path: Path) -> None:
     path = tmp_path / "log.ulg"
     with UlogWriter(path, 0, FORMATS, ["thing"]) as log:

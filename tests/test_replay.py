@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -246,6 +247,10 @@ def test_a_recording_that_cannot_be_repeated_says_why(recorded: Path, tmp_path: 
     (target / "run.json").write_text('{"vehicles": []}')
     with pytest.raises(UserError, match="does not hold what repeats a run"):
         replay_run(RecordedRun(target))
+    for text in ("[]", "3", "null"):
+        (target / "run.json").write_text(text)
+        with pytest.raises(UserError, match="is damaged: it is not an object"):
+            replay_run(RecordedRun(target))
     (target / "run.json").write_text('{"vehi')
     with pytest.raises(UserError, match="is damaged"):
         replay_run(RecordedRun(target))
@@ -255,3 +260,24 @@ def test_a_recording_that_cannot_be_repeated_says_why(recorded: Path, tmp_path: 
     (target / "frames.bin").write_bytes(b"short")
     with pytest.raises(UserError, match="is truncated"):
         _ = RecordedRun(target).frames
+
+
+def test_of_a_cut_recording_what_is_there_is_repeated_and_exported_and_both_say_so(
+    recorded: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded, target)
+    with (target / "truth.npy").open("r+b") as file:
+        file.truncate(round(0.37 * (target / "truth.npy").stat().st_size))
+    note = r"truth\.npy: is cut off; of 2040 rows the first 7\d\d are there and used"
+    for command, said in (
+        (["replay", str(target)], r"37\d steps of 2 vehicles.*identical to the bit"),
+        (["export", str(target)], r"truth\.csv: 7\d\d rows"),
+        (["export", str(target), "-o", str(tmp_path / "run.mcap")], r"run\.mcap: \d+ messages"),
+        (["export", str(target), "--format", "csv-tables"], r"truth\.csv: 7\d\d rows"),
+    ):
+        result = CliRunner().invoke(build([command[0]]), command)
+        output = result.output.replace("\n", "")
+        assert result.exit_code == 0, output
+        assert re.search(note, output), output
+        assert re.search(said, output), output

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import struct
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -231,10 +232,21 @@ def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:60_000])
     found = read_run(run)
     assert any("run.json: cannot be read" in note for note in found.notes)
-    assert any("is cut off" in note for note in found.notes)
+    (cut,) = (note for note in found.notes if "is cut off" in note)
+    assert re.search(r"of 4200 rows the first 2\d\d\d are there", cut)
     assert found.vehicles[0].rows is not None
     assert len(found.vehicles[0].rows) == pytest.approx(2100, abs=5)
     assert "cut off" in page(report([found]))
+
+
+def test_a_damaged_level_of_a_logged_message_is_debug(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    log = run / "autopilot/log/flight.ulg"
+    body = struct.pack("<BQ", 0xC1, 3_000_000) + b"an odd message"
+    log.write_bytes(
+        log.read_bytes() + struct.pack("<HcBQ", len(body), b"L", 0xC1, 3_000_000) + b"an odd message"
+    )
+    assert "debug: an odd message" in page(report([read_run(run)]))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a log", b"ULog\x01\x12\x35\x01" + bytes(8)])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from rosbags.typesys import Stores, get_typestore
 from test_perception import simulation
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.export.live_samples import sample_messages
-from sitl_bridge.export.sample_socket import LONGEST, SampleSocket
+from sitl_bridge.export.sample_socket import LONGEST, MOST, SampleSocket
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.sensors.perception.camera import CameraSpecification
 from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
@@ -147,6 +152,57 @@ def test_a_program_that_reads_nothing_does_not_hold_up_the_simulation(
         for k in range(200):  # 80 MB; the kernel keeps some hundred kB
             runner.listeners[0](SeenSample(k, {"ranges": np.zeros(100_000, np.float32)}))
         offered.close()
+
+
+def test_programs_that_have_left_cost_nothing(
+    tmp_path: Path, runner: SensorRunner, wait_for: Callable[..., None]
+) -> None:
+    said: list[str] = []
+    offered = SampleSocket(tmp_path / "samples", [runner], ["a"], said.append)
+    offered.start()
+    process = psutil.Process()
+
+    def cost() -> tuple[int, int]:
+        return process.num_fds(), process.num_threads()
+
+    def connected() -> tuple[socket.socket, bytes]:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.settimeout(30.0)
+        link.connect(str(tmp_path / "samples"))
+        return link, link.recv(8)
+
+    first, _ = connected()
+    before = cost()
+    for _ in range(60):
+        link, _ = connected()
+        link.sendall(b"something")
+        link.close()
+    wait_for(lambda: cost() == before, "all to be let go")
+    others = [connected() for _ in range(MOST)]
+    assert [greeting for _, greeting in others] == [b"\x89MCAP0\r\n"] * (MOST - 1) + [b""]
+    assert "32 programs are connected" in said[-1]
+    for link, _ in others:
+        link.close()
+    wait_for(lambda: cost() == before, "all to be let go")
+    first.close()
+    offered.close()
+
+
+def test_the_socket_of_a_program_that_was_killed_is_removed(
+    tmp_path: Path, wait_for: Callable[..., None]
+) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path;"
+        "from sitl_bridge.export.sample_socket import SampleSocket;"
+        "SampleSocket(Path(sys.argv[1]), [], []).start(); print(os.path.exists(sys.argv[1]), flush=True);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    path = tmp_path / "samples"
+    killed = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "True\n")
+    wait_for(lambda: not path.exists(), "the socket to be removed")
 
 
 def test_paths_that_cannot_be_used_are_named(tmp_path: Path, runner: SensorRunner) -> None:

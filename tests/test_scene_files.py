@@ -116,6 +116,14 @@ def test_an_open_mesh_and_one_turned_inside_out_have_no_inside() -> None:
     assert not mesh_file.is_solid(CORNERS, FACES[:, ::-1])
 
 
+def test_a_vertex_without_three_numbers_is_refused(tmp_path: Path) -> None:
+    write_obj(tmp_path / "box.obj")
+    text = (tmp_path / "box.obj").read_text(encoding="utf-8")
+    number = next(line for line in text.splitlines() if line.startswith("v ")).split()[3]
+    (tmp_path / "box.obj").write_text(text.replace(number, f"{number[0]}\x0b{number}", 1), encoding="utf-8")
+    assert "box.obj: is broken" in _fault(tmp_path, "kind: mesh, file: box.obj")
+
+
 def test_a_file_that_many_objects_name_is_read_once(tmp_path: Path) -> None:
     write_obj(tmp_path / "box.obj")
     world = _world(tmp_path, *["kind: mesh, file: box.obj"] * 3)

@@ -118,3 +118,18 @@ def test_arguments_without_a_mission_are_refused(tmp_path: Path) -> None:
 def test_the_shipped_scenario_with_poles_has_those_of_its_world() -> None:
     names = {o.name for o in load_avoidance(MISSIONS / "poles_swap.yaml").obstacles}
     assert names == {"pole_north", "pole_south", "pole_east", "balloon", "crate"}
+
+
+def test_what_is_too_large_for_an_obstacle_is_refused_with_its_line(tmp_path: Path) -> None:
+    pole = "{kind: cylinder, name: pole, position: [0, 0, -3], radius: 250000000.0, length: 6}"
+    with pytest.raises(
+        ConfigurationError, match=r"line \d+: .*pole cannot be an obstacle: radius: .*1000000"
+    ):
+        load_scenario(scenario(tmp_path, pole))
+
+
+def test_a_route_without_points_is_refused_in_a_world_with_a_scene(tmp_path: Path) -> None:
+    file = scenario(tmp_path, "{kind: sphere, position: [0, 1, -3], radius: 0.5}")
+    file.write_text(file.read_text().replace("routes: [", "routes: [{name: flown}, "))
+    with pytest.raises(ConfigurationError, match=r"line \d+: .*flown: give either points or a table"):
+        load_scenario(file)

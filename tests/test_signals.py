@@ -18,7 +18,7 @@ from sitl_bridge.system import signals
 ROOT = Path(__file__).parent.parent
 
 BOOT = """
-import importlib.abc, os, sys
+import importlib.abc, os, runpy, sys
 
 target, number = sys.argv.pop(1), int(sys.argv.pop(1))
 
@@ -28,8 +28,7 @@ class Finder(importlib.abc.MetaPathFinder):
             os.kill(os.getpid(), number)
 
 sys.meta_path.insert(0, Finder())
-from sitl_bridge.cli.main import main
-main()
+runpy.run_module("sitl_bridge", run_name="__main__")
 """
 """Runs the program, and sends it a signal when it imports a module."""
 
@@ -39,6 +38,8 @@ FLY = ("fly", "missions/hover.py", "--headless", "--autopilot", "builtin", "--sp
 @pytest.mark.parametrize(
     ("module", "number", "name"),
     [
+        ("sitl_bridge.cli.main", signal.SIGINT, "Ctrl-C"),
+        ("sitl_bridge.error_log", signal.SIGTERM, "SIGTERM"),
         ("typer", signal.SIGINT, "Ctrl-C"),
         ("rich.console", signal.SIGTERM, "SIGTERM"),
         ("numba", signal.SIGINT, "Ctrl-C"),

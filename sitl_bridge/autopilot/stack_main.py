@@ -199,8 +199,8 @@ def fly(configuration: Configuration) -> int:
             stack.run()
     finally:
         stack.close()
-    print("the simulator closed the connection")
-    return 0
+    print("the simulator closed the connection", flush=True)
+    return 1
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -166,6 +166,8 @@ class Client:
             self._ensure_broker()
             try:
                 async with self._client() as client:
+                    if told:
+                        self._notify(f"bus: connected to {self._settings.url}")
                     wait, told = FIRST_WAIT, False
                     await self._run_connection(client)
             except (aiomqtt.MqttError, OSError) as error:

@@ -12,7 +12,7 @@ import typer
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.errors import UserError
 from sitl_bridge.output_file import whole_file
-from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.record.truth_log import map_truth
 
 Format = Literal["csv", "mcap", "parquet", "csv-tables"]
 
@@ -45,9 +45,9 @@ def export(
     terminal = Terminal(quiet=quiet, verbose=verbose)
     with terminal.step(f"converting {run}"):
         if chosen == "csv":
-            lines = [_truth(run, output, every)]
+            lines = _truth(run, output, every)
         elif chosen == "mcap":
-            lines = [_mcap(run, output, rate, terminal.say)]
+            lines = _mcap(run, output, rate, terminal.say)
         else:
             lines = _tables(run, output, every, parquet=chosen == "parquet")
     for line in lines:
@@ -62,25 +62,28 @@ def _by_ending(output: Path | None) -> Format:
     return "csv"
 
 
-def _truth(run: Path, output: Path | None, every: int) -> str:
+def _truth(run: Path, output: Path | None, every: int) -> list[str]:
     """Write the truth and the commands as a table with a header line."""
     source = run / "truth.npy" if run.is_dir() else run
-    table = read_truth(source)[::every]
+    table, note = map_truth(source)
+    table = table[::every]
     target = output or source.with_suffix(".csv")
     names = table.dtype.names or ()
     formats = ["%d" if np.issubdtype(table.dtype[name], np.integer) else "%.9g" for name in names]
     with whole_file(target) as place:
         np.savetxt(place, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
-    return f"{target}: {len(table)} rows of {len(names)} columns"
+    written = f"{target}: {len(table)} rows of {len(names)} columns"
+    return [f"note: {note}", written] if note else [written]
 
 
-def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], None]) -> str:
+def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], None]) -> list[str]:
     from sitl_bridge.export.mcap_file import write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
     target = output or recorded.path / f"{recorded.path.name}.mcap"
-    return f"{target}: {write_mcap(recorded, target, rate, notify)} messages"
+    written = f"{target}: {write_mcap(recorded, target, rate, notify)} messages"
+    return [*(f"note: {note}" for note in recorded.notes), written]
 
 
 def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:
@@ -98,4 +101,4 @@ def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> lis
         target = directory / f"{name}.{'parquet' if parquet else 'csv'}"
         (write_parquet_table if parquet else write_csv_table)(target, table)
         lines.append(f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns")
-    return lines
+    return [*(f"note: {note}" for note in recorded.notes), *lines]

@@ -204,11 +204,10 @@ def run(
             show(console, *outcome.vehicles[0], session.messages, outcome.verdict)
         else:
             show_fleet(console, outcome)
-    if report:
-        write_report_of(session.directory.path, console)
+    written = not report or write_report_of(session.directory.path, console)
     if not outcome.succeeded:
         terminal.point_to_run(session.directory.path, outcome.reason)
-    return status if status is not None else int(not outcome.succeeded)
+    return status if status is not None else int(not (outcome.succeeded and written))
 
 
 def _ready_line(session: FleetSession) -> Callable[[FleetProgress], None]:

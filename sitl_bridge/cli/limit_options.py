@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sitl_bridge.errors import UserError
+
 LimitOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,15 +34,21 @@ def parse_limits(options: Iterable[str] | None) -> dict[str, float | None]:
     return dict(limit_of_option(text) for text in options)
 
 
-def write_report_of(directory: Path, console: Console) -> None:
-    """Write the report of a run that has ended into its directory.
+def write_report_of(directory: Path, console: Console) -> bool:
+    """Write the report of a run that has ended into its directory; return whether it could be written.
 
     Raises:
-        UserError: if the run cannot be read, or the report not written.
+        UserError: if the run cannot be read.
     """
     from sitl_bridge.report.report_page import PAGE, write_report
     from sitl_bridge.report.reported_run import report
     from sitl_bridge.report.run_record import read_run
 
-    page = write_report(report([read_run(directory)]), directory / PAGE)
+    reported = report([read_run(directory)])
+    try:
+        page = write_report(reported, directory / PAGE)
+    except UserError as error:
+        console.print(Text(f"report: {error}", "red"), soft_wrap=True)
+        return False
     console.print(Text(f"report: {page}"), soft_wrap=True)
+    return True

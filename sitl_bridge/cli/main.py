@@ -1,7 +1,7 @@
 """The program ``sitl-bridge``: its commands, and how their errors are reported.
 
 Each command lives in a module of its own that is imported only when it is run, so that ``--help`` is quick.
-This module imports almost nothing: the signal handlers are set before any slow import.
+This module imports almost nothing; ``sitl_bridge/__main__.py`` sets the signal handlers before it.
 """
 
 from __future__ import annotations

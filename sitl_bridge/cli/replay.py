@@ -76,6 +76,8 @@ def _replay_run(directory: Path, terminal: Terminal) -> bool:
     if not len(run.rows):
         raise UserError(f"{directory}: no step was recorded")
     console = terminal.console
+    for note in run.notes:
+        terminal.say(f"note: {note}", "yellow")
     with terminal.step(f"repeating {directory}"):
         result = replay_run(run)
     seconds = (int(run.rows["time"][-1]) - run.start) * 1e-6

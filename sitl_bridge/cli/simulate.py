@@ -92,11 +92,10 @@ def simulate(
     console.print(Text.assemble(f"{loaded[0].name}: ", verdict_text(verdict)))
     for line in verdict_lines(verdict):
         console.print(line, soft_wrap=True)
-    if report:
-        write_report_of(directory, console)
+    written = not report or write_report_of(directory, console)
     if not verdict.succeeded:
         terminal.point_to_run(directory)
-    raise typer.Exit(ExitCode.SUCCESS if verdict.succeeded else ExitCode.FAILED)
+    raise typer.Exit(ExitCode.SUCCESS if verdict.succeeded and written else ExitCode.FAILED)
 
 
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
@@ -140,7 +139,7 @@ def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
 
 
 def _describe(
-    directory: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe], **facts: Any
+    run: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe], **facts: Any
 ) -> None:
     """Write run.json; ``facts`` go before what the scenario tells."""
     scenario = loaded[0]
@@ -157,7 +156,7 @@ def _describe(
             for vehicle, airframe in zip(scenario.vehicles, airframes, strict=True)
         ],
     }
-    directory.describe(**(told | facts))
+    run.describe(**(told | facts))
 
 
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:

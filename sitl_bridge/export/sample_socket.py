@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import io
 import queue
+import selectors
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 from sitl_bridge.errors import UserError
@@ -24,6 +27,7 @@ from sitl_bridge.export.ros_topics import RosMessages
 from sitl_bridge.files.extras import EXPORT, missing
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.sensors.sensor_host import SensorHost
+from sitl_bridge.system import launch
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
@@ -32,6 +36,8 @@ LONGEST = 107
 """Bytes of a Unix socket's path on Linux."""
 WAITING = 16
 """Samples that wait for a program; further ones are left out, and sequence numbers show the gap."""
+MOST = 32
+"""Programs that are connected at a time; each takes a thread."""
 FAREWELL = 2.0
 """s of wall time for a program to take what waits for it when the simulation ends."""
 
@@ -97,6 +103,7 @@ class SampleSocket:
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
+        self._remover: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Listen, from now on.
@@ -113,6 +120,11 @@ class SampleSocket:
             listener.close()
             raise UserError(f"{self.path}: the socket cannot be made: {error.strerror}") from error
         self._listener = listener
+        self._remover = subprocess.Popen(
+            launch.command("remove", [str(self.path.absolute())]),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
         for runner in self._runners:
             runner.listeners.append(self._listener_of(runner))
         if not self._runners:
@@ -133,12 +145,44 @@ class SampleSocket:
         return send
 
     def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
-                link, _ = listener.accept()
-                with self._lock:
-                    self._readers.append(_Reader(link))
-                    self._readers[-1].start()
+        """Take up programs that connect, and let go of those that leave, until the listener is shut down."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            while self._listener is not None:
+                for key, _ in selector.select():
+                    if key.data is not None:
+                        if key.data.has_left():
+                            selector.unregister(key.fileobj)
+                            self._let_go(key.data)
+                        continue
+                    reader = self._next(listener)
+                    if reader is not None:
+                        selector.register(reader.link, selectors.EVENT_READ, reader)
+                        reader.start()
+
+    def _next(self, listener: socket.socket) -> _Reader | None:
+        """Accept a program; None if there are too many, or the listener was shut down."""
+        try:
+            link, _ = listener.accept()
+        except OSError as error:
+            if self._listener is not None:
+                self._notify(f"{self.path}: a program cannot be taken up: {error.strerror}")
+                sleep(1.0)
+            return None
+        with self._lock:
+            self._readers = [reader for reader in self._readers if not reader.gone]
+            if len(self._readers) < MOST:
+                self._readers.append(_Reader(link))
+                return self._readers[-1]
+        self._notify(f"{self.path}: {MOST} programs are connected; a further one was refused")
+        link.close()
+        return None
+
+    def _let_go(self, reader: _Reader) -> None:
+        with self._lock:
+            if reader in self._readers:
+                self._readers.remove(reader)
+        reader.cut_off()
 
     def close(self) -> None:
         """End all streams and remove the socket; safe to call twice."""
@@ -147,9 +191,12 @@ class SampleSocket:
             return
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
         self._thread.join()
+        listener.close()
         self.path.unlink(missing_ok=True)
+        if self._remover is not None:
+            self._remover.kill()
+            self._remover.wait()
         with self._lock:
             for reader in self._readers:
                 reader.close()
@@ -162,7 +209,7 @@ class _Reader:
     def __init__(self, link: socket.socket) -> None:
         from mcap.writer import IndexType, Writer
 
-        self._link = link
+        self.link = link
         self._out = _Bytes()
         self._writer = Writer(
             self._out,
@@ -178,7 +225,7 @@ class _Reader:
         self._file = McapFile(self._writer)
         self._queue: queue.Queue[bytes | None] = queue.Queue()
         self._queue.put(self._out.taken())
-        self._gone = False
+        self.gone = False
         self._thread = threading.Thread(target=self._send, name="sample reader", daemon=True)
 
     def start(self) -> None:
@@ -192,16 +239,30 @@ class _Reader:
             self._queue.put(self._out.taken())
         else:
             self._file.skip(messages)
-        return not self._gone
+        return not self.gone
 
     def _send(self) -> None:
         try:
             while (data := self._queue.get()) is not None:
-                self._link.sendall(data)
+                self.link.sendall(data)
         except OSError:
-            self._gone = True
-        finally:
-            self._link.close()
+            self.gone = True
+
+    def has_left(self) -> bool:
+        """Whether a program that can be read from has closed its end; what it sends is thrown away."""
+        try:
+            return not self.link.recv(4096)
+        except OSError:
+            return True
+
+    def cut_off(self) -> None:
+        """End the thread and close the connection, whatever waits."""
+        self.gone = True
+        with contextlib.suppress(OSError):
+            self.link.shutdown(socket.SHUT_RDWR)
+        self._queue.put(None)
+        self._thread.join()
+        self.link.close()
 
     def close(self) -> None:
         """Send the end of the stream; a program that takes nothing is cut off."""
@@ -209,10 +270,7 @@ class _Reader:
         self._queue.put(self._out.taken())
         self._queue.put(None)
         self._thread.join(FAREWELL)
-        if self._thread.is_alive():
-            with contextlib.suppress(OSError):
-                self._link.shutdown(socket.SHUT_RDWR)
-            self._thread.join()
+        self.cut_off()
 
 
 class _Bytes(io.BytesIO):

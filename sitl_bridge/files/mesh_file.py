@@ -148,6 +148,8 @@ def _joined(path: Path, scene: Any) -> _Joined:
         refuse_too_many(total, str(path))
         if not len(triangles):
             continue
+        if corners.ndim != 2 or corners.shape[1] != 3 or triangles.ndim != 2 or triangles.shape[1] != 3:
+            raise UserError(f"{path}: is broken: a vertex or a face has not three numbers; export it again")
         if triangles.min() < 0 or triangles.max() >= len(corners):
             raise UserError(
                 f"{path}: is broken: a face has a vertex that is not in the file; export it again"

@@ -1,4 +1,4 @@
-"""Reads plans saved by QGroundControl; every fault is reported with the item and the reason.
+"""Reads plans saved by QGroundControl; every fault is reported with its line, the item and the reason.
 
 A file is read as leniently as by QGroundControl (its MissionController, GeoFenceController,
 RallyPointController).  Items that PX4 refuses follow from its mavlink_mission.cpp and FeasibilityChecker.cpp.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.field_paths import FieldPath
 from sitl_bridge.files.plan import (
     DO_CHANGE_SPEED,
     DO_JUMP,
@@ -35,7 +37,11 @@ from sitl_bridge.files.plan import (
     distance,
     fence_breach,
 )
+from sitl_bridge.files.yaml_file import Document
 from sitl_bridge.input_file import read_text
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+"""A word of JSON: a string, a mark, or a number, true, false or null."""
 
 MAX_FILE_BYTES = 10_000_000
 """Derived: 500 items of a few hundred bytes each, camera and transect data, and two orders of margin."""
@@ -85,7 +91,7 @@ def load_plan(path: str | Path) -> Plan:
     """Read and check a plan file.
 
     Raises:
-        ConfigurationError: with every fault found, each with the number of its item.
+        ConfigurationError: with every fault found, each with its line and the number of its item.
     """
     return parse_plan(read_text(Path(path), MAX_FILE_BYTES), str(path))
 
@@ -98,19 +104,45 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
     """
 
     def refuse_constant(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not JSON; an open parameter is written null")
+        place = next(token.start() for token in _TOKEN.finditer(text) if token[0] == name)
+        raise json.JSONDecodeError(f"{name} is not JSON; an open parameter is written null", text, place)
 
     try:
         data = json.loads(text, parse_constant=refuse_constant)
     except RecursionError as error:
         raise ConfigurationError(source, ["is nested too deeply for a plan"]) from error
+    except json.JSONDecodeError as error:
+        fault = f"line {error.lineno}: is not a JSON file: {error.msg} (column {error.colno})"
+        raise ConfigurationError(source, [fault]) from error
     except ValueError as error:
         raise ConfigurationError(source, [f"is not a JSON file: {error}"]) from error
     reader = _Reader(source)
     plan = reader.plan(data)
     if reader.faults or plan is None:
-        raise ConfigurationError(source, reader.faults)
+        document = Document(source, {}, json_lines(text))
+        raise ConfigurationError(source, [f"line {document.line(p)}: {told}" for p, told in reader.faults])
     return plan
+
+
+def json_lines(text: str) -> dict[FieldPath, int]:
+    """Return the line of every path of a JSON text that ``json.loads`` has read."""
+    lines: dict[FieldPath, int] = {}
+    path: list[str | int | None] = []  # the index or the key in every open list or object; None before a key
+    line, before = 1, 0
+    for token in _TOKEN.finditer(text):
+        line, before = line + text.count("\n", before, token.start()), token.start()
+        word = token[0]
+        if word in "]}":
+            path.pop()
+        elif word == ",":
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+        elif word != ":" and path and path[-1] is None:
+            path[-1] = str(json.loads(word))
+        elif word != ":":
+            lines[tuple(part for part in path if part is not None)] = line
+            if word in "[{":
+                path.append(0 if word == "[" else None)
+    return lines
 
 
 class _Reader:
@@ -118,11 +150,25 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.faults: list[str] = []
+        self.faults: list[tuple[FieldPath, str]] = []
         self.notes: list[str] = []
+        self._paths: dict[str, FieldPath] = {"the planned home": ("mission", "plannedHomePosition")}
 
-    def fault(self, where: str, text: str) -> None:
-        self.faults.append(f"{where}: {text}")
+    def fault(self, where: str, text: str, *field: str | int) -> None:
+        """Add a fault of a place, or of a field within it; a place without a known path is one itself."""
+        path = self._paths.get(where, tuple(where.split(".")))
+        self.faults.append(((*path, *field), f"{where}: {text}"))
+
+    def within(self, where: str, words: str, *field: str | int) -> str:
+        """Return the place of a field within a place: its words for messages, with its path."""
+        path = self._paths.get(where, tuple(where.split(".")))
+        self._paths[where + words] = (*path, *field)
+        return where + words
+
+    def numbered(self, kind: str, number: int, *field: str) -> str:
+        """Return the place of an entry of a list, counted from 1."""
+        self._paths[where := f"{kind} {number}"] = (*field, number - 1)
+        return where
 
     # ---------------------------------------------------------------- values
 
@@ -170,15 +216,14 @@ class _Reader:
             return None
         return numbers if self.on_earth(where, numbers[0], numbers[1]) else None
 
-    def on_earth(self, where: str, latitude: float, longitude: float) -> bool:
+    def on_earth(self, where: str, latitude: float, longitude: float, *field: str | int) -> bool:
         if not -90 <= latitude <= 90:
-            self.fault(where, f"latitude {latitude:g} deg is not within -90..90")
+            self.fault(where, f"latitude {latitude:g} deg is not within -90..90", *field)
         elif not -180 <= longitude <= 180:
-            self.fault(where, f"longitude {longitude:g} deg is not within -180..180")
+            self.fault(where, f"longitude {longitude:g} deg is not within -180..180", *field)
         elif latitude == 0 and longitude == 0:
-            self.fault(
-                where, "latitude and longitude are both 0, which QGroundControl writes for no position"
-            )
+            text = "latitude and longitude are both 0, which QGroundControl writes for no position"
+            self.fault(where, text, *field)
         else:
             return True
         return False
@@ -257,7 +302,7 @@ class _Reader:
         if value == []:
             self.fault("mission.items", "is empty; add items to the mission")
         for number, entry in enumerate(items, start=1):
-            where = f"item {number}"
+            where = self.numbered("item", number, "mission", "items")
             table = self.table(where, entry)
             if not table:
                 continue
@@ -267,12 +312,12 @@ class _Reader:
             elif kind == "ComplexItem":
                 yield from self.complex_item(where, table)
             else:
-                self.fault(where, f"type must be SimpleItem or ComplexItem, not {_show(kind)}")
+                self.fault(where, f"type must be SimpleItem or ComplexItem, not {_show(kind)}", "type")
 
     def complex_item(self, where: str, table: dict[str, Any]) -> Iterator[Item]:
         """The simple items of a complex item, which QGroundControl saves with it."""
         kind = str(table.get("complexItemType"))
-        where = f"{where} ({kind})"
+        where = self.within(where, f" ({kind})")
         transects = table.get("TransectStyleComplexItem")
         if not isinstance(transects, dict) or not isinstance(transects.get("Items"), list):
             self.fault(
@@ -284,25 +329,28 @@ class _Reader:
         if not transects["Items"]:
             self.fault(where, "has no items: open it in QGroundControl, let it finish, and save again")
         for number, entry in enumerate(transects["Items"], start=1):
-            part = f"{where}, part {number}"
+            part = self.within(where, f", part {number}", "TransectStyleComplexItem", "Items", number - 1)
             table = self.table(part, entry)
             if table:
                 yield from self.simple_item(part, table)
 
     def simple_item(self, where: str, table: dict[str, Any]) -> Iterator[Item]:
         before = len(self.faults)
-        command = self.whole(f"{where}: command", table.get("command"))
-        frame = self.whole(f"{where}: frame", table.get("frame"))
-        jump_id = self.whole(f"{where}: doJumpId", table.get("doJumpId", 0))
+        command = self.whole(self.within(where, ": command", "command"), table.get("command"))
+        frame = self.whole(self.within(where, ": frame", "frame"), table.get("frame"))
+        jump_id = self.whole(self.within(where, ": doJumpId", "doJumpId"), table.get("doJumpId", 0))
         auto_continue = table.get("autoContinue", True)
         if not isinstance(auto_continue, bool):
-            self.fault(f"{where}: autoContinue", f"must be true or false, not {_show(auto_continue)}")
+            place = self.within(where, ": autoContinue", "autoContinue")
+            self.fault(place, f"must be true or false, not {_show(auto_continue)}")
         values = table.get("params")
         if not isinstance(values, list) or len(values) != 7:
-            self.fault(f"{where}: params", "must be a list of seven numbers or nulls")
+            self.fault(self.within(where, ": params", "params"), "must be a list of seven numbers or nulls")
             return
         params = tuple(
-            math.nan if value is None else self.number(f"{where}: param {k}", value)
+            math.nan
+            if value is None
+            else self.number(self.within(where, f": param {k}", "params", k - 1), value)
             for k, value in enumerate(values, start=1)
         )
         if len(self.faults) > before:
@@ -317,37 +365,42 @@ class _Reader:
         name = command_name(item.command)
         if item.frame in POSITION_FRAMES:
             if item.command not in POSITION_COMMANDS:
-                self.fault(item.where, f"PX4 does not accept {name} in frame {item.frame} (with a position)")
+                text = f"PX4 does not accept {name} in frame {item.frame} (with a position)"
+                self.fault(item.where, text, "command")
                 return
             self.check_position(item)
         elif item.frame == MISSION_FRAME:
             if item.command not in PLAIN_COMMANDS:
                 hint = ": it needs a position" if item.command in POSITION_COMMANDS else ""
-                self.fault(item.where, f"PX4 does not accept {name} in frame 2 (without a position){hint}")
+                text = f"PX4 does not accept {name} in frame 2 (without a position){hint}"
+                self.fault(item.where, text, "command")
                 return
         else:
             self.fault(
                 item.where,
                 f"PX4 does not accept frame {item.frame} in a mission, only 0 and 3 (with a position) and 2; "
                 "change terrain-relative heights to relative ones",
+                "frame",
             )
             return
         for k, value in enumerate(item.params, start=1):
             # x and y of MISSION_ITEM_INT are whole numbers of 32 bits, the others floats of 32 bits.
             if abs(value) > (MAX_FLOAT if k not in (5, 6) else 2**31 - 1):
-                self.fault(item.where, f"param {k} does not fit into a mission item")
+                self.fault(item.where, f"param {k} does not fit into a mission item", "params", k - 1)
         self.check_params(item, name)
 
     def check_position(self, item: Item) -> None:
         latitude, longitude, altitude = item.params[4:7]
         if math.isnan(latitude) or math.isnan(longitude):
-            self.fault(item.where, "params 5 and 6 (latitude, longitude) are open: PX4 needs a position here")
+            text = "params 5 and 6 (latitude, longitude) are open: PX4 needs a position here"
+            self.fault(item.where, text, "params", 4)
         else:
-            self.on_earth(item.where, latitude, longitude)
+            self.on_earth(item.where, latitude, longitude, "params", 4)
         if math.isnan(altitude):
-            self.fault(item.where, "param 7 (altitude) is open: PX4 needs one here")
+            self.fault(item.where, "param 7 (altitude) is open: PX4 needs one here", "params", 6)
         elif not MIN_HEIGHT <= altitude <= MAX_HEIGHT:
-            self.fault(item.where, f"altitude {altitude:g} m is not within {MIN_HEIGHT:g}..{MAX_HEIGHT:g} m")
+            text = f"altitude {altitude:g} m is not within {MIN_HEIGHT:g}..{MAX_HEIGHT:g} m"
+            self.fault(item.where, text, "params", 6)
 
     def check_params(self, item: Item, name: str) -> None:
         # Only parameters that PX4 keeps or ignores may be open (null), such as the heading.
@@ -361,13 +414,15 @@ class _Reader:
         for k, meaning in needed.get(item.command, {}).items():
             value = item.params[k - 1]
             if math.isnan(value):
-                self.fault(item.where, f"param {k} ({meaning}) of {name} is open")
+                self.fault(item.where, f"param {k} ({meaning}) of {name} is open", "params", k - 1)
             elif value < 0 and item.command in (WAYPOINT, LOITER_TIME, DO_JUMP):
-                self.fault(item.where, f"param {k} ({meaning}) of {name} is negative: {value:g}")
+                text = f"param {k} ({meaning}) of {name} is negative: {value:g}"
+                self.fault(item.where, text, "params", k - 1)
         if item.command == DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
-            self.fault(item.where, f"a speed of {item.params[1]:g} m/s cannot be flown")
+            self.fault(item.where, f"a speed of {item.params[1]:g} m/s cannot be flown", "params", 1)
         if item.command == TAKEOFF and item.frame in (RELATIVE, RELATIVE_INT) and item.params[6] <= 0:
-            self.fault(item.where, f"takes off to {item.params[6]:g} m; the height must be above the ground")
+            text = f"takes off to {item.params[6]:g} m; the height must be above the ground"
+            self.fault(item.where, text, "params", 6)
 
     # ---------------------------------------------------------------- the mission as a whole
 
@@ -397,9 +452,10 @@ class _Reader:
             if item.command != DO_JUMP or math.isnan(item.params[0]):
                 continue
             if item.params[0] not in ids:
-                self.fault(item.where, f"jumps to item {item.params[0]:g}, which is not in the plan")
+                text = f"jumps to item {item.params[0]:g}, which is not in the plan"
+                self.fault(item.where, text, "params", 0)
             elif item.params[0] == item.jump_id:
-                self.fault(item.where, "jumps to itself")
+                self.fault(item.where, "jumps to itself", "params", 0)
 
     def check_distances(self, plan: Plan) -> None:
         last: tuple[str, Point] | None = None
@@ -429,22 +485,25 @@ class _Reader:
         if not fence or self.is_outdated("geoFence", fence):
             return circles, polygons
         for number, entry in enumerate(self.sequence("geoFence.circles", fence.get("circles", [])), start=1):
-            where = f"geofence circle {number}"
+            where = self.numbered("geofence circle", number, "geoFence", "circles")
             table = self.table(where, entry)
-            circle = self.table(f"{where}: circle", table.get("circle"))
-            centre = self.point(f"{where}: centre", circle.get("center"))
-            radius = self.number(f"{where}: radius", circle.get("radius"))
+            circle = self.table(self.within(where, ": circle", "circle"), table.get("circle"))
+            centre = self.point(self.within(where, ": centre", "circle", "center"), circle.get("center"))
+            radius = self.number(self.within(where, ": radius", "circle", "radius"), circle.get("radius"))
             if radius <= 0:
-                self.fault(where, f"a radius of {radius:g} m encloses nothing")
+                self.fault(where, f"a radius of {radius:g} m encloses nothing", "circle", "radius")
             if centre is not None:
                 circles.append(FenceCircle((centre[0], centre[1]), radius, self.inclusion(where, table)))
         for number, entry in enumerate(
             self.sequence("geoFence.polygons", fence.get("polygons", [])), start=1
         ):
-            where = f"geofence polygon {number}"
+            where = self.numbered("geofence polygon", number, "geoFence", "polygons")
             table = self.table(where, entry)
-            raw = self.sequence(f"{where}: polygon", table.get("polygon"))
-            corners = [self.point(f"{where}, corner {k}", corner) for k, corner in enumerate(raw, start=1)]
+            raw = self.sequence(self.within(where, ": polygon", "polygon"), table.get("polygon"))
+            corners = [
+                self.point(self.within(where, f", corner {k}", "polygon", k - 1), corner)
+                for k, corner in enumerate(raw, start=1)
+            ]
             vertices = tuple((corner[0], corner[1]) for corner in corners if corner is not None)
             if len(raw) < 3:
                 self.fault(where, f"{len(raw)} corners enclose nothing; at least three are needed")
@@ -458,7 +517,7 @@ class _Reader:
     def inclusion(self, where: str, table: dict[str, Any]) -> bool:
         value = table.get("inclusion")
         if not isinstance(value, bool):
-            self.fault(where, f"inclusion must be true or false, not {_show(value)}")
+            self.fault(where, f"inclusion must be true or false, not {_show(value)}", "inclusion")
         return bool(value)
 
     def rally(self, value: Any) -> list[tuple[float, float, float]]:
@@ -469,7 +528,7 @@ class _Reader:
             return []
         points = []
         for number, entry in enumerate(self.sequence("rallyPoints.points", rally.get("points", [])), start=1):
-            point = self.point(f"rally point {number}", entry, 3)
+            point = self.point(self.numbered("rally point", number, "rallyPoints", "points"), entry, 3)
             if point is not None:
                 points.append((point[0], point[1], point[2]))
         if len(points) > MAX_RALLY_ITEMS:

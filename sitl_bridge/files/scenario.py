@@ -430,7 +430,9 @@ def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document:
     Raises:
         ConfigurationError: for what the controller cannot avoid, too many obstacles, and a bad map.
     """
-    routes, found = all_routes(settings), [*settings.obstacles]
+    # Routes without points are refused by flight_faults.
+    routes = [route for route in all_routes(settings) if route.points or route.table]
+    found = [*settings.obstacles]
     field: FieldPath = ("avoidance", "scene")
     try:
         if settings.scene and routes:

@@ -11,6 +11,9 @@ GROUND_STATION_PORT = 14550
 OFFBOARD_PORT = 14540
 """UDP, to which instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
 
+STACK_PORTS = {"ground station": 18570, "offboard": 14580, "payload": 14280}
+"""UDP, local ports of a flight stack's links (px4-rc.mavlink); instance i adds i."""
+
 LAST_WITH_OWN_PORT = 9
 FURTHER_OFFBOARD_PORT = 15540
 """UDP, to which instances from 10 on send it: 15540 + i.  PX4's start script uses 14549 for all of

@@ -17,7 +17,7 @@ from typing import Any
 
 from sitl_bridge.errors import UserError
 
-WARNING = 4
+WARNING, DEBUG = 4, 7
 """Log level of the events interface: 0 emergency ... 4 warning, 5 notice, 6 info, 7 debug, 8 protocol."""
 
 LEVELS = ("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", "protocol", "off")

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import LAST_WITH_OWN_PORT
+from sitl_bridge.hil.ports import LAST_WITH_OWN_PORT, STACK_PORTS
 from sitl_bridge.px4.airframe_parameters import build_parameters, check_against_build
 from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.loopback import LoopbackGuard
@@ -39,12 +39,7 @@ from sitl_bridge.vehicle.control_effectiveness import Parameters
 
 LAST_INSTANCE = 254
 """PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
-UDP_PORTS = {
-    18570: "PX4's ground station link",
-    14580: "PX4's offboard link",
-    14280: "PX4's payload link",
-    13030: "PX4's gimbal link",
-}
+UDP_PORTS = {port: f"PX4's {link} link" for link, port in STACK_PORTS.items()} | {13030: "PX4's gimbal link"}
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
 SUBREAPERS = ("init", "systemd")
 """Programs that become the parent of a process whose own parent has ended."""

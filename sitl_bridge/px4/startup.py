@@ -41,6 +41,8 @@ WITHOUT_OWN_BATTERY = "param show -q SIM_BAT_ENABLE >/dev/null || alias battery_
 """Keeps PX4s without SIM_BAT_ENABLE, v1.14 and v1.18, from simulating a battery of their own as well."""
 SIMULATOR_SCRIPT = Path("etc", "init.d-posix", "px4-rc.simulator")
 """PX4's script that starts the simulator link, relative to its working directory $R."""
+LINKS_SCRIPT = SIMULATOR_SCRIPT.with_name("px4-rc.mavlink")
+"""PX4's script that starts its MAVLink links."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
 
@@ -52,7 +54,7 @@ class Substitution:
     Attributes:
         line: description of the changed line.
         pattern: the replaced text.
-        replacement: as of ``re.sub``.
+        replacement: as of ``re.sub``; that of SHARED_PORT is as of sed, too.
     """
 
     line: str
@@ -62,8 +64,8 @@ class Substitution:
 
 SHARED_PORT = Substitution(
     "the offboard port shared by instances from 10 on",
-    re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549\b", re.MULTILINE),
-    rf"\g<1>$(({FURTHER_OFFBOARD_PORT}+px4_instance))",
+    re.compile(r"^(\[ .* -gt 9 \] && udp_offboard_port_remote=)14549", re.MULTILINE),
+    rf"\1$(({FURTHER_OFFBOARD_PORT}+px4_instance))",
 )
 
 LEANER = (
@@ -129,14 +131,16 @@ LOG_RATE = 25
 
 
 def write_startup_files(directory: Path, parameters: Parameters) -> Path:
-    """Write ``px4-rc.simulator`` to a directory for the front of PX4's PATH.
+    """Write ``px4-rc.simulator`` and ``px4-rc.mavlink`` to a directory for the front of PX4's PATH.
+
+    The latter is that of any build: it makes the change of SHARED_PORT in PX4's own when PX4 starts.
 
     Args:
         directory: created if missing; readable by every user, for containers.
         parameters: name to value, set in this order.
 
     Returns:
-        the file.
+        the former.
 
     Raises:
         UserError: for an invalid parameter name or value, or a directory that cannot be written.
@@ -147,11 +151,18 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
         lines.append(WITHOUT_OWN_BATTERY)
     lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
     lines += [f"{_if_known(name)}{command}" for name, command in MODULES.items() if name in parameters]
+    change = f"s/{SHARED_PORT.pattern.pattern}/{SHARED_PORT.replacement}/"
+    links = [
+        "#!/bin/sh",
+        "# PX4's own script of this name, with an offboard port for each instance from 10 on.",
+        f'eval "$(sed -E \'{change}\' "${{R}}{LINKS_SCRIPT}")"',
+    ]
     file = directory / SIMULATOR_SCRIPT.name
     try:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
         write_whole(file, "\n".join(lines) + "\n").chmod(0o644)
+        write_whole(directory / LINKS_SCRIPT.name, "\n".join(links) + "\n").chmod(0o644)
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror}") from error
     return file
@@ -171,7 +182,7 @@ def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[
     Returns:
         the changes that do not match this PX4's script; none if there is no script.
     """
-    script = etc / "init.d-posix" / "px4-rc.mavlink"
+    script = etc / "init.d-posix" / LINKS_SCRIPT.name
     text = script.read_text(encoding="utf-8") if script.is_file() else ""
     if not text:
         return []

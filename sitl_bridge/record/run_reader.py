@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
+from sitl_bridge.record.truth_log import map_table
 
 
 class RecordedSteps(Protocol):
@@ -57,6 +57,9 @@ class RecordedRun:
     Args:
         path: of the directory.
 
+    Attributes:
+        notes: what is missing of the recording, for the user.
+
     Raises:
         UserError: if it is no run directory, or its truth.npy cannot be read.
     """
@@ -67,10 +70,16 @@ class RecordedRun:
         if not (path / TRUTH).is_file():
             raise UserError(f"{path}: is no run directory of fly, serve or simulate: it has no {TRUTH}")
         self.path = path.resolve()
+        self.notes: list[str] = []
         self.rows = self._rows()
 
+    def _table(self, name: str) -> NDArray[np.void]:
+        table, note = map_table(self.path / name)
+        self.notes += [note] if note else []
+        return table
+
     def _rows(self) -> NDArray[np.void]:
-        table = read_table(self.path / TRUTH)
+        table = self._table(TRUTH)
         if table.dtype != flat(ROW):
             raise UserError(
                 f"{self.path / TRUTH}: was written by another version of sitl-bridge: it has other columns"
@@ -90,8 +99,10 @@ class RecordedRun:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise UserError(f"{file}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{file}: is damaged: {error}") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{file}: is damaged: it is not an object")
         return found
 
     @property
@@ -138,8 +149,7 @@ class RecordedRun:
     @cached_property
     def steps(self) -> NDArray[np.void]:
         """(j,) STEP, wall times; empty for a run without a link."""
-        file = self.path / STEPS
-        return read_table(file).view(STEP) if file.is_file() else np.zeros(0, STEP)
+        return self._table(STEPS).view(STEP) if (self.path / STEPS).is_file() else np.zeros(0, STEP)
 
     @cached_property
     def events(self) -> tuple[dict[str, Any], ...]:
@@ -175,24 +185,3 @@ def read_events(file: Path) -> tuple[dict[str, Any], ...] | None:
             break
         found.append(entry)
     return tuple(found)
-
-
-def read_table(path: Path) -> NDArray[np.void]:
-    """Map a table of a recording into memory, as many rows as its header counts.
-
-    Raises:
-        UserError: if it cannot be read or is no such table.
-    """
-    try:
-        with path.open("rb") as file:
-            npy.read_magic(file)
-            (count, *_), _, dtype = npy.read_array_header_2_0(file)
-        # Nothing can be mapped of a table without rows.
-        table: NDArray[np.void] = npy.open_memmap(path, mode="r") if count else np.zeros(0, dtype)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # numpy raises whatever its parsers meet
-        raise UserError(f"{path}: cannot be read as a table of a recording") from error
-    if table.ndim != 1 or table.dtype.names is None:
-        raise UserError(f"{path}: is no table of a recording")
-    return table

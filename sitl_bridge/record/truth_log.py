@@ -104,49 +104,50 @@ class TruthLog:
 
 
 def read_truth(path: Path) -> NDArray[np.void]:
-    """Read a truth log; the columns are those of ``flat(ROW)``.
+    """Read a truth log into memory, as far as the file goes; the columns are those of ``flat(ROW)``.
 
     Raises:
         UserError: if the file is missing or is not a truth log.
     """
-    try:
-        with path.open("rb") as file:
-            table: NDArray[np.void] = npy.read_array(file, allow_pickle=False)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # numpy raises whatever its parsers meet
-        raise UserError(f"{path}: cannot be read as a truth log") from error
-    if table.ndim != 1 or "position_north" not in (table.dtype.names or ()):
-        raise UserError(f"{path}: not a truth log (it has no column position_north)")
-    return table
+    return np.array(map_truth(path)[0])
 
 
-def map_truth(path: Path) -> tuple[NDArray[np.void], bool]:
+def map_truth(path: Path) -> tuple[NDArray[np.void], str]:
     """Open a truth log without loading it, as far as the file goes.
 
     Returns:
-        the rows, and whether the file has all rows that its header counts.
+        the rows, and a note about those that are missing of what the header counts; empty if none are.
 
     Raises:
         UserError: if the file is missing or is not a truth log.
     """
+    table, note = map_table(path, "a truth log")
+    if "position_north" not in (table.dtype.names or ()):
+        raise UserError(f"{path}: not a truth log (it has no column position_north)")
+    return table, note
+
+
+def map_table(path: Path, what: str = "a table of a recording") -> tuple[NDArray[np.void], str]:
+    """Open a table of a recording without loading it; returns and raises as ``map_truth``."""
     try:
         with path.open("rb") as file:
             version = npy.read_magic(file)
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = read(file)
+            (counted, *others), _, dtype = read(file)
             start = file.tell()
             size = file.seek(0, os.SEEK_END)
-        if len(shape) != 1 or "position_north" not in (dtype.names or ()):
-            raise UserError(f"{path}: not a truth log (it has no column position_north)")
-        count = min(shape[0], (size - start) // dtype.itemsize)
-        if count == 0:
-            return np.zeros(0, dtype), shape[0] == 0
-        table: NDArray[np.void] = np.memmap(path, dtype, "r", start, (count,))
+        if others or dtype.names is None:
+            raise UserError(f"{path}: not {what}")
+        count = min(counted, (size - start) // dtype.itemsize)
+        # Nothing can be mapped of a table without rows.
+        table: NDArray[np.void] = (
+            np.memmap(path, dtype, "r", start, (count,)) if count else np.zeros(0, dtype)
+        )
     except UserError:
         raise
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # numpy raises whatever its parsers meet
-        raise UserError(f"{path}: cannot be read as a truth log") from error
-    return table, count == shape[0]
+        raise UserError(f"{path}: cannot be read as {what}") from error
+    missing = f"{path}: is cut off; of {counted} rows the first {count} are there and used"
+    return table, "" if count == counted else missing

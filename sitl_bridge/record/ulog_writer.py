@@ -5,6 +5,7 @@ Format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html, version 1.  T
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ _CODES = {
     "bool": "?",
     "char": "c",
 }
+LARGEST = (2.0 - 2.0**-23) * 2.0**127
+"""The largest float of 32 bits."""
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 
 _UNSIGNED = frozenset({"ver_data_format", "ver_sw_release"})
@@ -71,6 +74,11 @@ def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
             inner = spread(formats, kind) * int(count or 1)
             found += [(f"{label}.{part}", code, length) for part, code, length in inner]
     return found
+
+
+def _as_float32(value: float) -> float:
+    """A value as C converts it to a float: infinite beyond the range."""
+    return math.copysign(math.inf, value) if abs(value) > LARGEST else value
 
 
 class UlogWriter:
@@ -141,8 +149,11 @@ class UlogWriter:
     def write(self, topic: str, timestamp: int, *values: float) -> None:
         """Log one sample: all fields after the timestamp, with arrays and nested formats flattened."""
         head, structure = self._topics[topic]
-        self._waiting += head
-        self._waiting += structure.pack(timestamp, *values)
+        try:
+            row = structure.pack(timestamp, *values)
+        except OverflowError:
+            row = structure.pack(timestamp, *map(_as_float32, values))
+        self._waiting += head + row
 
     def say(self, timestamp: int, level: int, text: str) -> None:
         """Log a text message; level 0 emergency to 7 debug."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.flight_log import NAME
+from sitl_bridge.px4.event_catalogue import DEBUG
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.report.ulog_file import read_ulog
 from sitl_bridge.world.geography import Projection
@@ -72,6 +73,12 @@ BIASES = {
     "accelerometer bias, m/s^2": (13, 4.8e-3 / PREDICTION_PERIOD),
 }
 """First of three entries of estimator_states.states, and the warning level (check_level_dict.csv)."""
+
+
+def _level(character: int) -> int:
+    """Return the level of a logged message, 0 emergency to 7 debug; debug where the byte is damaged."""
+    level = int(character) - ord("0")
+    return level if 0 <= level <= DEBUG else DEBUG
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ class FlightLog:
         found: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
         for data in log.data_list:
             found.setdefault((data.name, data.multi_id), dict(data.data))
-        messages = [(m.timestamp, int(m.log_level) - ord("0"), m.message) for m in log.logged_messages]
+        messages = [(m.timestamp, _level(m.log_level), m.message) for m in log.logged_messages]
         built_in = log.msg_info_dict.get("sys_name") == NAME
         return cls(found, messages, built_in=built_in, damaged=log.file_corruption)
 

@@ -253,12 +253,12 @@ def _truth(record: RunRecord) -> NDArray[np.void] | None:
     if not file.is_file():
         return None
     try:
-        table, whole = map_truth(file)
+        table, note = map_truth(file)
     except UserError as error:
         record.notes.append(str(error))
         return None
-    if not whole:
-        record.notes.append(f"{TRUTH}: is cut off; the {len(table)} rows that it has are used")
+    if note:
+        record.notes.append(note)
     return table
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -114,10 +116,12 @@ class MissionProcess:
         inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
         gate_variable = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         with uninterrupted():
+            # MAVSDK leaves files there whenever its process is killed.
+            self._temporary = tempfile.mkdtemp(prefix="sitl-bridge-")
             self._process = subprocess.Popen(
                 # A mission may start any process; its keeper ends with this program, and ends all of them.
-                launch.command("keep", [str(python or sys.executable), "-u", *command]),
-                env=os.environ | environment | gate_variable,
+                launch.command("keep", [self._temporary, str(python or sys.executable), "-u", *command]),
+                env=os.environ | environment | gate_variable | {"TMPDIR": self._temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -169,6 +173,7 @@ class MissionProcess:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(limit)
         self._signal(signal.SIGKILL)
+        shutil.rmtree(self._temporary, ignore_errors=True)
         if self.gate is not None:
             self.gate.close()
         self._reader.join(timeout=2.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sitl_bridge import scheduled_events
 from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import FIRST_PORT
+from sitl_bridge.hil.ports import FIRST_PORT, STACK_PORTS
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.compiled import announced
 from sitl_bridge.record.run_description import describe_simulation
@@ -30,6 +30,7 @@ from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.run.flight_commands import FlightCommands
+from sitl_bridge.run.monitor import PAYLOAD_PORT
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.outlets import ShownRun, start_outlets
 from sitl_bridge.run.stack_signals import fail_stack
@@ -111,9 +112,13 @@ class FleetSession:
     def _start(self) -> None:
         """Open ports and files first, start processes last."""
         fleet = self.fleet
-        # Without a mission, a script of the user's may be listening already.
-        for settings in fleet.vehicles if fleet.has_mission else ():
-            require_free_udp(settings.offboard_port, "on which the mission receives the vehicle's messages")
+        for settings, (autopilot, _) in zip(fleet.vehicles, self.choices, strict=True):
+            if fleet.has_mission:  # else a script of the user's may be listening already
+                purpose = "on which the mission receives the vehicle's messages"
+                require_free_udp(settings.offboard_port, purpose)
+            require_free_udp(PAYLOAD_PORT + settings.instance, "on which this program receives them")
+            for link, port in STACK_PORTS.items() if autopilot.px4 is None else ():
+                require_free_udp(port + settings.instance, f"the flight stack's {link} link")
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)
         self.world = World(scheduled_events.with_gusts(fleet.world, fleet.events))

@@ -3,9 +3,10 @@
 ``launch.py exec PARENT PROGRAM ...`` becomes the program, which the kernel kills when PARENT ends.
 ``launch.py batch PARENT PROGRAM ...`` does so, too, under the scheduling policy SCHED_BATCH and without the
 right to real-time priorities; with PARENT 0 it does not end with this process.
-``launch.py keep PARENT PROGRAM ...`` runs the program as its child.  When the program or PARENT ends, or on
-SIGUSR1, it kills every process that the program has started, in any session, and ends with the program's exit
-status.
+``launch.py keep PARENT DIRECTORY PROGRAM ...`` runs the program as its child.  When the program or PARENT
+ends, or on SIGUSR1, it kills every process that the program has started, in any session, removes DIRECTORY,
+which is for the program's temporary files, and ends with the program's exit status.
+``launch.py remove PARENT FILE`` removes the file when PARENT ends.
 
 It imports only a few modules of the standard library, so that it starts in milliseconds.
 """
@@ -32,8 +33,8 @@ def command(mode: str, program: list[str], *, watched: bool = True) -> list[str]
     """The command line for starting a program from this process.
 
     Args:
-        mode: ``exec``, ``batch`` or ``keep``.
-        program: and its arguments.
+        mode: ``exec``, ``batch``, ``keep`` or ``remove``.
+        program: and its arguments; of ``keep`` the directory first, of ``remove`` the file.
         watched: whether the program ends with this process; only ``batch`` can do without.
     """
     return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid() if watched else 0), *program]
@@ -103,7 +104,25 @@ def _kill_descendants() -> None:
             os.waitpid(-1, 0)
 
 
-def _keep(parent: int, program: list[str]) -> None:
+def _remove(parent: int, file: str) -> None:
+    """Remove a file when the parent process ends."""
+    watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
+    signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    signal_at_end_of(parent, signal.SIGUSR1)
+    while os.getppid() == parent:
+        signal.sigwait(watched)
+    with contextlib.suppress(OSError):
+        os.unlink(file)  # noqa: PTH108  (pathlib takes longer to load)
+    os._exit(0)
+
+
+def _remove_tree(directory: str) -> None:
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _keep(parent: int, directory: str, program: list[str]) -> None:
     """Run a program, kill its descendants when it ends, and end with its exit status."""
     watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, KILL_ALL}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
@@ -121,12 +140,14 @@ def _keep(parent: int, program: list[str]) -> None:
         number = signal.sigwait(watched)
         if number == KILL_ALL or os.getppid() != parent:
             _kill_descendants()
+            _remove_tree(directory)
             os._exit(128 + signal.SIGKILL)
         # SIGTERM goes to the whole session, so the program has received it too.
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 status = ended[1] if ended[0] == child else status
     _kill_descendants()
+    _remove_tree(directory)
     _end_as(os.waitstatus_to_exitcode(status))
 
 
@@ -145,7 +166,9 @@ def main(arguments: list[str]) -> None:
     """Start the program given by the arguments."""
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
     if mode == "keep":
-        _keep(parent, program)
+        _keep(parent, program[0], program[1:])
+    if mode == "remove":
+        _remove(parent, program[0])
     if parent:
         signal_at_end_of(parent, signal.SIGKILL)
     if mode == "batch":

@@ -56,7 +56,7 @@ class ViewedRun:
     def __init__(self, path: Path) -> None:
         self.recorded = RecordedRun(path)
         self.path = self.recorded.path
-        self.notes: list[str] = []
+        self.notes = [*self.recorded.notes]
         described = self.recorded.description
         if "vehicles" not in described or "world" not in described:
             raise UserError(f"{path / 'run.json'}: does not describe vehicles and world")

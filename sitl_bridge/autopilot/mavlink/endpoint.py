@@ -18,9 +18,10 @@ from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
 from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import GROUND_STATION_PORT, offboard_port
+from sitl_bridge.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
+from sitl_bridge.system.port_holder import holder_of
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
@@ -62,10 +63,14 @@ class PortPair:
 
 def port_pairs(instance: int) -> tuple[PortPair, ...]:
     """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in hil/ports.py)."""
-    return (
-        PortPair("ground station", 18570 + instance, GROUND_STATION_PORT, NORMAL),
-        PortPair("offboard", 14580 + instance, offboard_port(instance), ONBOARD),
-        PortPair("payload", 14280 + instance, 14030 + instance, ONBOARD),
+    remote = {
+        "ground station": GROUND_STATION_PORT,
+        "offboard": offboard_port(instance),
+        "payload": 14030 + instance,
+    }
+    return tuple(
+        PortPair(link, first + instance, remote[link], NORMAL if link == "ground station" else ONBOARD)
+        for link, first in STACK_PORTS.items()
     )
 
 
@@ -89,8 +94,7 @@ class _Port:
             self.socket.close()
             raise UserError(
                 f"UDP port {pair.local} for the {pair.name} link cannot be opened on {host}: "
-                f"{error.strerror}; another vehicle of the same instance may be running "
-                "(use another --instance)"
+                f"{error.strerror} ({holder_of(pair.local, 'udp')}); stop it, or use another --instance"
             ) from error
         self.socket.setblocking(False)
 

@@ -5,6 +5,7 @@ Intervals are in simulated time.  A stream sends at most one message per poll.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
@@ -93,11 +94,12 @@ class Streams:
         """
         if number not in MESSAGES:
             return False
-        if interval < 0 or (interval == 0 and number not in self._defaults):
+        whole = math.ceil(interval)  # a stream sends once a poll at most, however short its interval is
+        if interval < 0 or (whole == 0 and number not in self._defaults):
             self._intervals.pop(number, None)
             self._next.pop(number, None)
         else:
-            self._intervals[number] = round(interval) or self._defaults[number]
+            self._intervals[number] = whole or self._defaults[number]
             self._next[number] = 0
         return True
 

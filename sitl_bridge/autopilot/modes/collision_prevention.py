@@ -106,11 +106,12 @@ class CollisionPrevention:
         self._least = min(self._least, limits[0])
         begin = offset - (math.degrees(yaw) if frame in NORTH_UP else 0.0)
         nearest = [UNKNOWN] * SECTORS
-        for k in range(min(len(distances), math.ceil(360.0 / increment))):
+        for k in range(math.ceil(min(len(distances), 360.0 / increment))):
             # Edges in sectors, from the lower edge of sector 0; the margin keeps neighbours from touching.
             low = (begin + (k - 0.5) * increment) / WIDTH + 0.5
             high = low + increment / WIDTH
-            for sector in range(math.floor(low + 1e-6), math.ceil(high - 1e-6)):
+            first = math.floor(low + 1e-6)
+            for sector in range(first, min(math.ceil(high - 1e-6), first + SECTORS)):
                 nearest[sector % SECTORS] = min(nearest[sector % SECTORS], distances[k])
         for sector, distance in enumerate(nearest):
             if distance != UNKNOWN and self._replaces(sector, distance, limits[1]):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.mapping.occupancy_map import OccupancyMap
@@ -39,11 +40,11 @@ def obstacles_of_scene(scene: SceneSpecification, routes: Iterable[RouteSpecific
 
     Args:
         scene: with the geometry of its files loaded.
-        routes: of the vehicles.
+        routes: of the vehicles, with a point or more.
 
     Raises:
-        UserError: for what the controller cannot avoid: moving objects, planes, terrain, octrees, and
-            more than ``MOST_OBSTACLES`` objects.
+        UserError: for what the controller cannot avoid: moving objects, planes, terrain, octrees, objects
+            beyond the limits of obstacles, and more than ``MOST_OBSTACLES`` objects.
     """
     low, high = _surroundings(routes)
     found: list[Plan] = []
@@ -58,7 +59,11 @@ def obstacles_of_scene(scene: SceneSpecification, routes: Iterable[RouteSpecific
                 f"{name} {kind}: the controller avoids spheres, cylinders, boxes and meshes; save a map of it"
                 " for `map`, or set `scene: false`"
             )
-        found.append(_plan(name, shape))
+        try:
+            found.append(_plan(name, shape))
+        except ValidationError as error:
+            reasons = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())
+            raise UserError(f"{name} cannot be an obstacle: {reasons}; set `scene: false`") from error
     return _few_enough(found, "the scene")
 
 
@@ -97,7 +102,7 @@ def _plan(name: str, shape: Any) -> Plan:
 
 def _surroundings(routes: Iterable[RouteSpecification]) -> tuple[Floats, Floats]:
     """Return the least and the greatest corner, m NED, of the box around routes in which obstacles count."""
-    points = np.concatenate([np.array(r.points or [row[1:] for row in r.table], float) for r in routes])
+    points = np.array([p for r in routes for p in (*r.points, *(row[1:] for row in r.table))])
     return points.min(axis=0) - NEAR, points.max(axis=0) + NEAR
 
 
