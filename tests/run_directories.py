@@ -107,7 +107,7 @@ def make_run(path: Path, vehicles: int = 1, *, summary: bool = True, **changes: 
         ],
     }
     (path / "run.json").write_text(json.dumps(run))
-    write_truth(path / "truth.npy", vehicles)
+    write_truth(path / "truth.npy", vehicles, END)
     for name in names:
         directory = "autopilot" if vehicles == 1 else f"vehicle-{name}"
         write_log(path / directory / "log" / "flight.ulg")

@@ -264,7 +264,7 @@ class PlanFlights:
             UserError: for vehicles that cannot be built.
         """
         begun = time.monotonic()
-        logs = {vehicle.name: TopicMemory(formats(), TOPICS) for vehicle in settings.vehicles}
+        logs = {vehicle.name: TopicMemory(formats(), list(TOPICS)) for vehicle in settings.vehicles}
         fleet = self._take(settings, logs, None)
         rows, reason = _flown(settings, plans, fleet, lambda _line: None)
         table = rows.view(flat(ROW)).reshape(-1, len(logs))

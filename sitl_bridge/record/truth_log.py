@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 from pathlib import Path
 from types import TracebackType
@@ -151,3 +152,27 @@ def map_table(path: Path, what: str = "a table of a recording") -> tuple[NDArray
         raise UserError(f"{path}: cannot be read as {what}") from error
     missing = f"{path}: is cut off; of {counted} rows the first {count} are there and used"
     return table, "" if count == counted else missing
+
+
+BLOCK = 8 << 20
+"""Bytes of a mapped truth log that are in memory at a time while its columns are read."""
+
+
+def read_columns(rows: NDArray[np.void], *names: str) -> NDArray[np.float64]:
+    """Columns (k, c) of rows of a truth log.
+
+    Of a log that ``map_table`` opened, each block leaves the memory once it was read, as a long flight's log
+    is larger than it.
+    """
+    base: object = rows
+    while isinstance(base, np.ndarray):
+        base = base.base
+    found = np.empty((len(rows), len(names)))
+    step = max(1, BLOCK // rows.strides[0])
+    for first in range(0, len(rows), step):
+        block = rows[first : first + step]
+        for k, name in enumerate(names):
+            found[first : first + step, k] = block[name]
+        if isinstance(base, mmap.mmap):
+            base.madvise(mmap.MADV_DONTNEED)
+    return found

@@ -58,6 +58,12 @@ def track(vehicle: RecordedVehicle, points: int) -> dict[str, Any] | None:
     }
 
 
+def fewer(track: dict[str, Any], points: int) -> dict[str, Any]:
+    """A track with at most so many points."""
+    every = max(1, math.ceil(len(track["time"]) / points))
+    return track | {key: track[key][::every] for key in ("time", "points")}
+
+
 def tracks_of_arrays(run: RunRecord, points: int) -> list[dict[str, Any]]:
     """Tracks of a formation or of avoidance that was simulated without a truth log."""
     arrays = run.tracks

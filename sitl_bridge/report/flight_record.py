@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.px4.event_catalogue import DEBUG
 from sitl_bridge.record.topic_memory import TopicMemory
-from sitl_bridge.report.ulog_file import read_ulog
+from sitl_bridge.report.ulog_file import Fields, read_columns
 from sitl_bridge.world.geography import Projection
 
 Array: TypeAlias = NDArray[np.float64]
@@ -42,21 +42,40 @@ MODES = {
 }
 """VehicleStatus.msg, nav_state."""
 
-TOPICS = (
-    "distance_sensor",
-    "estimator_status",
-    "estimator_status_flags",
-    "estimator_states",
-    "failsafe_flags",
-    "position_setpoint_triplet",
-    "trajectory_setpoint",
-    "vehicle_attitude",
-    "vehicle_imu_status",
-    "vehicle_land_detected",
-    "vehicle_local_position",
-    "vehicle_local_position_groundtruth",
-    "vehicle_status",
+
+def _entries(name: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{name}[{i}]" for i in range(count))
+
+
+_PLACES = tuple(
+    f"{which}.{name}" for which in ("previous", "current") for name in ("lat", "lon", "alt", "valid")
 )
+TOPICS: Fields = {
+    "distance_sensor": ("orientation", "current_distance", "max_distance", "min_distance"),
+    "estimator_status": (
+        *(f"{kind}_test_ratio" for kind in ("hdg", "vel", "pos", "hgt", "tas", "hagl")),
+        *("filter_fault_flags", "accel_device_id"),
+        *_entries("output_tracking_error", 3),
+    ),
+    "estimator_status_flags": (),
+    "estimator_states": tuple(f"states[{i}]" for i in range(10, 16)),
+    "failsafe_flags": (),
+    "position_setpoint_triplet": _PLACES,
+    "trajectory_setpoint": (*_entries("position", 3), *_entries("velocity", 3)),
+    "vehicle_attitude": _entries("q", 4),
+    "vehicle_imu_status": (
+        *("accel_device_id", "accel_vibration_metric", "gyro_vibration_metric"),
+        "delta_angle_coning_metric",
+    ),
+    "vehicle_land_detected": ("landed",),
+    "vehicle_local_position": (
+        *("x", "y", "z", "vx", "vy", "vz"),
+        *("ref_lat", "ref_lon", "ref_alt", "ref_timestamp"),
+    ),
+    "vehicle_local_position_groundtruth": ("x", "y", "z", "ref_lat", "ref_lon", "ref_alt"),
+    "vehicle_status": ("nav_state", "arming_state", "failsafe"),
+}
+"""Topics of which the results are made, and their fields besides the time; none stands for all."""
 
 HOLD, OFFBOARD = 4, 14
 
@@ -183,19 +202,18 @@ class FlightLog:
         self.damaged = damaged
 
     @classmethod
-    def read(cls, path: Path, topics: Sequence[str] = TOPICS) -> Self:
-        """Read some topics of a ULog.
+    def read(cls, path: Path, topics: Fields = TOPICS) -> Self:
+        """Read some topics of a ULog, of each the named fields.
 
         Raises:
             UserError: for a file that cannot be read or is no ULog.
         """
-        log = read_ulog(path, topics)
-        found: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
-        for data in log.data_list:
-            found.setdefault((data.name, data.multi_id), dict(data.data))
-        messages = [(m.timestamp, _level(m.log_level), m.message) for m in log.logged_messages]
-        built_in = log.msg_info_dict.get("sys_name") == NAME
-        return cls(found, messages, built_in=built_in, damaged=log.file_corruption)
+        log = read_columns(
+            path, {name: ("timestamp", *kept) if kept else () for name, kept in topics.items()}
+        )
+        built_in = log.info.get("sys_name") == NAME
+        messages = [(time, _level(level), text) for time, level, text in log.messages]
+        return cls(log.topics, messages, built_in=built_in, damaged=log.damaged)
 
     @classmethod
     def of_memory(cls, memory: TopicMemory) -> Self:

@@ -46,7 +46,7 @@ def write_figures(reported: Sequence[Reported], directory: Path) -> list[Path]:
         many = len(one.run.vehicles) > 1
         for vehicle, found in zip(one.run.vehicles, one.evaluation.vehicles, strict=True):
             name = f"{prefix}{vehicle.name}_" if many else prefix
-            plots = vehicle_plots(vehicle)
+            plots = vehicle_plots(vehicle, POINTS)
             plots += [] if found.rates is None else [spectrum_plot(found.rates)]
             for plot in plots:
                 written += _write(plot_figure(plot), directory / f"{name}{plot.key}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.report.fleet_lines import fleet_plots
 from sitl_bridge.report.flight_map import (
+    fewer,
     plan_outline,
     rounded,
     scene_outline,
@@ -23,6 +25,7 @@ from sitl_bridge.report.html_page import asset, html_page
 from sitl_bridge.report.report_text import body
 from sitl_bridge.report.reported_run import Reported
 from sitl_bridge.report.run_events import LANES
+from sitl_bridge.report.run_record import RunRecord
 from sitl_bridge.report.time_lines import Line, Plot, spectrum_plot, thinned, vehicle_plots
 
 PAGE = "report.html"
@@ -47,23 +50,63 @@ def write_report(reported: Sequence[Reported], path: Path) -> Path:
     return write_whole(path, page(reported))
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """What is drawn of a run, with as many points as the page may have.
+
+    Attributes:
+        scene: outlines of the objects.
+        tracks: of the vehicles.
+        fleet: plots of the fleet.
+        vehicles: plots of each vehicle that has some, by its name.
+    """
+
+    scene: list[dict[str, Any]]
+    tracks: list[dict[str, Any]]
+    fleet: list[Plot]
+    vehicles: list[tuple[str, list[Plot]]]
+
+
 def page(reported: Sequence[Reported]) -> str:
     """The HTML text, thinned until it is small enough."""
     detailed = sum(min(len(one.run.vehicles), MOST_DETAILED) for one in reported)
     points = max(FEWEST_POINTS, round(POINTS / math.sqrt(max(detailed, 1))))
-    scenes = [scene_outline(one.run) for one in reported]
+    drawn = [_drawn(one, points) for one in reported]
     while True:
-        text = _page(reported, scenes, points)
+        text = _page(reported, drawn, points)
         if len(text) <= LARGEST or points <= FEWEST_POINTS:
             return text
         points = max(FEWEST_POINTS, points // 2)
 
 
-def _page(reported: Sequence[Reported], scenes: Sequence[list[dict[str, Any]]], points: int) -> str:
+def _drawn(one: Reported, points: int) -> _Drawn:
+    run = one.run
+    vehicles = []
+    for vehicle, found in list(zip(run.vehicles, one.evaluation.vehicles, strict=True))[:MOST_DETAILED]:
+        plots = vehicle_plots(vehicle, points)
+        if found.rates is not None:
+            plots.append(thinned(spectrum_plot(found.rates), points))
+        if plots:
+            vehicles.append((vehicle.name, plots))
+    flown = _track_points(run, points)
+    return _Drawn(
+        scene_outline(run),
+        [t for vehicle in run.vehicles if (t := track(vehicle, flown)) is not None]
+        or tracks_of_arrays(run, flown),
+        [thinned(plot, 2 * points) for plot in fleet_plots(run)],
+        vehicles,
+    )
+
+
+def _track_points(run: RunRecord, points: int) -> int:
+    return max(200, 6 * points // max(1, math.ceil(math.sqrt(len(run.vehicles) or 1))))
+
+
+def _page(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) -> str:
     data = {
         "lanes": LANES,
-        "runs": [_run_data(one, scene, points) for one, scene in zip(reported, scenes, strict=True)],
-        "compared": [_plot_data(plot) for plot in _compared(reported, points)],
+        "runs": [_run_data(one, what, points) for one, what in zip(reported, drawn, strict=True)],
+        "compared": [_plot_data(plot) for plot in _compared(reported, drawn, points)],
     }
     title = " and ".join(one.label for one in reported)
     mark = reported[0].verdict.word if len(reported) == 1 else f"{len(reported)} runs"
@@ -84,29 +127,23 @@ def _page(reported: Sequence[Reported], scenes: Sequence[list[dict[str, Any]]], 
 # -------------------------------------------------------------------------- data of the page
 
 
-def _run_data(one: Reported, scene: list[dict[str, Any]], points: int) -> dict[str, Any]:
-    run = one.run
-    flown = max(200, 6 * points // max(1, math.ceil(math.sqrt(len(run.vehicles) or 1))))
-    tracks = [t for vehicle in run.vehicles if (t := track(vehicle, flown)) is not None]
-    vehicles = []
-    for vehicle, found in list(zip(run.vehicles, one.evaluation.vehicles, strict=True))[:MOST_DETAILED]:
-        plots = vehicle_plots(vehicle)
-        if found.rates is not None:
-            plots.append(spectrum_plot(found.rates))
-        if plots:
-            vehicles.append({"name": vehicle.name, "plots": [_plot_data(thinned(p, points)) for p in plots]})
+def _run_data(one: Reported, drawn: _Drawn, points: int) -> dict[str, Any]:
+    flown = _track_points(one.run, points)
     return {
         "label": one.label,
-        "tracks": tracks or tracks_of_arrays(run, flown),
-        "plan": plan_outline(run),
-        "scene": scene,
+        "tracks": [fewer(track, flown) for track in drawn.tracks],
+        "plan": plan_outline(one.run),
+        "scene": drawn.scene,
         "events": [
             {"lane": LANES.index(e.lane), "begin": round(e.begin, 3), "end": round(e.end, 3), "text": e.text,
              "level": e.level, "vehicle": e.vehicle}
             for e in one.events
         ],
-        "fleet": [_plot_data(thinned(plot, 2 * points)) for plot in fleet_plots(run)],
-        "vehicles": vehicles,
+        "fleet": [_plot_data(thinned(plot, 2 * points)) for plot in drawn.fleet],
+        "vehicles": [
+            {"name": name, "plots": [_plot_data(thinned(plot, points)) for plot in plots]}
+            for name, plots in drawn.vehicles
+        ],
     }  # fmt: skip
 
 
@@ -136,17 +173,17 @@ def _short(value: float) -> float | int:
     return int(value) if value == int(value) and abs(value) < 1e9 else value
 
 
-def _compared(reported: Sequence[Reported], points: int) -> list[Plot]:
+def _compared(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) -> list[Plot]:
     """Plots of the first vehicle of several runs in one, over the time since take-off."""
     if len(reported) < 2:
         return []
     found: dict[str, list[tuple[str, Plot, float]]] = {}
-    for one in reported:
-        if not one.run.vehicles:
+    for one, what in zip(reported, drawn, strict=True):
+        flight = one.run.vehicles[0].flight() if one.run.vehicles else None
+        if flight is None or not what.vehicles:
             continue
-        flight = one.run.vehicles[0].flight()
-        for plot in vehicle_plots(one.run.vehicles[0]):
-            if plot.key in COMPARED and flight is not None:
+        for plot in what.vehicles[0][1]:
+            if plot.key in COMPARED:
                 found.setdefault(plot.key, []).append((one.label, plot, flight[0]))
     return [thinned(_joined(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
 

@@ -104,7 +104,9 @@ def _evaluate_vehicle(run: RunRecord, vehicle: RecordedVehicle, limits: Limits) 
     time, position, rates = motion(vehicle)
     waypoints = position_setpoints(vehicle)
     _rotors(run, found, time, position, rates, waypoints)
+    del position  # these are large for a long flight
     _spectra_and_steps(vehicle, found, time, rates)
+    del time, rates
     values: dict[str, float] = {}
     _log_values(vehicle, values)
     _rotors_values(found, values)
@@ -182,7 +184,8 @@ def _spectra_and_steps(
     flight = vehicle.flight()
     if flight is None:
         return
-    chosen = (time >= flight[0] + GROUND_MARGIN) & (time <= flight[1] - GROUND_MARGIN)
+    first, last = np.searchsorted(time, [flight[0] + GROUND_MARGIN, flight[1] - GROUND_MARGIN])
+    chosen = slice(int(first), int(last))
     found.rates = spectrum(time[chosen], rates[chosen])
     wanted = velocity_setpoints(vehicle)
     if wanted is None:
@@ -350,14 +353,7 @@ def fleet_positions(run: RunRecord, rate: float) -> tuple[Floats, Floats] | None
     time = known[0].time
     every = max(1, round(1.0 / rate / max(float(np.median(np.diff(time))), 1e-6)))
     position = np.stack(
-        [
-            np.stack(
-                [np.asarray(v.rows[f"position_{a}"][::every], np.float64) for a in ("north", "east", "down")],
-                -1,
-            )
-            for v in known
-            if v.rows is not None
-        ],
+        [v.true("position", "north", "east", "down")[::every] for v in known],
         axis=1,
     )
     return time[::every], position

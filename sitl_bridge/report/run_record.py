@@ -22,26 +22,23 @@ from sitl_bridge.files.plan import Plan
 from sitl_bridge.files.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_logs
 from sitl_bridge.record.run_recorder import EVENTS
-from sitl_bridge.record.truth_log import map_truth
+from sitl_bridge.record.truth_log import map_truth, read_columns
 from sitl_bridge.report.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.report.ulog_analysis import results_of
+from sitl_bridge.report.ulog_file import Fields
 
 Floats: TypeAlias = NDArray[np.float64]
 
-LOGGED = (
-    *TOPICS,
-    "actuator_motors",
-    "battery_status",
-    "estimator_innovation_test_ratios",
-    "sensor_combined",
-    "vehicle_angular_velocity",
-    "vehicle_attitude_setpoint",
-    "vehicle_command",
-    "vehicle_local_position_setpoint",
-    "vehicle_rates_setpoint",
-    "wind",
-)
-"""Topics that a report reads."""
+LOGGED: Fields = {
+    **TOPICS,
+    "actuator_motors": tuple(f"control[{i}]" for i in range(12)),
+    "battery_status": ("voltage_v", "current_a"),
+    "vehicle_angular_velocity": ("xyz[0]", "xyz[1]", "xyz[2]"),
+    "vehicle_attitude_setpoint": ("q_d[0]", "q_d[1]", "q_d[2]", "q_d[3]"),
+    "vehicle_command": ("command", "param1", "param2"),
+    "vehicle_local_position_setpoint": ("x", "y", "z", "vx", "vy", "vz"),
+}
+"""Topics that a report reads, and their fields besides the time."""
 
 RUN, SUMMARY, TRUTH, FLEET = "run.json", "summary.json", "truth.npy", "fleet.json"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
@@ -73,15 +70,14 @@ class RecordedVehicle:
     @property
     def time(self) -> Floats:
         """The (k,) s of the truth; empty without."""
-        return np.zeros(0) if self.rows is None else np.asarray(self.rows["time"], np.float64) * 1e-6
+        return self.true("time") * 1e-6
 
     def true(self, name: str, *axes: str) -> Floats:
         """Columns (k,) or (k, c) of the truth; empty without a truth log."""
         if self.rows is None:
             return np.zeros((0, len(axes)) if axes else 0)
-        if not axes:
-            return np.asarray(self.rows[name], np.float64)
-        return np.stack([np.asarray(self.rows[f"{name}_{axis}"], np.float64) for axis in axes], axis=-1)
+        found = read_columns(self.rows, *([f"{name}_{axis}" for axis in axes] or [name]))
+        return found if axes else found[:, 0]
 
     def flight(self) -> tuple[float, float] | None:
         """Take-off and landing in s: from the log, else from the truth; None without a flight."""

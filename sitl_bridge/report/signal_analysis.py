@@ -75,7 +75,8 @@ class StepResponse:
 def even(time: Floats, values: Floats) -> tuple[float, Floats]:
     """Values (k, c) on an even grid, and its rate in Hz; a clock that stands still is left out."""
     keep = np.concatenate([[True], np.diff(time) > 0])
-    time, values = time[keep], values[keep]
+    if not keep.all():
+        time, values = time[keep], values[keep]
     step = float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1] + 0.5 * step, step)
     return 1.0 / step, np.stack([np.interp(grid, time, column) for column in values.T], axis=-1)
@@ -93,7 +94,8 @@ def spectrum(time: Floats, values: Floats, segment: float = SEGMENT) -> Spectrum
         the spectrum; None for less than two segments.
     """
     good = np.isfinite(values).all(axis=1)
-    time, values = time[good], values[good]
+    if not good.all():
+        time, values = time[good], values[good]
     if len(time) < 16 or time[-1] - time[0] < 2.0 * segment:
         return None
     rate, grid = even(time, values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.report.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
-from sitl_bridge.report.flight_record import FlightLog, columns, seconds
+from sitl_bridge.report.flight_record import FlightLog, FlightRecord, columns, seconds
 from sitl_bridge.report.run_record import RecordedVehicle
 from sitl_bridge.report.signal_analysis import Spectrum
 from sitl_bridge.swarm.avoidance.full_dynamics import euler
@@ -22,6 +23,8 @@ MARGIN = 3.0
 """Time shown before take-off and after landing, s."""
 GAP = 1.5
 """Time without a sample after which a setpoint is no longer drawn, s; PX4 logs them every 0.2 to 1 s."""
+BLOCK = 100_000
+"""Attitudes that are converted at a time."""
 TIME = "simulated time, s"
 SQUARED = "\N{SUPERSCRIPT TWO}"
 
@@ -115,18 +118,25 @@ def between(x: Floats, time: Floats, values: Floats) -> Floats:
     return np.asarray(np.interp(x, time, values, left=math.nan, right=math.nan), np.float64)
 
 
-def vehicle_plots(vehicle: RecordedVehicle) -> list[Plot]:
-    """All plots over time of one vehicle that its data allows."""
+def vehicle_plots(vehicle: RecordedVehicle, points: int) -> list[Plot]:
+    """All plots over time of one vehicle that its data allows, with at most ``points`` points per curve."""
     window = shown_window(vehicle)
     if window is None:
         return []
+    # Thinned one by one: all curves of a long flight would not fit into memory.
+    thin_each = functools.partial(thinned, points=points)
     plots = [
-        *_position_plots(vehicle, window),
-        *_velocity_plots(vehicle, window),
-        *_attitude_plots(vehicle, window),
-        *_actuator_plots(vehicle, window),
-        *_estimator_plots(vehicle, window),
-        *_wind_plots(vehicle, window),
+        plot
+        for part in (
+            _position_plots,
+            _velocity_plots,
+            _attitude_plots,
+            _rate_plots,
+            _actuator_plots,
+            _estimator_plots,
+            _wind_plots,
+        )
+        for plot in map(thin_each, part(vehicle, window))
     ]
     return [plot for plot in plots if any(np.isfinite(line.values).any() for line in plot.lines)]
 
@@ -167,7 +177,7 @@ def _topic(log: FlightLog | None, name: str, *fields: str) -> tuple[Floats, Floa
     return seconds(topic), columns(topic, *fields)
 
 
-def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
+def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     record = vehicle.record
     estimate = None if record is None or not len(record.time) else record.estimate + vehicle.to_world
@@ -175,7 +185,6 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> li
         vehicle.log, "trajectory_setpoint", "position[0]", "position[1]", "position[2]"
     )
     truth = None if part is None else vehicle.true("position", "north", "east", "down")[part]
-    plots = []
     for key, title, axis, sign in (
         ("height", "Height above the origin", 2, -1.0),
         ("north", "Position north", 0, 1.0),
@@ -189,34 +198,32 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> li
         if setpoint is not None:
             wanted = setpoint[1][:, axis] + vehicle.to_world[axis]
             lines.append(Line("setpoint", sign * held(x, setpoint[0], wanted), reference=True))
-        plots.append(Plot(key, title, "m", x, tuple(lines)))
-    if record is not None and len(record.error_time):
-        error = record.error.copy()
-        error[np.concatenate([[0.0], np.diff(record.error_time)]) > 1.0] = np.nan
-        note = "distance from the leg, the held point or the offboard setpoint that was flown"
-        lines = [Line("deviation", error)]
-        plots.insert(
-            1,
-            Plot(
-                "deviation", "Deviation from the reference", "m", record.error_time, tuple(lines), note=note
-            ),
-        )
+        yield Plot(key, title, "m", x, tuple(lines))
+        if key == "height" and record is not None and len(record.error_time):
+            yield _deviation_plot(record)
     if truth is not None and estimate is not None and record is not None:
-        error = np.stack([between(x, record.time, estimate[:, k]) for k in range(3)], axis=-1) - truth
-        names = ("north", "east", "down")
-        lines = [Line(name, error[:, k]) for k, name in enumerate(names)]
-        plots.append(Plot("estimate_error", "Error of the estimated position", "m", x, tuple(lines)))
-    return plots
+        lines = [
+            Line(name, between(x, record.time, estimate[:, k]) - truth[:, k])
+            for k, name in enumerate(("north", "east", "down"))
+        ]
+        yield Plot("estimate_error", "Error of the estimated position", "m", x, tuple(lines))
 
 
-def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
+def _deviation_plot(record: FlightRecord) -> Plot:
+    error = record.error.copy()
+    error[np.concatenate([[0.0], np.diff(record.error_time)]) > 1.0] = np.nan
+    note = "distance from the leg, the held point or the offboard setpoint that was flown"
+    line = Line("deviation", error)
+    return Plot("deviation", "Deviation from the reference", "m", record.error_time, (line,), note=note)
+
+
+def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     estimate = _topic(vehicle.log, "vehicle_local_position", "vx", "vy", "vz")
     setpoint = _topic(vehicle.log, "vehicle_local_position_setpoint", "vx", "vy", "vz") or _topic(
         vehicle.log, "trajectory_setpoint", "velocity[0]", "velocity[1]", "velocity[2]"
     )
     truth = None if part is None else vehicle.true("velocity", "north", "east", "down")[part]
-    plots = []
     for axis, name, sign in ((0, "north", 1.0), (1, "east", 1.0), (2, "up", -1.0)):
         lines = []
         if truth is not None:
@@ -225,59 +232,67 @@ def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> li
             lines.append(Line("estimated", sign * between(x, estimate[0], estimate[1][:, axis])))
         if setpoint is not None:
             lines.append(Line("setpoint", sign * held(x, setpoint[0], setpoint[1][:, axis]), reference=True))
-        plots.append(Plot(f"velocity_{name}", f"Velocity {name}", "m/s", x, tuple(lines)))
-    return plots
+        yield Plot(f"velocity_{name}", f"Velocity {name}", "m/s", x, tuple(lines))
 
 
-def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
+def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     quaternion = [f"q[{i}]" for i in range(4)]
     estimate = _topic(vehicle.log, "vehicle_attitude", *quaternion)
     wanted = _topic(vehicle.log, "vehicle_attitude_setpoint", *(f"q_d[{i}]" for i in range(4)))
-    plots, angles = [], None
+    angles = None
     if part is not None:
-        angles = np.degrees(euler(vehicle.true("attitude", "w", "x", "y", "z")[part]))
+        angles = _angles(vehicle.true("attitude", "w", "x", "y", "z")[part])
     elif estimate is not None:
-        found = np.degrees(euler(estimate[1]))
+        found = _angles(estimate[1])
         angles = np.stack([held(x, estimate[0], found[:, k]) for k in range(3)], axis=-1)
     for axis, name in enumerate(("roll", "pitch", "yaw")):
         lines = [] if angles is None else [Line("true" if part is not None else "estimated", angles[:, axis])]
         if wanted is not None:
-            setpoint = np.degrees(euler(wanted[1]))[:, axis]
+            setpoint = _angles(wanted[1])[:, axis]
             lines.append(Line("setpoint", held(x, wanted[0], setpoint), reference=True))
-        plots.append(Plot(name, name.capitalize(), "deg", x, tuple(lines)))
-    if part is not None:
-        rates = np.degrees(vehicle.true("angular_velocity", "x", "y", "z")[part])
-        lines = [Line(name, rates[:, k]) for k, name in enumerate(("roll", "pitch", "yaw"))]
-        plots.append(Plot("rates", "Angular velocity, true", "deg/s", x, tuple(lines)))
-    return plots
+        yield Plot(name, name.capitalize(), "deg", x, tuple(lines))
 
 
-def _actuator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
+def _rate_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
-    log, plots = vehicle.log, []
+    if part is not None:
+        rates = vehicle.true("angular_velocity", "x", "y", "z")[part]
+        np.degrees(rates, out=rates)
+        lines = tuple(Line(name, rates[:, k]) for k, name in enumerate(("roll", "pitch", "yaw")))
+        yield Plot("rates", "Angular velocity, true", "deg/s", x, lines)
+
+
+def _angles(attitude: Floats) -> Floats:
+    """Roll, pitch, yaw (k, 3) in deg of quaternions (k, 4), in blocks for the memory's sake."""
+    found = np.empty((len(attitude), 3))
+    for first in range(0, len(attitude), BLOCK):
+        found[first : first + BLOCK] = np.degrees(euler(attitude[first : first + BLOCK]))
+    return found
+
+
+def _actuator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
+    x, part = _grid(vehicle, window)
+    log = vehicle.log
     if part is not None:
         commands = vehicle.true("control", *(str(i) for i in range(vehicle.rotors)))[part]
         lines = tuple(Line(f"motor {i + 1}", commands[:, i]) for i in range(vehicle.rotors))
-        plots.append(Plot("motors", "Motor commands", "of 1", x, lines, ((1.0, "upper limit"),)))
-        voltage, current = vehicle.true("battery_voltage")[part], vehicle.true("battery_current")[part]
-        plots.append(Plot("voltage", "Battery voltage", "V", x, (Line("true", voltage),)))
-        plots.append(Plot("current", "Battery current", "A", x, (Line("true", current),)))
-        return plots
+        yield Plot("motors", "Motor commands", "of 1", x, lines, ((1.0, "upper limit"),))
+        for key, unit in (("voltage", "V"), ("current", "A")):
+            line = Line("true", vehicle.true(f"battery_{key}")[part])
+            yield Plot(key, f"Battery {key}", unit, x, (line,))
+        return
     motors = _topic(log, "actuator_motors", *(f"control[{i}]" for i in range(vehicle.rotors)))
     if motors is not None:
         chosen = _inside(motors[0], window)
         lines = tuple(Line(f"motor {i + 1}", motors[1][chosen, i]) for i in range(vehicle.rotors))
-        plots.append(
-            Plot("motors", "Motor commands", "of 1", motors[0][chosen], lines, ((1.0, "upper limit"),))
-        )
+        yield Plot("motors", "Motor commands", "of 1", motors[0][chosen], lines, ((1.0, "upper limit"),))
     battery = _topic(log, "battery_status", "voltage_v", "current_a")
     if battery is not None:
         chosen = _inside(battery[0], window)
         for k, (key, unit) in enumerate((("voltage", "V"), ("current", "A"))):
             line = Line("measured", battery[1][chosen, k])
-            plots.append(Plot(key, f"Battery {key}", unit, battery[0][chosen], (line,)))
-    return plots
+            yield Plot(key, f"Battery {key}", unit, battery[0][chosen], (line,))
 
 
 RATIOS = {
@@ -288,8 +303,8 @@ RATIOS = {
 }
 
 
-def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
-    log, plots = vehicle.log, []
+def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
+    log = vehicle.log
     for instance in () if log is None else log.instances("estimator_status"):
         status = None if log is None else log.topic("estimator_status", instance)
         if status is None:
@@ -303,16 +318,8 @@ def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> l
         )
         levels = ((AMBER, "warning"), (RED, "rejected"))
         which = f" of estimator {instance}" if instance else ""
-        plots.append(
-            Plot(
-                f"test_ratios_{instance}",
-                f"Innovation test ratios{which}",
-                "of the gate",
-                time[part],
-                lines,
-                levels,
-            )
-        )
+        title = f"Innovation test ratios{which}"
+        yield Plot(f"test_ratios_{instance}", title, "of the gate", time[part], lines, levels)
     found: list[Line] = []
     x: Floats | None = None
     for instance in () if log is None else log.instances("vehicle_imu_status"):
@@ -329,23 +336,19 @@ def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> l
         )
     if x is not None:
         levels = ((VIBRATION_WARN, "warning"), (VIBRATION_FAIL, "too high"))
-        plots.append(
-            Plot("vibration", "Vibration of the accelerometers", f"m/s{SQUARED}", x, tuple(found), levels)
-        )
-    return plots
+        title = "Vibration of the accelerometers"
+        yield Plot("vibration", title, f"m/s{SQUARED}", x, tuple(found), levels)
 
 
-def _wind_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> list[Plot]:
+def _wind_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     if part is None:
-        return []
+        return
     wind = vehicle.true("wind", "north", "east", "down")[part]
     if not np.any(wind):
-        return []
+        return
     signs = ((0, "to north", 1.0), (1, "to east", 1.0), (2, "up", -1.0))
-    return [
-        Plot("wind", "Wind at the vehicle", "m/s", x, tuple(Line(n, s * wind[:, k]) for k, n, s in signs))
-    ]
+    yield Plot("wind", "Wind at the vehicle", "m/s", x, tuple(Line(n, s * wind[:, k]) for k, n, s in signs))
 
 
 def spectrum_plot(rates: Spectrum) -> Plot:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pyulog import ULog
 
 from sitl_bridge.error_log import cause
@@ -29,3 +33,51 @@ def read_ulog(path: Path, topics: Sequence[str]) -> ULog:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # pyulog raises whatever its parser meets
         raise UserError(f"{path}: cannot be read as a ULog: {cause(error)}") from error
+
+
+PASS = 128 << 20
+"""Bytes of a file from which it is read in several passes, each for some of the topics."""
+Fields = Mapping[str, Sequence[str]]
+"""Topics, each with those of its fields that are kept; none stands for all."""
+
+
+@dataclass(frozen=True)
+class UlogColumns:
+    """Some columns of a ULog.
+
+    Attributes:
+        topics: columns by topic and instance, then by field.
+        messages: (us, level, text) in order; the level is its digit's character code.
+        info: of the writer, by name.
+        damaged: whether parts cannot be read.
+    """
+
+    topics: dict[tuple[str, int], dict[str, NDArray[Any]]]
+    messages: list[tuple[int, int, str]]
+    info: dict[str, Any]
+    damaged: bool
+
+
+def read_columns(path: Path, fields: Fields) -> UlogColumns:
+    """Read some columns of a ULog, as far as the file goes; a field that it lacks is left out.
+
+    pyulog holds every field of the topics that it reads.  A long flight's topics are therefore read one after
+    the other, and only the columns are kept.
+
+    Raises:
+        UserError: for a file that cannot be read or is no ULog.
+    """
+    try:
+        passes = min(1 + path.stat().st_size // PASS, len(fields))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    names = list(fields)
+    found: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
+    for first in range(passes):
+        log = read_ulog(path, names[first::passes])
+        for data in log.data_list:
+            kept = fields[data.name]
+            columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
+            found.setdefault((data.name, data.multi_id), columns)
+    messages = [(m.timestamp, m.log_level, m.message) for m in log.logged_messages]
+    return UlogColumns(found, messages, log.msg_info_dict, log.file_corruption)
