@@ -279,8 +279,10 @@ def test_parameters_are_checked_against_the_build(tmp_path: Path) -> None:
     text = json.dumps({"parameters": entries}).encode()
     (build.etc / "extras" / "parameters.json.xz").write_bytes(lzma.compress(text))
     lines: list[str] = []
-    with Px4Process(build, INSTANCE, tmp_path / "a", {"MPC_THR_HOVER": 0.4, "NEWER": 1}, lines.append) as px4:
+    told = {"MPC_THR_HOVER": 0.4, "NEWER": 1, "LTEST_MODE": 1}
+    with Px4Process(build, INSTANCE, tmp_path / "a", told, lines.append) as px4:
         until(lambda: px4.poll() is not None)
+    assert px4.without == ("landing_target_estimator",)
     assert "NEWER" in lines[0]
     assert not any("NEWER" in line for line in lines[1:])
     with pytest.raises(UserError, match="MPC_XY_PP is not a parameter of this PX4; meant MPC_XY_P"):

@@ -25,6 +25,7 @@ from sitl_bridge.px4.find import Px4Build
 from sitl_bridge.px4.loopback import LoopbackGuard
 from sitl_bridge.px4.read_back import ReadBack
 from sitl_bridge.px4.startup import (
+    MODULES,
     SELECTION,
     SHARED_PORT,
     TOPICS_ALONE,
@@ -179,6 +180,7 @@ class Px4Process(ChildProcess):
     Attributes:
         exposed: reason why its ports are reachable from other machines against the setting; empty otherwise.
         unchanged: expected lines of PX4's scripts that were not found and so not changed.
+        without: modules that the airframe needs and this PX4 does not have.
 
     Raises:
         UserError: if the instance is occupied, the directory is not fresh, a given parameter does not fit, or
@@ -203,6 +205,7 @@ class Px4Process(ChildProcess):
         if thin:
             parameters = parameters | TOPICS_ALONE
         self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
+        self.without = tuple(MODULES[name].split()[0] for name in MODULES if name in absent)
         startup = _make_directory(directory, self._handed_over)
         if thin:
             write_log_topics(directory, build.etc)

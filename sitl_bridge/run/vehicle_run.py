@@ -253,6 +253,8 @@ class VehicleRun:
             self._say(
                 f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more telemetry than needed"
             )
+        for module in process.without:
+            self._say(f"this PX4 has no {module}, which {airframe.name} needs (docs/px4-versions.md)")
         if process.exposed:
             self._say(f"other machines can reach PX4's MAVLink ports and files: {process.exposed}")
         self.flight_stack = process
