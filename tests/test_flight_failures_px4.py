@@ -85,6 +85,12 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
     assert np.all(np.diff(table["time"]) == 4000), "time went on step by step"
     assert table["position_down"].min() < -6.0, "it was in the air"
     assert np.all(np.isfinite(table["position_down"]))
+    verdict = session.conclude_fleet().verdict
+    assert verdict.succeeded, "what follows an injected failure is no fault of the flight"
+    unanswered = [note for note in verdict.notes if "did not answer" in note]
+    assert all("after an injected failure" in note for note in unanswered)
+    if (unit, kind) == ("SENSOR_GYRO", "OFF"):
+        assert unanswered, "its rate loop has stopped"
 
 
 def test_the_flight_goes_on_after_px4_stood_still_for_5_s(tmp_path: Path) -> None:
@@ -113,7 +119,12 @@ def test_the_flight_goes_on_after_px4_stood_still_for_5_s(tmp_path: Path) -> Non
     assert outcome.succeeded, outcome.reason
     assert stood
     assert stood[0][1] - stood[0][0] < 0.5, "time stood still with it"
-    _, record = session.conclude()
+    flown = session.conclude_fleet()
+    assert flown.succeeded, flown.reason
+    assert any(
+        "did not answer at" in note and "simulated time waited" in note for note in flown.verdict.notes
+    )
+    _, record = flown.vehicles[0]
     assert record is not None
     assert record.air_time > 30.0
     assert record.failsafes == []

@@ -46,6 +46,8 @@ def test_of_nine_one_dies_and_one_stands_still_and_the_rest_hold_and_land(tmp_pa
     assert "4: PX4 was ended by SIGKILL" in told
     assert f"port {4560 + INSTANCE + 7}: the flight stack does not answer for 1 s; the others fly on" in told
     assert outcome.collision_count == 0
+    assert outcome.succeeded, "both were scheduled"
+    assert any(n.startswith("7: the flight stack did not answer") for n in outcome.verdict.notes)
 
     table = read_truth(session.directory.truth)
     down = table["position_down"].reshape(-1, 9)
