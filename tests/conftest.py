@@ -181,6 +181,7 @@ def serve(
         seed: int = 1,
         recorder: StepRecorder | None = None,
         notes: list[str] | None = None,
+        stalls: list[tuple[int, bool]] | None = None,
     ) -> LockstepServer:
         simulation = make_simulation(*names, seed=seed)
         server = Counted(
@@ -191,6 +192,7 @@ def serve(
             patience=patience,
             recorder=recorder,
             notify=(notes if notes is not None else []).append,
+            note_stall=lambda *stall: (stalls if stalls is not None else []).append(stall),
         )
         servers.append(server)
         server.prepare()

@@ -455,7 +455,8 @@ def test_where_that_was_asked_for_the_others_fly_on_without_a_frozen_flight_stac
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve("iris", "iris", on_stall="leave", patience=0.2, notes=notes)
+    stalls: list[tuple[int, bool]] = []
+    server = serve("iris", "iris", on_stall="leave", patience=0.2, notes=notes, stalls=stalls)
     with Peer(server.ports[0]) as frozen, Peer(server.ports[1]) as other:
         wait_for(lambda: len(other.times) > 200, "the first steps")
         frozen.halt.set()
@@ -467,6 +468,7 @@ def test_where_that_was_asked_for_the_others_fly_on_without_a_frozen_flight_stac
         frozen.halt.clear()
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
         wait_for(lambda: any("answers again" in note for note in notes), "that to be told")
+        assert stalls == [(0, True), (0, False)]
         assert np.all(np.diff(frozen.times) == STEP), "no frame is lost"
         assert np.all(np.diff(other.times) == STEP)
         other.reset()
