@@ -376,4 +376,4 @@ def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
             # failsafe_flags is logged at 2 Hz or on a change, hence one second on either side.
             if any(((rises > start - 2.0) & (rises < start + 1.0)).any() for start in begun):
                 causes.append(name.replace("_", " "))
-    return causes or ["PX4 was in failsafe; its log has no cause"]
+    return causes or ["the flight log names no cause"]
