@@ -6,11 +6,25 @@ import math
 
 import numpy as np
 import pytest
-from dynamics_vehicles import Record, add_rotors, advance, body, environment, fly, hector, iris, start
+from dynamics_vehicles import (
+    SEA_LEVEL_DENSITY,
+    STEP,
+    Record,
+    add_rotors,
+    advance,
+    body,
+    environment,
+    fly,
+    hector,
+    iris,
+    start,
+)
 
 from sitl_bridge.dynamics.battery import discharge, open_circuit_voltage, source_voltage
 from sitl_bridge.dynamics.battery_specification import Battery
 from sitl_bridge.dynamics.motor import dc_current
+from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.vehicle.airframe import Airframe
 
 
 def bench(vehicles: Record) -> Record:
@@ -60,6 +74,62 @@ def test_reversible_motor_turns_backwards_and_pushes_down() -> None:
     state = fly(vehicles, states, environments, 1.0, -0.5)
     assert state["rotor_speed"][:4] == pytest.approx(-600.0)
     assert state["rotor_thrust"][:4] == pytest.approx(-5.84e-6 * 600.0**2, rel=2e-3)
+
+
+def reversible_iris(share: float, inflow: str = "momentum") -> Record:
+    """(1,) the iris with motors that reverse, and the thrust of its propellers in reverse."""
+    data = load_airframe("iris").model_dump(exclude_defaults=True, by_alias=True)
+    data["motor"]["reversible"] = True
+    data["rotor_model"] |= {"reverse_thrust": share, "inflow": inflow, "torque_thrust_ratio": 0.016}
+    return Airframe.model_validate(data).vehicle().reshape(1)
+
+
+@pytest.mark.parametrize("inflow", ["none", "momentum"])
+def test_a_propeller_that_turns_backwards_gives_a_share_of_its_thrust(inflow: str) -> None:
+    vehicles, environments = bench(reversible_iris(0.4, inflow)), environment(gravity=0.0)
+    forward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, 0.5)
+    backward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, -0.5)
+    assert backward["rotor_speed"][:4] == pytest.approx(-forward["rotor_speed"][:4], rel=1e-3)
+    assert backward["rotor_thrust"][:4] == pytest.approx(-0.4 * forward["rotor_thrust"][:4], rel=0.02)
+    # The profile power of its sections stays, the induced one falls as T^(3/2) (momentum theory).
+    disc = 2.0 * SEA_LEVEL_DENSITY * math.pi * 0.128**2
+    profile = []
+    for state in (forward, backward):
+        shaft = state["rotor_torque"][:4] * state["rotor_speed"][:4]
+        induced = np.abs(state["rotor_thrust"][:4]) ** 1.5 / math.sqrt(disc)
+        assert (shaft > induced).all(), "no more power in the wake than on the shaft"
+        profile.append(shaft - induced)
+    assert profile[1] == pytest.approx(profile[0], rel=0.03)
+
+
+def test_the_air_goes_on_through_a_rotor_that_is_reversed() -> None:
+    vehicles, environments = bench(reversible_iris(0.4)), environment(gravity=0.0)
+    state = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, 0.5)
+    before = state["induced_velocity"][0]
+    assert before == pytest.approx(
+        math.sqrt(state["rotor_thrust"][0] / (2 * 1.225 * math.pi * 0.128**2)), rel=0.02
+    )
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.5)
+    flows = []
+    for _ in range(60):
+        flows.append(float(fly(vehicles, states, environments, STEP, -0.5)["induced_velocity"][0]))
+    assert np.abs(np.diff([before, *flows])).max() < 0.35 * before, (
+        "it changes gradually, also where speed does sign"
+    )
+    assert flows[-1] == pytest.approx(-math.sqrt(0.4) * before, rel=0.05)
+
+
+def test_a_reversible_motor_stands_still_at_command_zero_and_passes_zero_without_a_jump() -> None:
+    vehicles, environments = bench(reversible_iris(0.4)), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.3)
+    assert abs(fly(vehicles, states, environments, 1.0, 0.0)["rotor_speed"][0]) < 1e-6
+    fly(vehicles, states, environments, 1.0, 0.3)
+    speeds = [float(fly(vehicles, states, environments, STEP, -0.3)["rotor_speed"][0]) for _ in range(40)]
+    assert speeds[0] > 0.0 > speeds[-1]
+    # The fastest a first-order lag allows: the whole way over a time constant.
+    assert np.abs(np.diff(speeds)).max() < 800.0 * STEP / 0.0125
 
 
 def test_command_outside_its_range_is_clipped() -> None:

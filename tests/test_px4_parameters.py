@@ -269,6 +269,15 @@ def test_the_yaw_of_a_small_vehicle_is_not_dropped_by_px4() -> None:
     assert 6.5 * abs(small["CA_ROTOR0_KM"]) < 0.05
 
 
+def test_px4_learns_which_motors_reverse_and_with_what_thrust() -> None:
+    data = load_airframe("firefly").model_dump(exclude_defaults=True, by_alias=True)
+    assert "CA_R_REV" not in geometry(Airframe.model_validate(data))
+    data["motor"]["reversible"] = True
+    data["rotor_model"]["reverse_thrust"] = 0.7
+    given = geometry(Airframe.model_validate(data))
+    assert (given["CA_R_REV"], given["CA_REV_THR_FRAC"]) == (0b111111, 0.7)
+
+
 def test_different_rotors_get_thrust_coefficients_in_the_ratio_of_their_thrusts() -> None:
     data = load_airframe("hummingbird").model_dump(exclude_defaults=True, by_alias=True)
     data["rotors"][0]["model"] = {"thrust_c2": 0.5 * data["rotor_model"]["thrust_c2"]}

@@ -54,6 +54,7 @@ from sitl_bridge.dynamics.rotor_rows import (
     MOMENTUM_Y,
     MOMENTUM_Z,
     Q0,
+    REVERSE,
     ROLL,
     ROLL_RATE,
     SPEED,
@@ -159,6 +160,7 @@ def _hub_velocities(state: Any, n: int, m: Any) -> None:
 def _polynomial_rotors(state: Any, n: int, density: float) -> None:
     """Loads of every rotor by the polynomial law, from coefficients in rows: the law of most vehicles."""
     rows = state.rotor_work
+    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
     for k in range(n):
         thrust, torque = polynomial_thrust_and_torque(
             rows[C2, k],
@@ -174,8 +176,9 @@ def _polynomial_rotors(state: Any, n: int, density: float) -> None:
             density * rows[DENSITY_RATE, k],
         )
         magnitude = abs(rows[SPEED, k]) * density * rows[DENSITY_RATE, k]
-        rows[THRUST, k] = thrust * rows[HEALTH, k]
-        rows[TORQUE, k] = torque * rows[HEALTH, k]
+        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
+        rows[THRUST, k] = thrust * (1.0 - backward * thrust_loss) * rows[HEALTH, k]
+        rows[TORQUE, k] = torque * (1.0 - backward * torque_loss) * rows[HEALTH, k]
         rows[DRAG_RATE, k] = rows[DRAG, k] * magnitude
         rows[ROLL_RATE, k] = rows[ROLL, k] * magnitude
 

@@ -12,7 +12,8 @@ B = rho a N c w R^2/4:
 Pitch and profile drag are replaced by the static thrust T_0 and torque Q_0 at the same speed, so that a rotor
 keeps its measured static figures whatever its blades; v_h = sqrt(T_0/(2 rho A_disc)).  The induced part of U
 follows momentum theory after Glauert, with Johnson's extension over the vortex ring state, and lags by the
-apparent mass of the air (Carpenter and Fridovich, NACA TN 3044, 1953).
+apparent mass of the air (Carpenter and Fridovich, NACA TN 3044, 1953).  A rotor that turns backwards is the
+mirror image with less static thrust and torque, ``reverse_loss``; the air goes on as it flowed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import math
 from typing import Any
 
 from sitl_bridge.dynamics.flapping import UNEVENNESS, flapped_loads
+from sitl_bridge.dynamics.rotor import with_reverse_loss
 from sitl_bridge.dynamics.rotor_rows import (
     ACROSS_X,
     ACROSS_Y,
@@ -60,6 +62,7 @@ from sitl_bridge.dynamics.rotor_rows import (
     Q0,
     RADIUS,
     RATIO,
+    REVERSE,
     RING,
     ROLL,
     ROLL_RATE,
@@ -240,6 +243,7 @@ def induced_loads(
     radius = vehicle.rotor_radius[k]
     magnitude = max(abs(speed), _SLOWEST)
     thrust, torque, slope, disc = still_air(vehicle, k, magnitude, density)
+    thrust, torque = with_reverse_loss(vehicle, speed, thrust, torque)
     if speed == 0.0 or thrust == 0.0:
         return 0.0, 0.0, 0.0, 0.0
     along = sign * inflow
@@ -277,12 +281,19 @@ def prepare_flow(state: Any, n: int, density: float) -> None:
 
 @compiled
 def prepare_speeds(state: Any, n: int) -> None:
-    """Write what depends on the rotors' speeds: the rows from LIFT to TURNING, speeds in magnitude."""
+    """Write what depends on the rotors' speeds: the rows from LIFT to TURNING, speeds in magnitude.
+
+    INDUCED is along the thrust that the direction of rotation gives, so it changes its sign with that.
+    """
     rows = state.rotor_work
+    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
     for k in range(n):
         ratio = rows[RATIO, k]
         speed = max(abs(rows[SPEED, k]), _SLOWEST)
         thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
+        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
+        thrust *= 1.0 - backward * thrust_loss
+        torque *= 1.0 - backward * torque_loss
         slope = rows[BLADE, k] * speed
         hover = math.sqrt(thrust * rows[PER_DISC, k])
         per_speed = 1.0 / speed
@@ -297,7 +308,9 @@ def prepare_speeds(state: Any, n: int) -> None:
         rows[PER_TIP2, k] = per_speed * per_speed * per_radius2
         rows[CONSTANT_DRAG, k] = rows[DRAG, k] * speed * ratio
         rows[CONSTANT_ROLL, k] = rows[ROLL, k] * speed * ratio
-        rows[TURNING, k] = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
+        turning = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
+        rows[INDUCED, k] *= -1.0 if (turning < 0.0) != (rows[TURNING, k] < 0.0) else 1.0
+        rows[TURNING, k] = turning
 
 
 @compiled
@@ -359,7 +372,7 @@ def advance_flow(state: Any, n: int, seconds: float) -> None:
         rows[RING, k] = (flux - square - middle * middle) * abs(rows[TURNING, k])
     ring = 0.0
     for k in range(n):
-        state.induced_velocity[k] = rows[INDUCED, k]
+        state.induced_velocity[k] = rows[INDUCED, k] * (-1.0 if rows[TURNING, k] < 0.0 else 1.0)
         ring = max(ring, rows[RING, k])
     if ring > 0.0:
         state.vortex_ring_time += seconds

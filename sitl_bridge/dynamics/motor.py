@@ -37,8 +37,10 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
 
     w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands this way (offset and scaling),
     and a motor's no-load speed is proportional to its supply voltage.  A reversible motor has its idle speed
-    on either side of command 0.
+    on either side of command 0, and stands still there, the neutral throttle of a bidirectional controller.
     """
+    if command == 0.0 and vehicle.motor_reversible != 0:
+        return 0.0
     ratio = voltage / vehicle.battery_nominal_voltage
     if command < 0.0:
         return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio)

@@ -22,7 +22,9 @@ class FirstOrderMotor(BaseModel):
     time_constant_down: Positive = Field(description="s")
     idle_speed: NonNegative = Field(0.0, description="rad/s at command 0 while armed")
     speed_range: Positive = Field(description="rad/s between command 0 and 1 at the nominal voltage")
-    reversible: bool = False
+    reversible: bool = Field(
+        False, description="takes commands from -1 to 1, and turns backwards below 0; 0 stops it"
+    )
     efficiency: Positive = Field(
         description="shaft power (torque times speed) over electrical power; above 1 only for models with"
         " documented exaggerated torque"

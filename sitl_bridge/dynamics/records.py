@@ -20,7 +20,7 @@ TABLE_ADVANCE_RATIOS = 32
 TABLE_ROWS = 48
 """Speeds of all propeller tables of a vehicle together; rotors with the same table share its rows."""
 OCV_POINTS = 11
-ROTOR_ROWS = 71
+ROTOR_ROWS = 72
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
 """What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
@@ -65,6 +65,7 @@ VEHICLE = np.dtype(
         ("rotor_drag", "f8", MAX_ROTORS),  # kg, lambda in F = -w lambda v_perp
         ("rolling_moment", "f8", MAX_ROTORS),  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
         ("rotor_density", "f8", MAX_ROTORS),  # kg/m^3, reference density of the coefficients
+        ("reverse_loss", "f8", 2),  # 1, of thrust and of torque in reverse rotation; 0: a mirror image
         # --- blades and induced flow; unused by the other laws
         ("blade_slope", "f8", MAX_ROTORS),  # m/rad, lift slope times number and mean chord of the blades
         ("drag_share", "f8", MAX_ROTORS),  # 1: in-plane force by the blades; 0: by rotor_drag alone
@@ -155,7 +156,7 @@ _MEMORY: list[tuple[Any, ...]] = [
         "induced_velocity",
         "f8",
         MAX_ROTORS,
-    ),  # m/s through the discs, against the thrust; induced flow only
+    ),  # m/s through the discs, against the thrust of forward rotation; induced flow only
     # --- inputs that may change between steps
     ("rotor_health", "f8", MAX_ROTORS),  # remaining share of thrust and torque; 0 also stops the motor
     ("damage_imbalance", "f8", MAX_ROTORS),  # kg m, of a damaged propeller

@@ -15,6 +15,14 @@ _TURN = 2.0 * math.pi
 
 
 @compiled
+def with_reverse_loss(vehicle: Any, speed: float, thrust: float, torque: float) -> tuple[float, float]:
+    """Return thrust and torque of reverse rotation, from those of the mirror image; others as they are."""
+    if speed < 0.0:
+        return thrust * (1.0 - vehicle.reverse_loss[0]), torque * (1.0 - vehicle.reverse_loss[1])
+    return thrust, torque
+
+
+@compiled
 def _interval(table: Any, count: int, value: float) -> int:
     """Return the interval of an increasing table (``count`` >= 2) with ``value``, or the nearest one."""
     low = 0
@@ -92,7 +100,7 @@ def table_thrust_and_torque(
     force = density * turns * turns * diameter**4
     loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
     torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
-    return sign * ct * force * loss, sign * torque
+    return with_reverse_loss(vehicle, speed, sign * ct * force * loss, sign * torque)
 
 
 @compiled
@@ -156,7 +164,7 @@ def polynomial_loads(
     C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2, c1),
     RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is Q = k_M T + g1
     |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never drives the
-    rotor.  Reverse rotation is the mirror image: T(-w, v) = -T(w, -v).
+    rotor.  Reverse rotation is the mirror image, T(-w, v) = -T(w, -v), less ``reverse_loss``.
     """
     thrust, torque = polynomial_thrust_and_torque(
         vehicle.thrust_c2[k],
@@ -171,6 +179,7 @@ def polynomial_loads(
         inflow,
         density / vehicle.rotor_density[k],
     )
+    thrust, torque = with_reverse_loss(vehicle, speed, thrust, torque)
     drag, roll = in_plane_rates(vehicle, k, speed, density)
     return thrust, torque, drag, roll
 

@@ -29,9 +29,11 @@ from sitl_bridge.dynamics.rotor_rows import (
     LOSS_RATE,
     Q0,
     RADIUS,
+    REVERSE,
     ROLL,
     ROLL_SHARE,
     ROLLING,
+    TURNING,
     X,
     Y,
     Z,
@@ -60,6 +62,7 @@ def lay_out_rotors(vehicle: Any, state: Any) -> None:
         rows[AXIS_Y, k] = vehicle.rotor_axis[k, 1]
         rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
     rows[GROUND_REACH, 0] = reach
+    rows[REVERSE, 0], rows[REVERSE, 1] = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
     for k in range(n):
         rows[DIRECTION, k] = vehicle.rotor_direction[k]
         rows[INERTIA, k] = vehicle.rotor_inertia[k]
@@ -100,7 +103,8 @@ def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
         return
     for k in range(n):
         health = state.rotor_health[k]
-        rows[INDUCED, k] = state.induced_velocity[k]
+        rows[TURNING, k] = -1.0 if state.rotor_speed[k] < 0.0 else 1.0
+        rows[INDUCED, k] = rows[TURNING, k] * state.induced_velocity[k]
         rows[DRAG_SHARE, k] = vehicle.drag_share[k] * health
         rows[ROLL_SHARE, k] = vehicle.roll_share[k] * health
     rolling = 0.0

@@ -6,8 +6,8 @@ from __future__ import annotations
 # and loads, parameters, the flow at the hub, the effect on the body. GROUND_REACH holds one value, the height
 # of the centre of gravity below which ground effect acts, ROLLING whether blades give a hub moment, and RATES
 # two, the inverse time constants of motors that gain and that lose speed: read from there, they are not
-# divided again for each rotor. DRAG_RATE and ROLL_RATE are in-plane drag and hub moment over the in-plane
-# velocity of the hub.
+# divided again for each rotor. REVERSE holds two as well, ``reverse_loss``. DRAG_RATE and ROLL_RATE are
+# in-plane drag and hub moment over the in-plane velocity of the hub.
 SPEED = 0
 ACCELERATION = 1
 THRUST = 2
@@ -82,6 +82,7 @@ DECAY = 67
 PROFILE_DRAG = 68
 ROLLING = 69
 RATES = 70
+REVERSE = 71
 # Of flapping blades, in rows that induced flow leaves free.
 TILT_X = B1
 TILT_Y = B2

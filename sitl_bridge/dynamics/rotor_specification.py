@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
-from sitl_bridge.dynamics.induced_flow import STALL_ANGLE, induced_loads
+from sitl_bridge.dynamics.induced_flow import STALL_ANGLE, induced_loads, static_figures
 from sitl_bridge.dynamics.records import TABLE_ADVANCE_RATIOS, TABLE_ROWS, TABLE_SPEEDS
 from sitl_bridge.dynamics.rotor import polynomial_loads, table_loads
 from sitl_bridge.field_paths import FieldPath
@@ -19,6 +19,10 @@ from sitl_bridge.quantities import STRICT, NonNegative, Number, Positive, Vector
 UP: Vector = (0.0, 0.0, -1.0)
 CHORD = 0.168
 """Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""
+REVERSE_THRUST = 0.4
+"""Of an ordinary propeller: the default of PX4's CA_REV_THR_FRAC, from measurements (pull request 28078)."""
+USUAL_TIP_SPEED = 60.0
+"""m/s, in a hover; the figure of merit is computed there."""
 LIFT_SLOPE = 5.0
 """1/rad.  With it the static figures and the geometry of that propeller give its thrust coefficient over the
 advance ratio within 0.002 up to 0.45 and 0.008 up to 0.75 (UIUC data base, 6512 and 6020 rpm)."""
@@ -191,6 +195,13 @@ class CoefficientRotor(RotorModel):
     blade_inertia: Positive | None = Field(
         None, description="kg m^2, of each blade about its root, for flap_stiffness"
     )
+    reverse_thrust: float = Field(
+        REVERSE_THRUST,
+        description="thrust backwards over thrust forwards at the same speed, with reversible motors; 1 for a"
+        " symmetric propeller",
+        ge=0.0,
+        le=1.0,
+    )
     table: PropellerTable | None = None
 
     @model_validator(mode="after")
@@ -332,8 +343,28 @@ class CoefficientRotor(RotorModel):
         vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
 
+    def _figure_of_merit(self) -> float:
+        """Return ideal over real power of the static rotor, at most 1."""
+        if self.table is not None:
+            thrust, power = self.table.thrust[-1][0], self.table.power[-1][0]
+            ideal = math.sqrt(2.0 / math.pi) * max(thrust, 0.0) ** 1.5
+        else:
+            speed = USUAL_TIP_SPEED / self.radius
+            lift, torque = static_figures(
+                self.thrust_c2, self.thrust_c1, self.torque_thrust_ratio, self.torque_g1, speed, 1.0
+            )
+            ideal = lift * math.sqrt(lift / (2.0 * self.reference_density * math.pi)) / self.radius
+            power = torque * speed
+        return min(ideal / power, 1.0) if power > 0.0 else 1.0
+
     def pack_shared(self, vehicle: NDArray[np.void]) -> None:
-        """Write of a () VEHICLE record whether its inflow is uneven, and how its blades flap."""
+        """Write of a () VEHICLE record the loss in reverse, if its inflow is uneven, and how its blades flap.
+
+        Reversed sections keep their profile drag, and the induced power falls with T^(3/2), so that the share
+        lost of the torque is M (1 - f^(3/2)) with the figure of merit M and the share f of the thrust.
+        """
+        share = self.reverse_thrust
+        vehicle["reverse_loss"] = (1.0 - share, self._figure_of_merit() * (1.0 - share**1.5))
         vehicle["uneven_inflow"] = self.uneven_inflow
         if self.flap_stiffness is not None and self.blade_inertia is not None:
             vehicle["flapping"] = 1

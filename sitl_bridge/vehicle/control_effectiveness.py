@@ -42,7 +42,8 @@ def geometry(airframe: Airframe) -> Parameters:
     or PX4's own if the airframe file gives the geometry of an airframe of PX4.  CA_ROTORn_KM is positive for
     counter-clockwise rotors, and larger than the physical ratio only as in :func:`_moment_factor`.
     CA_ROTORn_CT has PX4's default as its mean, and the rotors' thrusts at one command as its ratios; it is
-    larger for a small vehicle whose yaw PX4 would not control otherwise.
+    larger for a small vehicle whose yaw PX4 would not control otherwise.  CA_R_REV names reversible motors,
+    CA_REV_THR_FRAC (PX4 after v1.18) the thrust that a hexarotor's recovery motor gives in reverse.
     """
     record, count = airframe.record, len(airframe.rotors)
     found: Parameters = {"CA_AIRFRAME": 0, "CA_ROTOR_COUNT": count}
@@ -75,6 +76,7 @@ def geometry(airframe: Airframe) -> Parameters:
         found[f"CA_ROTOR{i}_CT"] = round(min(coefficient, LARGEST_COEFFICIENT), 4)
     if getattr(airframe.motor, "reversible", False):
         found["CA_R_REV"] = (1 << count) - 1
+        found["CA_REV_THR_FRAC"] = getattr(airframe.rotor_model, "reverse_thrust", 1.0)
     return found
 
 
