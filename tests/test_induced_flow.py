@@ -233,7 +233,7 @@ def test_hub_moments_of_opposite_rotors_cancel() -> None:
 
 def test_a_reversed_rotor_rolls_to_the_same_side() -> None:
     """Its blade advances on the other side and pushes down there: the mirror image in the disc's plane."""
-    vehicle = iris(rolling_moment=None).vehicle()
+    vehicle = iris(rolling_moment=None, reverse_thrust=1.0).vehicle()
     thrust, torque, drag, roll = rotor_loads(vehicle, 0, 806.0, 0.5, 8.0, DENSITY)
     reversed_loads = rotor_loads(vehicle, 0, -806.0, -0.5, 8.0, DENSITY)
     assert reversed_loads == (-thrust, -torque, drag, roll)
