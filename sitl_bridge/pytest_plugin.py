@@ -251,14 +251,17 @@ def _notify(line: str) -> None:
 
 
 def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> FlightDesk:
-    from sitl_bridge.kernels.compiled import announced
+    from sitl_bridge.kernels.announcement import announced
     from sitl_bridge.testing.flight_desk import FlightDesk
 
     if _flights not in config.stash:
         terminal = config.stash[_terminal]
         shown = ExitStack()
         shown.enter_context(
-            announced(lambda line: print(f"\nsitl-bridge: {line}", file=terminal, flush=True))
+            announced(
+                lambda line: print(f"\nsitl-bridge: {line}", file=terminal, flush=True),
+                "the simulation of flight tests",
+            )
         )
         config.add_cleanup(shown.close)
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")

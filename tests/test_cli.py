@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import itertools
 import json
@@ -21,6 +22,8 @@ import pytest
 from sitl_bridge.cli import doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
+from sitl_bridge.cli.warm import PARTS
+from sitl_bridge.kernels.compiler import Kernel
 from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
@@ -189,16 +192,22 @@ def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not
     assert "mavsdk 1.0 is installed, mavsdk" in finding.text
 
 
-def test_the_doctor_counts_the_simulation_as_compiled_only_with_the_loop_that_serves(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    kernels = cache_directory(PACKAGE / "hil" / "loop.py")
-    assert tmp_path in kernels.parents
-    kernels.mkdir(parents=True)
-    (kernels / "test_world_wind._blow-1.py311.nbi").touch()
-    assert doctor._kernels().grade == "note"
-    (kernels / "loop.run-343.py311.nbi").touch()
+    for part in PARTS:
+        finding = doctor._kernels()
+        assert finding.grade == "note"
+        assert part.name in finding.text
+        assert "sitl-bridge warm" in finding.text
+        module = "sitl_bridge." + ".".join(part.file.relative_to(PACKAGE).with_suffix("").parts)
+        assert isinstance(getattr(importlib.import_module(module), part.kernel), Kernel)
+        kernels = cache_directory(part.file)
+        assert tmp_path in kernels.parents
+        kernels.mkdir(parents=True, exist_ok=True)
+        (kernels / f"{part.file.stem}.other-343.py311.nbi").touch()
+        assert not part.cached
+        (kernels / f"{part.file.stem}.{part.kernel}-343.py311.nbi").touch()
+        assert part.cached
     assert doctor._kernels().grade == "ok"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 
 from sitl_bridge.kernels import compiled as module
-from sitl_bridge.kernels.compiled import announced, compiled
+from sitl_bridge.kernels.announcement import announced
+from sitl_bridge.kernels.compiled import compiled
 from sitl_bridge.kernels.kernel_cache import (
     KEPT_AGE,
     KEPT_ALWAYS,
@@ -394,4 +396,24 @@ def test_only_a_compilation_is_announced() -> None:
         new(2.0)
         new(3.0)
         time.sleep(0.05)
-    assert told == ["compiling the simulation, once for this version"]
+    assert told[0] == "compiling the simulation, once for this version; `sitl-bridge warm` does it ahead"
+    assert told[-1].startswith("compiled the simulation: 1 kernels in ")
+
+
+def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sitl_bridge.kernels.announcement.REPORT_INTERVAL", 0.01)
+    told: list[str] = []
+    factors = [float(time.time_ns()), float(time.time_ns() + 1)]
+
+    def make(factor: float) -> Callable[[float], float]:
+        @compiled
+        def kernel(x: float) -> float:
+            return math.sin(x * factor) + math.exp(x)
+
+        return kernel
+
+    with announced(told.append, "both", after=0.0):
+        for factor in factors:
+            make(factor)(2.0)
+    assert any(line.startswith("still compiling both: 1 kernels done in ") for line in told)
+    assert told[-1].startswith("compiled both: 2 kernels in ")

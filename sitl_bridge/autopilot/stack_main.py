@@ -29,7 +29,7 @@ from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.message_layout import HIL_STATE_QUATERNION
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.kernels.announcement import announced
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.world.world import World
 
@@ -192,7 +192,7 @@ def fly(configuration: Configuration) -> int:
     stack = LinkedStack(configuration, LOG)
     try:
         stack.open_ports()
-        with announced(lambda line: print(line, flush=True)):
+        with announced(lambda line: print(line, flush=True), "the built-in flight stack"):
             stack.prepare()
         with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
             stack.attach(connection)

@@ -16,9 +16,10 @@ from packaging.requirements import Requirement
 from rich.console import Console
 
 from sitl_bridge.cli.exit_codes import ExitCode
+from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
+from sitl_bridge.kernels.kernel_cache import cache_directory
 from sitl_bridge.px4.px4_process import stale_processes, user_of_instance
 from sitl_bridge.run.autopilot_choice import BUILTIN, choose_autopilot
 from sitl_bridge.system.port_holder import holder_of
@@ -68,13 +69,12 @@ def _packages() -> Finding:
 
 
 def _kernels() -> Finding:
-    """Whether the compiled lockstep loop of this version is cached."""
-    directory = cache_directory(PACKAGE / "hil" / "loop.py")
-    if any(directory.glob("loop.run-*.nbi")):
-        return Finding("compiled simulation", "ok", f"cached in {directory.parent}")
-    return Finding(
-        "compiled simulation", "note", "not compiled yet; the first run takes up to half a minute more"
-    )
+    """Which parts of the compiled code of this version are cached."""
+    missing = [part.name for part in PARTS if not part.cached]
+    if not missing:
+        return Finding("compiled code", "ok", f"cached in {cache_directory(PARTS[0].file).parent}")
+    done = f"{len(PARTS) - len(missing)} of {len(PARTS)} parts are cached; not yet: {'; '.join(missing)}"
+    return Finding("compiled code", "note", f"{done}; compiled at first use, or now by: sitl-bridge warm")
 
 
 def _px4() -> Finding:

@@ -42,6 +42,7 @@ COMMANDS = {
         "Validate an airframe, world, scenario, campaign or plan; print its figures.",
     ),
     "doctor": ("sitl_bridge.cli.doctor", "Print what is missing on this machine, and the remedies."),
+    "warm": ("sitl_bridge.cli.warm", "Compile ahead what flights, flight tests and campaigns run."),
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
     "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),

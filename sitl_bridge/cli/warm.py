@@ -1,18 +1,49 @@
-"""For container images: compile the simulation ahead of time."""
+"""``sitl-bridge warm``: compile ahead what flights, flight tests and campaigns run."""
 
 from __future__ import annotations
 
 import math
 import socket
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.cli.terminal import QuietOption, Terminal
+from sitl_bridge.kernels.announcement import announced
+from sitl_bridge.kernels.kernel_cache import PACKAGE, is_cached
 
 
-def warm() -> None:
-    """Run the whole loop once against a local client, which fills the cache of compiled kernels."""
+@dataclass(frozen=True)
+class Part:
+    """Compiled code that is used together.
+
+    Attributes:
+        name: what it is.
+        file: that defines the largest of its kernels.
+        kernel: name of that one, which is compiled last.
+        run: runs all of it once.
+    """
+
+    name: str
+    file: Path
+    kernel: str
+    run: Callable[[], None]
+
+    @property
+    def cached(self) -> bool:
+        """Whether it has been compiled in this version."""
+        return is_cached(self.file, self.kernel)
+
+
+def _serve_once() -> None:
+    """Run the lockstep loop against a local client."""
+    from sitl_bridge.files.airframe_file import load_airframe
+    from sitl_bridge.hil.server import LockstepServer
+    from sitl_bridge.simulation import Simulation, VehicleSetup
+    from sitl_bridge.world.world import World
+
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
     with socket.socket() as probe:
@@ -22,3 +53,62 @@ def warm() -> None:
     with server, socket.create_connection(("127.0.0.1", port)) as client:
         client.settimeout(300.0)
         client.recv(1)
+
+
+def _prepare_stack() -> None:
+    """Prepare a built-in flight stack that nobody connects to."""
+    from sitl_bridge.autopilot.stack_main import LinkedStack
+    from sitl_bridge.autopilot.stack_process import Configuration
+    from sitl_bridge.files.airframe_file import load_airframe
+    from sitl_bridge.run.session import STEP
+    from sitl_bridge.world.world import WorldSpecification
+
+    configuration = Configuration(
+        airframe=load_airframe("iris"), world=WorldSpecification(), instance=0, step=STEP
+    )
+    with tempfile.TemporaryDirectory() as place:
+        stack = LinkedStack(configuration, Path(place) / "flight.ulg")
+        try:
+            stack.prepare()
+        finally:
+            stack.close()
+
+
+def _fly_in_process() -> None:
+    """Let two vehicles of one process stand for a moment, with logs."""
+    from sitl_bridge.api.fleet import Fleet
+    from sitl_bridge.dynamics.proximity import Proximity
+
+    pair = ["iris", "iris"]
+    with tempfile.TemporaryDirectory() as place, Fleet(pair, proximity=Proximity(), logs=place) as fleet:
+        fleet.record()
+        fleet.run(1.0)
+
+
+PARTS = (
+    Part("the simulation and its link", PACKAGE / "hil" / "loop.py", "run", _serve_once),
+    Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
+    Part(
+        "flights within one process (flight tests, campaigns, fleets)",
+        PACKAGE / "autopilot" / "stack_fleet_step.py",
+        "advance",
+        _fly_in_process,
+    ),
+)
+"""What flights compile, in the order in which a newcomer needs it."""
+
+
+def warm(quiet: QuietOption = False) -> None:
+    """Compile the simulation and the built-in flight stack ahead, so that the first flight starts at once.
+
+    The compiled code is kept in ~/.cache/sitl-bridge (XDG_CACHE_HOME selects another place) until the program
+    changes.  What is compiled already takes a moment.
+    """
+    terminal = Terminal(quiet=quiet)
+    for number, part in enumerate(PARTS, 1):
+        known, begun = part.cached, time.monotonic()
+        terminal.say(f"{number} of {len(PARTS)}: {part.name}: {'is compiled' if known else 'compiling'}")
+        with announced(terminal.say, part.name):
+            part.run()
+        if not known:
+            terminal.say(f"{number} of {len(PARTS)}: compiled in {time.monotonic() - begun:.0f} s")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import event
 
 from sitl_bridge.kernels.kernel_cache import used_directory
 
@@ -63,42 +61,3 @@ def _kernel(function: Callable[..., Any]) -> Any:
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` to machine code on its first call, cached on disk, free of the GIL."""
     return cast("Callable[P, R]", _kernel(function))
-
-
-class _Compiling(event.Listener):  # type: ignore[misc]
-    """Calls back when a kernel has been compiling for some seconds."""
-
-    def __init__(self, notify: Callable[[], None], after: float) -> None:
-        self._timer = threading.Timer(after, notify)
-        self._timer.daemon = True
-        self._begun = threading.Event()
-
-    def on_start(self, event: Any) -> None:
-        """Start counting with the first kernel that no cache holds."""
-        del event
-        if not self._begun.is_set():
-            self._begun.set()
-            self._timer.start()
-
-    def on_end(self, event: Any) -> None:
-        """Nothing: the next kernel follows."""
-        del event
-
-    def stop(self) -> None:
-        """Call back no more."""
-        self._timer.cancel()
-
-
-@contextlib.contextmanager
-def announced(notify: Callable[[str], None], after: float = 1.5) -> Iterator[None]:
-    """Report that the simulation is compiled when that goes on for ``after`` s within the block.
-
-    Loading kernels from the cache reports nothing, however long it takes.
-    """
-    listener = _Compiling(lambda: notify("compiling the simulation, once for this version"), after)
-    event.register("numba:compile", listener)
-    try:
-        yield
-    finally:
-        event.unregister("numba:compile", listener)
-        listener.stop()

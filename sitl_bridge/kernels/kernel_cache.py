@@ -139,6 +139,16 @@ def cache_directory(path: Path) -> Path:
     return _root() / digest.hexdigest()[:16]
 
 
+def is_cached(path: Path, kernel: str) -> bool:
+    """Whether the cache holds machine code of a kernel that Python calls.
+
+    Args:
+        path: of the file of the package that defines it.
+        kernel: its name.
+    """
+    return any(cache_directory(path).glob(f"{path.stem}.{kernel}-*.nbi"))
+
+
 @functools.cache
 def is_own(path: str) -> bool:
     """Whether a file is one of the package's that define kernels."""

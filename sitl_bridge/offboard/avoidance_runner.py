@@ -19,7 +19,7 @@ import numpy as np
 
 from sitl_bridge.errors import UserError
 from sitl_bridge.files.scenario import load_scenario
-from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.kernels.announcement import announced
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.fleet_connection import connect_fleet
 from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet

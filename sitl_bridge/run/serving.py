@@ -15,7 +15,7 @@ from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.kernels.announcement import announced
 from sitl_bridge.mapping.map_building import seeing_runners
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.px4.vehicle_status import VehicleMessage
@@ -132,7 +132,7 @@ class ServeSession:
         frame, host = settings.airframe, settings.host
         if settings.startup is not None:
             self._write_startup_files(settings.startup)
-        with announced(self._notify):
+        with announced(self._notify, "the simulation and its link"):
             setups = [
                 VehicleSetup(
                     frame.vehicle(), frame.sensor_records(), (0.0, SPACING * number, 0.0), name=str(number)

@@ -19,7 +19,7 @@ from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import UserError
 from sitl_bridge.hil.ports import FIRST_PORT, STACK_PORTS
 from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.kernels.compiled import announced
+from sitl_bridge.kernels.announcement import announced
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
@@ -52,8 +52,9 @@ INTERRUPTION = "the flight was interrupted"
 TICK = 0.05
 """s of wall time between checks of everything."""
 
-COMPILE_LIMIT = 300.0
-"""s of wall time until the built-in stack must have connected; it may have to be compiled first."""
+COMPILE_LIMIT = 1200.0
+"""s of wall time until the built-in stack must have connected; it may have to be compiled first, which took
+523 s on a machine of two processors at load 20."""
 
 STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
@@ -131,7 +132,7 @@ class FleetSession:
             if vehicle.autopilot.px4 is None:
                 self._stack.callback(vehicle.stop)
                 vehicle.start_builtin(fleet.world, STEP)
-        with announced(self.say):
+        with announced(self.say, "the simulation and its link"):
             self._build_simulation()
         self._describe()
         self._open_monitors()

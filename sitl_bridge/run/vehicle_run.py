@@ -6,6 +6,7 @@ The common simulation, and the order of starting and stopping, are in session.py
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,9 @@ from sitl_bridge.vehicle.vehicle_specification import LAST_INSTANCE, Choice
 from sitl_bridge.world.world import World, WorldSpecification
 
 Position = tuple[float, float, float]
+
+COMPILATION = re.compile("(still )?compil(ing|ed) ")
+"""Begins a line of the built-in stack about its compilation (kernels/compiled.py)."""
 
 
 @dataclass(frozen=True)
@@ -335,6 +339,8 @@ class VehicleRun:
 
     def _stack_line(self, line: str) -> None:
         self._log(f"autopilot: {line}")
+        if COMPILATION.match(line) and self.autopilot.px4 is None:
+            self._say(line)
         if line.startswith(LOG_ENDED) and self.autopilot.px4 is None:
             self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
 

@@ -1,0 +1,87 @@
+"""Reports that kernels are compiled, which takes up to a minute after an update and more on a busy machine.
+
+It is apart from compiled.py, whose text is part of every kernel's digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba.core import event
+
+REPORT_INTERVAL = 20.0
+"""s of wall time between reports while kernels are compiled."""
+
+
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """Reports kernels that are compiled: soon after the first begins, then regularly while that goes on."""
+
+    def __init__(self, notify: Callable[[str], None], what: str, after: float) -> None:
+        self._notify, self._what, self._after = notify, what, after
+        self._lock = threading.Lock()
+        self._depth = self._done = 0  # kernels that one another's compilation waits for; kernels compiled
+        self._seconds = self._begun = 0.0
+        self._told = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def on_start(self, event: Any) -> None:
+        """A kernel that no cache holds is compiled, perhaps within another one."""
+        del event
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._begun = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._report, name="compiling", daemon=True)
+                self._thread.start()
+
+    def on_end(self, event: Any) -> None:
+        """It is compiled."""
+        del event
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._done += 1
+                self._seconds += time.monotonic() - self._begun
+
+    def _report(self) -> None:
+        wait = self._after
+        while not self._stop.wait(wait):
+            if not self._told:
+                self._notify(
+                    f"compiling {self._what}, once for this version; `sitl-bridge warm` does it ahead"
+                )
+            elif self._depth:
+                running = self._seconds + time.monotonic() - self._begun
+                self._notify(f"still compiling {self._what}: {self._done} kernels done in {running:.0f} s")
+            self._told, wait = True, REPORT_INTERVAL
+
+    def stop(self) -> None:
+        """Report no more; after a report, how much there was to compile."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._told:
+            self._notify(f"compiled {self._what}: {self._done} kernels in {self._seconds:.0f} s")
+
+
+@contextlib.contextmanager
+def announced(
+    notify: Callable[[str], None], what: str = "the simulation", after: float = 1.5
+) -> Iterator[None]:
+    """Report that ``what`` is compiled when that goes on for ``after`` s within the block.
+
+    Loading kernels from the cache reports nothing, however long it takes.
+    """
+    listener = _Compiling(notify, what, after)
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+        listener.stop()
