@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.cli import doctor
+from sitl_bridge.cli import demo, doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.cli.warm import PARTS
@@ -27,6 +27,7 @@ from sitl_bridge.kernels.compiler import Kernel
 from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.run.autopilot_choice import choose_autopilot
 from sitl_bridge.system.signals import SIGNALS
 
 ROOT = Path(__file__).parent.parent
@@ -329,6 +330,31 @@ def test_the_demonstration_passes_options_on_to_fly() -> None:
     assert result.returncode == ExitCode.USER_ERROR
     assert "No such option" in result.stderr
     assert "sitl-bridge demo --help" in result.stderr
+
+
+def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def flown(status: int) -> str:
+        class Command:
+            def main(self, words: list[str], **_name: str) -> None:
+                assert words[0] == "square.plan"
+                assert "--autopilot" not in words
+                raise SystemExit(status)
+
+        monkeypatch.setattr("typer.main.get_command", lambda _app: Command())
+        with pytest.raises(SystemExit):
+            demo.demo([])
+        return capsys.readouterr().out
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PX4_DIR", raising=False)
+    assert flown(1) == ""
+    said = flown(0)
+    assert "report runs/latest" in said
+    assert " start " in said
+    assert ("demo --px4 DIR" in said) == (choose_autopilot().px4 is None)
 
 
 def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp_path: Path) -> None:

@@ -1,28 +1,50 @@
-"""``sitl-bridge demo``: the first flight, a square in wind with the built-in flight stack."""
+"""``sitl-bridge demo``: the first flight, a square in wind, with PX4 where it is found."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from sitl_bridge.cli.fly import fly
+from sitl_bridge.run.autopilot_choice import choose_autopilot
 
 MISSION = "square.plan"
-DEFAULTS = ("--wind", "4@270,turbulence=light", "--autopilot", "builtin", "--speed", "10")
+DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10")
 """Options of ``fly``; those of the command line follow them and take precedence."""
+
+NEXT = """Next:
+  {program} report runs/latest              the flight as one page for the browser
+  {program} fly square.plan --view --speed 1   the flight live in the browser
+  {program} start                           a vehicle for QGroundControl and your scripts"""
+WITHOUT_PX4 = """PX4 was not found.  To fly it: make px4_sitl in a checkout of PX4-Autopilot, then
+  {program} demo --px4 DIR"""
 
 
 def demo(
     options: Annotated[
-        list[str] | None, typer.Argument(help="options of `fly`, such as --autopilot px4 or --speed 1")
+        list[str] | None, typer.Argument(help="options of `fly`, such as --px4 DIR or --speed 1")
     ] = None,
 ) -> None:
-    """Fly a square in wind with the built-in flight stack: the first flight on a new machine.
+    """Fly a square in wind: the first flight on a new machine, with PX4 if it is found.
 
-    Any option of `fly` may follow: `sitl-bridge demo --autopilot px4`.
+    Any option of `fly` may follow: `sitl-bridge demo --autopilot builtin`.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(fly)
     command: Any = typer.main.get_command(app)
-    command.main([MISSION, *DEFAULTS, *(options or ())], prog_name="sitl-bridge demo")
+    try:
+        command.main([MISSION, *DEFAULTS, *(options or ())], prog_name="sitl-bridge demo")
+    except SystemExit as ended:
+        if not ended.code and "--help" not in (options or ()):
+            _say_what_is_next()
+        raise
+
+
+def _say_what_is_next() -> None:
+    program = "sitl-bridge" if shutil.which("sitl-bridge") else sys.argv[0]
+    typer.echo(NEXT.format(program=program))
+    if choose_autopilot().px4 is None:
+        typer.echo(WITHOUT_PX4.format(program=program))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -180,13 +181,13 @@ def run(
             ):
                 console.print(Text(warning, "yellow"))
             console.print(Text(f"run directory {session.directory.path}"))
-            ready = _ready_line(session)
+            ready, begun = _ready_line(session), time.monotonic()
             if live and terminal.live:
                 with Live(console=console, refresh_per_second=10, transient=True) as display:
 
                     def show_progress(progress: FleetProgress) -> None:
                         ready(progress)
-                        display.update(_line(session, progress))
+                        display.update(Text.assemble(_elapsed(begun), _line(session, progress)))
 
                     session.fly_fleet(show_progress)
             else:
@@ -230,6 +231,12 @@ def _ready_line(session: FleetSession) -> Callable[[FleetProgress], None]:
             session.say(f"ready to arm after {progress.server.time:.0f} s of simulated time")
 
     return tell
+
+
+def _elapsed(begun: float) -> str:
+    """Wall time since ``begun``, such as ``1:05``."""
+    minutes, seconds = divmod(int(time.monotonic() - begun), 60)
+    return f"{minutes}:{seconds:02d}"
 
 
 def _line(session: FleetSession, progress: FleetProgress) -> Text:

@@ -27,7 +27,8 @@ WorldOption = Annotated[
 WindOption = Annotated[
     str | None,
     typer.Option(
-        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (or 0); replaces the world's"
+        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (8 alone: from north);"
+        " replaces the world's"
     ),
 ]
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]

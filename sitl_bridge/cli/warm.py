@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,8 +36,8 @@ class Part:
         return is_cached(self.file, self.kernel)
 
 
-def _serve_once() -> None:
-    """Run the lockstep loop against a local client."""
+def _prepare_server() -> None:
+    """Prepare a lockstep server that nobody connects to."""
     from sitl_bridge.files.airframe_file import load_airframe
     from sitl_bridge.hil.server import LockstepServer
     from sitl_bridge.simulation import Simulation, VehicleSetup
@@ -46,13 +45,11 @@ def _serve_once() -> None:
 
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    server = LockstepServer(Simulation(World(), [setup]), ports=[port], speed=math.inf)
-    with server, socket.create_connection(("127.0.0.1", port)) as client:
-        client.settimeout(300.0)
-        client.recv(1)
+    server = LockstepServer(Simulation(World(), [setup]), ports=[0], speed=math.inf)
+    try:
+        server.prepare()
+    finally:
+        server.close()
 
 
 def _prepare_stack() -> None:
@@ -86,7 +83,7 @@ def _fly_in_process() -> None:
 
 
 PARTS = (
-    Part("the simulation and its link", PACKAGE / "hil" / "loop.py", "run", _serve_once),
+    Part("the simulation and its link", PACKAGE / "hil" / "loop.py", "run", _prepare_server),
     Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
     Part(
         "flights within one process (flight tests, campaigns, fleets)",
@@ -108,7 +105,7 @@ def warm(quiet: QuietOption = False) -> None:
     for number, part in enumerate(PARTS, 1):
         known, begun = part.cached, time.monotonic()
         terminal.say(f"{number} of {len(PARTS)}: {part.name}: {'is compiled' if known else 'compiling'}")
-        with announced(terminal.say, part.name):
+        with announced(lambda line: terminal.say(line) if line.startswith("still ") else None, part.name):
             part.run()
         if not known:
             terminal.say(f"{number} of {len(PARTS)}: compiled in {time.monotonic() - begun:.0f} s")

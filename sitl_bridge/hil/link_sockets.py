@@ -32,6 +32,15 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def require_free_link(host: str, port: int) -> None:
+    """Check that a link could listen on a port, before anything slow is done.
+
+    Raises:
+        UserError: if the port is taken, with its holder.
+    """
+    _listen(host, port).close()
+
+
 class LinkSockets:
     """Listens on one port per vehicle.
 

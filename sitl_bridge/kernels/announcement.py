@@ -62,10 +62,13 @@ class _Compiling(event.Listener):  # type: ignore[misc]
             self._told, wait = True, REPORT_INTERVAL
 
     def stop(self) -> None:
-        """Report no more; after a report, how much there was to compile."""
+        """Report no more."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+    def conclude(self) -> None:
+        """After a report, say how much there was to compile."""
         if self._told:
             self._notify(f"compiled {self._what}: {self._done} kernels in {self._seconds:.0f} s")
 
@@ -85,3 +88,4 @@ def announced(
     finally:
         event.unregister("numba:compile", listener)
         listener.stop()
+    listener.conclude()

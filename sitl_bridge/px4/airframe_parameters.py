@@ -318,6 +318,11 @@ def _timing(speed: float) -> Parameters:
     return found
 
 
+def station_time_out(speed: float) -> Parameters:
+    """Return the time-out of ground stations alone, whose heartbeats come by wall time, at a speed factor."""
+    return {name: value for name, value in _timing(speed).items() if name == "COM_DL_LOSS_T"}
+
+
 def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | None:
     """Return a build's own parameter metadata by name; None if the build has none."""
     for name in ("extras/parameters.json.xz", "../parameters.json.xz", "../parameters.json"):

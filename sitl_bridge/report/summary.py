@@ -29,6 +29,12 @@ EXPECTED_MESSAGES = ("arming warning", "request past EOF")
 """Texts that PX4 logs at each arming (name of a tune) and at the end of each file that a partner reads."""
 
 
+LINK_WAIT = "poll timeout"
+"""Text of PX4's simulator link that waited for a frame (SimulatorMavlink.cpp); PX4's time stands still."""
+LINK_WAIT_NOTE = (
+    " (PX4 waited over a second for the simulation: a busy machine, or a pause; its time stood still)"
+)
+
 FRAME = 8
 """Characters of a box's title line outside the title, with a margin."""
 
@@ -92,7 +98,7 @@ def warnings_of(
         if mark in seen or (mark[0], mark[1] - 1) in seen:
             continue
         seen.add(mark)
-        kept.append((time, LEVELS[level], text))
+        kept.append((time, LEVELS[level], text + LINK_WAIT_NOTE * text.startswith(LINK_WAIT)))
     return kept
 
 

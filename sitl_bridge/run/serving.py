@@ -11,6 +11,7 @@ from typing import Self
 
 from sitl_bridge.bus.address import BusAddress, is_this_machine
 from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.hil.link_sockets import require_free_link
 from sitl_bridge.hil.link_state import OnStall
 from sitl_bridge.hil.link_status import ServerStatus
 from sitl_bridge.hil.ports import FIRST_PORT
@@ -130,6 +131,8 @@ class ServeSession:
         if faults:
             raise ConfigurationError("cannot serve", faults)
         frame, host = settings.airframe, settings.host
+        for port in settings.ports:
+            require_free_link(host, port)
         if settings.startup is not None:
             self._write_startup_files(settings.startup)
         with announced(self._notify, "the simulation and its link"):

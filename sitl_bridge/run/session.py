@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Self
 from sitl_bridge import scheduled_events
 from sitl_bridge.error_log import ErrorLog, cause
 from sitl_bridge.errors import UserError
+from sitl_bridge.hil.link_sockets import require_free_link
 from sitl_bridge.hil.ports import FIRST_PORT, STACK_PORTS
 from sitl_bridge.hil.server import LockstepServer
 from sitl_bridge.kernels.announcement import announced
+from sitl_bridge.px4.px4_process import require_free_instance
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
@@ -120,6 +122,9 @@ class FleetSession:
             require_free_udp(PAYLOAD_PORT + settings.instance, "on which this program receives them")
             for link, port in STACK_PORTS.items() if autopilot.px4 is None else ():
                 require_free_udp(port + settings.instance, f"the flight stack's {link} link")
+            require_free_link("127.0.0.1", FIRST_PORT + settings.instance)
+            if autopilot.px4 is not None:
+                require_free_instance(settings.instance)
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)
         self.world = World(scheduled_events.with_gusts(fleet.world, fleet.events))
@@ -131,7 +136,7 @@ class FleetSession:
         for vehicle in self.vehicles:
             if vehicle.autopilot.px4 is None:
                 self._stack.callback(vehicle.stop)
-                vehicle.start_builtin(fleet.world, STEP)
+                vehicle.start_builtin(fleet.world, STEP, fleet.speed)
         with announced(self.say, "the simulation and its link"):
             self._build_simulation()
         self._describe()

@@ -27,7 +27,7 @@ from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.output_file import write_whole
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.px4.airframe_parameters import parameters_for
+from sitl_bridge.px4.airframe_parameters import parameters_for, station_time_out
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
 from sitl_bridge.px4.vehicle_status import VehicleMessage
@@ -219,8 +219,8 @@ class VehicleRun:
 
     # ---------------------------------------------------------------- start and stop
 
-    def start_builtin(self, world: WorldSpecification, step: int) -> None:
-        """Start the built-in flight stack."""
+    def start_builtin(self, world: WorldSpecification, step: int, speed: float) -> None:
+        """Start the built-in flight stack, for a simulation at a speed factor."""
         settings = self.settings
         configuration = Configuration(
             airframe=settings.airframe,
@@ -228,7 +228,7 @@ class VehicleRun:
             instance=settings.instance,
             step=step,
             controller=settings.controller,
-            parameters=dict(settings.parameters),
+            parameters={**station_time_out(speed), **settings.parameters},
         )
         self.flight_stack = StackProcess(configuration, self.directory, self._stack_line)
 
