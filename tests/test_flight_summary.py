@@ -270,6 +270,8 @@ def test_warnings_of_link_and_log_are_told_once(hover: FlightRecord) -> None:
     ]
     found = [(round(t - START), level, text) for t, level, text in warnings_of(hover, heard)]
     assert found == [(20, "warning", "Strong wind"), (60, "critical", "Motor failure")]
+    waited = warnings_of(None, [VehicleMessage(START, 3, "poll timeout 0, 22")])
+    assert "busy machine" in waited[0][2]
 
 
 def test_a_vehicle_that_never_flew_is_told_so(tmp_path: Path) -> None:

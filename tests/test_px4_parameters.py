@@ -17,6 +17,7 @@ from sitl_bridge.px4.airframe_parameters import (
     build_parameters,
     check_against_build,
     parameters_for,
+    station_time_out,
 )
 from sitl_bridge.px4.find import find_px4
 from sitl_bridge.px4.rate_loop import (
@@ -347,6 +348,8 @@ def test_time_outs_of_wall_time_links_grow_with_the_speed_within_px4s_limits(iri
     assert (slow["COM_OF_LOSS_T"], slow["COM_DISARM_PRFLT"]) == (1.0, 10.0)
     assert (fast["COM_OF_LOSS_T"], fast["COM_DISARM_PRFLT"], fast["COM_DL_LOSS_T"]) == (20.0, 200.0, 200)
     assert (unbounded["COM_OBC_LOSS_T"], unbounded["COM_DL_LOSS_T"]) == (60.0, 300)
+    assert station_time_out(1.0) == {"COM_DL_LOSS_T": 10}
+    assert station_time_out(math.inf) == {"COM_DL_LOSS_T": 300}
 
 
 def test_estimator_knows_the_sensors_of_an_airframe() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -97,12 +98,34 @@ def fly_plain_script(stack: str, place: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=FLY_LIMIT, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "flying 20 m north" in done.stdout
+    # Heartbeats of MAVSDK come by wall time: at ten times real time, 10 s apart.
+    console = (place / "runs" / "latest" / "console.log").read_text(encoding="utf-8")
+    assert "ground control station lost" not in console
     assert summary(place)["succeeded"]
 
 
 def test_fly_flies_a_script_that_needs_nothing_but_mavsdk(tmp_path: Path) -> None:
     assert "sitl_bridge" not in SCRIPT.read_text(encoding="utf-8")
     fly_plain_script("builtin", tmp_path)
+
+
+def test_a_port_that_is_taken_is_named_before_anything_is_compiled_or_recorded(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", FIRST_PORT + INSTANCE))
+        holder.listen()
+        options = [
+            "--autopilot",
+            "builtin",
+            "--instance",
+            str(INSTANCE),
+            "--runs-dir",
+            str(tmp_path / "runs"),
+        ]
+        command = [*PROGRAM, "start", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FLY_LIMIT, check=False)
+    assert done.returncode == 2
+    assert f"port {FIRST_PORT + INSTANCE} on 127.0.0.1 is taken by " in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.px4
