@@ -382,6 +382,7 @@ def test_the_digests_cover_every_file_that_goes_into_kernels() -> None:
 
 def test_only_a_compilation_is_announced() -> None:
     told: list[str] = []
+    _scaled(np.zeros(3), 1, 1.0)
     with announced(told.append, after=0.0):
         _scaled(np.zeros(3), 1, 1.0)
         time.sleep(0.05)
