@@ -111,6 +111,7 @@ def test_fly_flies_a_script_that_needs_nothing_but_mavsdk(tmp_path: Path) -> Non
 
 def test_a_port_that_is_taken_is_named_before_anything_is_compiled_or_recorded(tmp_path: Path) -> None:
     with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", FIRST_PORT + INSTANCE))
         holder.listen()
         options = [
