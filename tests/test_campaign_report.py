@@ -11,7 +11,7 @@ import pytest
 from campaigns import analytic, campaign, scenario
 
 from sitl_bridge.campaign.agreement import agreement
-from sitl_bridge.campaign.campaign_page import cluster_of, write_campaign_report
+from sitl_bridge.campaign.campaign_page import _ticks, cluster_of, write_campaign_report
 from sitl_bridge.campaign.campaign_run import CampaignRun
 from sitl_bridge.campaign.campaign_space import CampaignSpace
 from sitl_bridge.campaign.ledger import Ledger, read_rows
@@ -28,6 +28,12 @@ def flown(directory: Path, text: str = TEXT + "runs: 40\n") -> Path:
     with Ledger(directory / "out", space, anew=True) as ledger:
         CampaignRun(space, ledger, analytic(space, lambda speed, up: speed + up)).fly()
     return directory / "out"
+
+
+def test_axes_have_round_ticks() -> None:
+    assert _ticks(0.0, 10.0) == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert _ticks(0.31, 0.78) == pytest.approx([0.4, 0.5, 0.6, 0.7])
+    assert _ticks(0.5, 0.5) == [0.5]
 
 
 def test_the_report_states_rate_failures_and_the_command_that_flies_one_again(tmp_path: Path) -> None:

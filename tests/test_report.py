@@ -31,12 +31,15 @@ from run_directories import (
 from sitl_bridge.cli.report import report as command
 from sitl_bridge.errors import UserError
 from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.report.flight_record import FlightLog
 from sitl_bridge.report.measures import KINDS, checked_limits, limit_of_option
 from sitl_bridge.report.report_page import LARGEST, page
 from sitl_bridge.report.reported_run import report
 from sitl_bridge.report.run_changes import run_changes
 from sitl_bridge.report.run_evaluation import evaluate, event_times
 from sitl_bridge.report.run_record import read_run
+from sitl_bridge.report.time_lines import vehicle_plots
+from sitl_bridge.report.ulog_analysis import results_of
 
 
 def values(path: Path, **limits: float | None) -> dict[str, float]:
@@ -402,3 +405,63 @@ def test_pictures_of_cameras_are_in_the_report(tmp_path: Path) -> None:
     (damaged,) = report([read_run(run)])
     assert any("0.png: is not shown" in note for note in damaged.run.notes)
     assert "Pictures</h2>" not in page(report([read_run(make_run(tmp_path / "other"))]))
+
+
+def test_the_heading_names_the_stack_its_version_and_the_wind(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    file = directory / "run.json"
+    run = json.loads(file.read_text())
+    run["speed"] = "inf"
+    run["world"]["wind"] = {"steady": {"speed": 5.0, "direction": 270.0}, "turbulence": "light"}
+    run["vehicles"][0]["autopilot"] = {"name": "PX4", "version": "v1.17.0-rc2"}
+    file.write_text(json.dumps(run))
+    text = page(report([read_run(directory)]))
+    assert "flown by PX4 v1.17.0-rc2" in text
+    assert "wind 5 m/s from 270 deg, light turbulence" in text
+    assert "<td>as fast as possible</td>" in text
+
+
+def test_after_the_last_disarming_no_mode_is_flown(tmp_path: Path) -> None:
+    (one,) = report([read_run(make_run(tmp_path / "run"))])
+    modes = [(e.text, round(e.begin, 1)) for e in one.events if e.lane == "flight mode"]
+    assert modes == [("Hold", 0.0), ("Offboard", TAKE_OFF), ("disarmed", LANDING)]
+
+
+def test_colours_of_a_terminal_are_not_in_messages(tmp_path: Path) -> None:
+    log = tmp_path / "flight.ulg"
+    with UlogWriter(log, 0, FORMATS, list(FORMATS)) as written:
+        written.say(0, 6, "[commander] \x1b[32mReady for takeoff!\x1b[0m")
+    assert FlightLog.read(log).messages == [(0, 6, "[commander] Ready for takeoff!")]
+
+
+def test_a_failsafe_of_the_built_in_stack_has_its_warning_as_the_cause() -> None:
+    time = np.arange(0, 20_000_000, 100_000)
+    flags = {"timestamp": time, "failsafe": time > 10_000_000, "nav_state": np.full(len(time), 3)}
+    columns = {
+        ("vehicle_status", 0): flags,
+        ("vehicle_land_detected", 0): {"timestamp": time, "landed": time < 1_000_000},
+        ("vehicle_local_position", 0): {
+            "timestamp": time,
+            **{name: np.zeros(len(time)) for name in ("x", "y", "z", "vx", "vy", "vz")},
+        },
+    }
+    warned = [(10_100_000, 4, "Battery low, returning")]
+    for messages, cause in (
+        (warned, "Battery low, returning"),
+        ([], "the flight log names no cause"),
+    ):
+        found = results_of(Path("x.ulg"), FlightLog(columns, messages, built_in=True))
+        assert found.failsafes == [cause]
+
+
+def test_a_turn_beyond_180_degrees_is_continuous(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run"))
+    vehicle = run.vehicles[0]
+    assert vehicle.rows is not None
+    rows = np.array(vehicle.rows)
+    half = 0.5 * np.radians(10.0 * rows["time"] * 1e-6)
+    rows["attitude_w"], rows["attitude_z"] = np.cos(half), np.sin(half)
+    vehicle.rows = rows
+    (yaw,) = (plot for plot in vehicle_plots(vehicle, 2000) if plot.key == "yaw")
+    assert np.abs(np.diff(yaw.lines[0].values)).max() < 1.0
+    assert yaw.lines[0].values.max() > 350.0

@@ -27,7 +27,7 @@ MOST_POINTS = 1500
 """Runs in a scatter plot; of more, a random sample."""
 MOST_FAILURES = 8
 """Runs of a cluster of failures whose commands are listed."""
-WIDTH, HEIGHT, EDGE = 420, 210, 34
+WIDTH, HEIGHT, EDGE = 420, 210, 42
 """Of a plot, in pixels."""
 BINS = 24
 
@@ -237,9 +237,9 @@ def _scatters(header: dict[str, Any], rows: Sequence[RunRow]) -> Iterator[str]:
         known = [row for row in drawn if math.isfinite(row.measures.get(measure, math.nan))]
         for name in header["asked"]["vary"]:
             points = [row for row in known if isinstance(row.values.get(name), int | float)]
-            if not points:
-                continue
             x = [float(row.values[name]) for row in points]
+            if len(set(x)) < 2:  # nothing depends on a value that did not vary
+                continue
             y = [row.measures[measure] for row in points]
             bounds, heights = (min(x), max(x)), (min(y), max(y))
             dots = "".join(
@@ -258,16 +258,31 @@ def _y(value: float, low: float, high: float) -> float:
     return HEIGHT - EDGE - (HEIGHT - EDGE - 10) * ((value - low) / ((high - low) or 1.0))
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values from low to high, four to nine of them."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / 5.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = power * next(m for m in (1.0, 2.0, 5.0, 10.0) if m >= raw / power * 0.999)
+    return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
 def _plot(
     title: str, note: str, marks: str, x: tuple[float, float], y: tuple[float, float], unit: str
 ) -> str:
-    """One plot as SVG, with its ends written at the axes."""
+    """One plot as SVG, with ticks at its axes."""
     base = HEIGHT - EDGE
-    text = (
-        f'<text x="{EDGE}" y="{base + 16}">{x[0]:.4g}</text>'
-        f'<text x="{WIDTH - EDGE}" y="{base + 16}" text-anchor="end">{x[1]:.4g}</text>'
-        f'<text x="{EDGE - 4}" y="{base}" text-anchor="end">{y[0]:.3g}</text>'
-        f'<text x="{EDGE - 4}" y="18" text-anchor="end">{y[1]:.3g}</text>'
+    across, up = ((value, _x(value, *x)) for value in _ticks(*x)), ((v, _y(v, *y)) for v in _ticks(*y))
+    text = "".join(
+        f'<path d="M{at:.1f} {base}v4" stroke="var(--dim)"/>'
+        f'<text x="{at:.1f}" y="{base + 16}" text-anchor="middle">{value:.6g}</text>'
+        for value, at in across
+    )
+    text += "".join(
+        f'<path d="M{EDGE} {at:.1f}h-4" stroke="var(--dim)"/>'
+        f'<text x="{EDGE - 6}" y="{at + 3:.1f}" text-anchor="end">{value:.6g}</text>'
+        for value, at in up
     )
     axes = f'<path d="M{EDGE} 8V{base}H{WIDTH - EDGE}" fill="none" stroke="var(--rule)"/>'
     label = f"{title}, {unit}" if unit else title

@@ -342,7 +342,7 @@ class Vehicle:
     # ------------------------------------------------------------------ flying
 
     def missing_for_arming(self) -> list[str]:
-        """Conditions that PX4 still lacks for arming and position control, as texts; empty if none."""
+        """Conditions that the flight stack lacks for arming and position control, as texts; empty if none."""
         health = self.health
         if health is None:
             return ["the first health report (SYS_STATUS)"]
@@ -353,7 +353,7 @@ class Vehicle:
             "local position estimate": health.is_local_position_ok,
             "global position estimate": health.is_global_position_ok,
             "home position": health.is_home_position_ok,
-            "PX4's arming checks": health.is_armable,
+            "the flight stack's arming checks": health.is_armable,
         }
         missing = [name for name, good in flags.items() if not good]
         if missing:

@@ -112,8 +112,9 @@ def plan_outline(run: RunRecord) -> dict[str, Any]:
         return {}
     projection = Projection(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
 
+    # Numbered from 1, as the terminal and QGroundControl do.
     waypoints = []
-    for number, item in enumerate(plan.items):
+    for number, item in enumerate(plan.items, 1):
         if not item.has_position:
             continue
         north, east = projection.local(*item.point)

@@ -187,6 +187,7 @@ class FlightLog:
         columns: of the topics by (name, instance), then by field.
         messages: (us, level, text) in order.
         built_in: whether the built-in stack flew.
+        stack: that wrote the log, and its version; empty where it is not known.
         damaged: whether parts cannot be read.
     """
 
@@ -196,9 +197,11 @@ class FlightLog:
         messages: Sequence[tuple[int, int, str]],
         *,
         built_in: bool,
+        stack: str = "",
         damaged: bool = False,
     ) -> None:
         self._columns, self.messages, self._built_in = columns, messages, built_in
+        self.stack = "the built-in flight stack" if built_in else stack or "PX4"
         self.damaged = damaged
 
     @classmethod
@@ -213,7 +216,8 @@ class FlightLog:
         )
         built_in = log.info.get("sys_name") == NAME
         messages = [(time, _level(level), text) for time, level, text in log.messages]
-        return cls(log.topics, messages, built_in=built_in, damaged=log.damaged)
+        stack = f"{log.info.get('sys_name', 'PX4')} {log.version}".strip()
+        return cls(log.topics, messages, built_in=built_in, stack=stack, damaged=log.damaged)
 
     @classmethod
     def of_memory(cls, memory: TopicMemory) -> Self:

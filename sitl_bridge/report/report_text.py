@@ -93,8 +93,9 @@ def what_was_flown(run: RunRecord) -> str:
     if not run.vehicles and run.tracks is not None and "position" in run.tracks:
         vehicles = f"{run.tracks['position'].shape[1]} vehicles, simulated"
     words = [vehicles + (f" ({', '.join(airframes)})" if airframes else "")]
-    stack = run.of_vehicle(run.vehicles[0].name).get("flight_stack") if run.vehicles else None
-    words += [f"flown by {stack}"] if stack else []
+    words += [f"flown by {run.stack}"] if run.stack else []
+    wind = wind_words(run)
+    words += [wind] if wind else []
     words += (
         [str(run.run["started"]).replace("T", " ").replace("+00:00", " UTC")]
         if run.run.get("started")
@@ -102,6 +103,33 @@ def what_was_flown(run: RunRecord) -> str:
     )
     words += [f"seed {run.run['seed']}"] if "seed" in run.run else []
     return " \N{MIDDLE DOT} ".join([*words, run.path.name])
+
+
+def wind_words(run: RunRecord) -> str:
+    """The wind of the run's world in a few words; empty where it is not known."""
+    world = run.run.get("world")
+    if not isinstance(world, dict):
+        return ""
+    wind = world.get("wind")
+    wind = wind if isinstance(wind, dict) else {}
+    words = []
+    for name, where in (("steady", ""), ("log_profile", " near the ground")):
+        part = wind.get(name)
+        if isinstance(part, dict) and part.get("speed"):
+            words.append(f"wind {part['speed']:g} m/s from {part.get('direction') or 0.0:g} deg{where}")
+    turbulence = wind.get("turbulence")
+    if turbulence:
+        words.append(f"{turbulence} turbulence" if isinstance(turbulence, str) else "turbulence")
+    words += ["gusts"] if wind.get("gusts") else []
+    words += ["recorded wind"] if wind.get("series") else []
+    words += ["wind of your own"] if wind.get("custom") else []
+    return ", ".join(words) or "calm air"
+
+
+def _speed_words(speed: object) -> str:
+    if str(speed) in ("inf", "Infinity", "max"):
+        return "as fast as possible"
+    return f"{speed} x real time"
 
 
 def _list(kind: str, lines: Iterable[str]) -> str:
@@ -231,7 +259,9 @@ def _details(one: Reported, several: bool) -> str:
     command = run.run.get("command")
     if isinstance(command, list):
         rows.append(("command", " ".join(str(word) for word in command)))
-    for key in ("speed", "machine", "versions"):
+    rows += [("flight stack", run.stack)] if run.stack else []
+    rows += [("speed", _speed_words(run.run["speed"]))] if "speed" in run.run else []
+    for key in ("machine", "versions"):
         if key in run.run:
             value = run.run[key]
             rows.append(

@@ -78,10 +78,16 @@ def _modes(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
     if status is None:
         return []
     time = seconds(status)
-    return [
+    armed = np.flatnonzero(np.asarray(status["arming_state"]) == 2)
+    # PX4 keeps a mode selected after it has disarmed, which nothing flies any more.
+    last = int(armed[-1]) + 1 if len(armed) else len(time)
+    found = [
         TimelineEntry("flight mode", begin, end, MODES.get(value, f"mode {value}"), vehicle=label)
-        for begin, end, value in _spans(time, status["nav_state"])
+        for begin, end, value in _spans(time, status["nav_state"][:last])
     ]
+    if last < len(time):
+        found.append(TimelineEntry("flight mode", time[last], time[-1], "disarmed", vehicle=label))
+    return found
 
 
 def _states(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:

@@ -121,6 +121,20 @@ class RunRecord:
     notes: list[str] = field(default_factory=list)
     partial: str = ""
 
+    @property
+    def stack(self) -> str:
+        """The flight stack of the first vehicle with its version, as far as it is known."""
+        vehicles = self.run.get("vehicles")
+        first = vehicles[0] if isinstance(vehicles, list) and vehicles else {}
+        autopilot = first.get("autopilot") if isinstance(first, dict) else None
+        if isinstance(autopilot, dict) and autopilot.get("name"):
+            return f"{autopilot['name']} {autopilot.get('version') or ''}".strip()
+        if not self.vehicles:
+            return ""
+        named = self.of_vehicle(self.vehicles[0].name).get("flight_stack")
+        log = self.vehicles[0].log
+        return str(named) if named else "" if log is None else log.stack
+
     def of_vehicle(self, name: str) -> dict[str, Any]:
         """The summary of a vehicle; that of the run for a single one."""
         vehicles = self.summary.get("vehicles")

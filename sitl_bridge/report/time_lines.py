@@ -246,12 +246,20 @@ def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
     elif estimate is not None:
         found = _angles(estimate[1])
         angles = np.stack([held(x, estimate[0], found[:, k]) for k in range(3)], axis=-1)
+    note = ""
+    if angles is not None:
+        whole = np.isfinite(angles[:, 2])
+        angles[whole, 2] = np.unwrap(angles[whole, 2], period=360.0)
+        if whole.any() and np.abs(angles[whole, 2]).max() > 180.0:
+            note = "continuous: 190 deg is the same as -170 deg"
     for axis, name in enumerate(("roll", "pitch", "yaw")):
         lines = [] if angles is None else [Line("true" if part is not None else "estimated", angles[:, axis])]
         if wanted is not None:
-            setpoint = _angles(wanted[1])[:, axis]
-            lines.append(Line("setpoint", held(x, wanted[0], setpoint), reference=True))
-        yield Plot(name, name.capitalize(), "deg", x, tuple(lines))
+            setpoint = held(x, wanted[0], _angles(wanted[1])[:, axis])
+            if angles is not None:  # on the same turn as the attitude
+                setpoint += 360.0 * np.round((angles[:, axis] - setpoint) / 360.0)
+            lines.append(Line("setpoint", setpoint, reference=True))
+        yield Plot(name, name.capitalize(), "deg", x, tuple(lines), note=note if name == "yaw" else "")
 
 
 def _rate_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:

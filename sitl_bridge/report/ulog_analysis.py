@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.errors import UserError
+from sitl_bridge.px4.event_catalogue import WARNING
 from sitl_bridge.report.estimator_health import check_estimator, vibration
 from sitl_bridge.report.flight_record import (
     HOLD,
@@ -357,7 +358,7 @@ class _Legs:
 
 
 def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
-    """Return the causes of failsafes: flags that rose during or shortly before a failsafe."""
+    """Return the causes of failsafes: flags that rose during or shortly before one, else its warnings."""
     status, flags = log.topic("vehicle_status"), log.topic("failsafe_flags")
     if status is None:
         return []
@@ -366,9 +367,9 @@ def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
     if not active.any():
         return []
     causes: list[str] = []
+    begun = time[active & np.concatenate([[True], ~active[:-1]])]
     if flags is not None:
         moments = seconds(flags)
-        begun = time[active & np.concatenate([[True], ~active[:-1]])]
         for name, values in flags.items():
             if name == "timestamp" or name.startswith("mode_req_"):
                 continue
@@ -376,4 +377,7 @@ def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
             # failsafe_flags is logged at 2 Hz or on a change, hence one second on either side.
             if any(((rises > start - 2.0) & (rises < start + 1.0)).any() for start in begun):
                 causes.append(name.replace("_", " "))
+    if not causes:  # the built-in stack logs no flags
+        said = [m for m in record.messages if any(start - 2.0 < m[0] < start + 1.0 for start in begun)]
+        causes = list(dict.fromkeys(text for _, level, text in said if level <= WARNING))
     return causes or ["the flight log names no cause"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ def read_ulog(path: Path, topics: Sequence[str]) -> ULog:
 
 PASS = 128 << 20
 """Bytes of a file from which it is read in several passes, each for some of the topics."""
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
+"""A terminal's colours, which PX4 logs with some of its messages."""
 Fields = Mapping[str, Sequence[str]]
 """Topics, each with those of its fields that are kept; none stands for all."""
 
@@ -49,12 +52,14 @@ class UlogColumns:
         topics: columns by topic and instance, then by field.
         messages: (us, level, text) in order; the level is its digit's character code.
         info: of the writer, by name.
+        version: of the writer, such as v1.16.0; its commit where it is no release; empty if unknown.
         damaged: whether parts cannot be read.
     """
 
     topics: dict[tuple[str, int], dict[str, NDArray[Any]]]
     messages: list[tuple[int, int, str]]
     info: dict[str, Any]
+    version: str
     damaged: bool
 
 
@@ -79,5 +84,7 @@ def read_columns(path: Path, fields: Fields) -> UlogColumns:
             kept = fields[data.name]
             columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
             found.setdefault((data.name, data.multi_id), columns)
-    messages = [(m.timestamp, m.log_level, m.message) for m in log.logged_messages]
-    return UlogColumns(found, messages, log.msg_info_dict, log.file_corruption)
+    messages = [(m.timestamp, m.log_level, COLOUR.sub("", m.message)) for m in log.logged_messages]
+    info = log.msg_info_dict
+    version = str(log.get_version_info_str() or info.get("ver_sw") or "")[:20]
+    return UlogColumns(found, messages, info, version, log.file_corruption)

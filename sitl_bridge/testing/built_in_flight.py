@@ -15,6 +15,7 @@ from sitl_bridge.api.world_choice import World
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.error_log import ErrorLog, print_error
 from sitl_bridge.errors import UserError
+from sitl_bridge.offboard.log_stamp import stamp_since
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.report.run_record import SUMMARY, RunRecord, read_run
@@ -178,7 +179,7 @@ class BuiltInFlight(SitlFlight):
         """Texts of the flight stacks with their times, oldest first."""
         alone = len(self.names) == 1
         return [
-            f"[{m.time - self._taken_over:8.2f} s] {'' if alone else f'{m.vehicle}: '}{m.text}"
+            f"{stamp_since(self._taken_over, m.time)} {'' if alone else f'{m.vehicle}: '}{m.text}"
             for m in self.fleet.messages
         ]
 

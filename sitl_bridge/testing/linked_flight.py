@@ -13,6 +13,7 @@ from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.dynamics.proximity import Proximity
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.offboard.log_stamp import stamp_since
 from sitl_bridge.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.run.fleet_settings import FleetSettings
 from sitl_bridge.run.link_commands import CHUNK, LinkCommands
@@ -211,7 +212,7 @@ class LinkedFlight(SitlFlight):
         alone = len(self.names) == 1
         start = self._taken_over * 1e-6
         return [
-            f"[{m.time - start:8.2f} s] {'' if alone else f'{aircraft.settings.name}: '}{m.text}"
+            f"{stamp_since(start, m.time)} {'' if alone else f'{aircraft.settings.name}: '}{m.text}"
             for aircraft in self.session.vehicles
             for m in aircraft.messages
         ]

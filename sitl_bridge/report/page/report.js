@@ -23,7 +23,7 @@ function key(parent, world) {
     entries.push([labels.size > 1 ? label : `flown (${t.kind})`, colourOf(t.colour), ""]);
   if (world.tracks.some((t) => t.reference.length > 1)) entries.push(["planned", css("--reference"), "dashed"]);
   if (world.waypoints.length) entries.push(["waypoint with its item's number", css("--c3"), "box"]);
-  if (world.fence.length) entries.push(["fence", css("--c3"), "dashed"]);
+  if (world.fence.length) entries.push([`fence${page.views.some((view) => view.fenceIsFar()) ? ", partly beyond the picture (\u2212 shows it)" : ""}`, css("--c3"), "dashed"]);
   if (world.objects.length) entries.push(["object", css("--shape"), "box"]);
   entries.push(["begin", css("--begin"), "box"], ["end", css("--end"), "box"]);
   for (const [text, colour, kind] of entries) make("span", box, text, kind).style.setProperty("--mark", colour);
@@ -162,9 +162,24 @@ function valueRange(plot) {
   };
 }
 
+// Marks of a logarithmic axis: powers of ten, of many every second.
+function decades(u, splits) {
+  const tens = splits.filter((v) => v && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6);
+  const every = Math.ceil(tens.length / 7), kept = new Set(tens.filter((v, i) => (tens.length - 1 - i) % every === 0));
+  return splits.map((v) => (kept.has(v) ? v : null));
+}
+
+const SUPERSCRIPT = {"-": "\u207b", 0: "\u2070", 1: "\u00b9", 2: "\u00b2", 3: "\u00b3", 4: "\u2074", 5: "\u2075", 6: "\u2076", 7: "\u2077", 8: "\u2078", 9: "\u2079"};
+function powerOfTen(value) {
+  if (value === null) return null;
+  const power = Math.round(Math.log10(value));
+  return power >= -1 && power <= 3 ? String(Number(value.toPrecision(3))) : "10" + [...String(power)].map((sign) => SUPERSCRIPT[sign]).join("");
+}
+
 function options(plot, width, synced) {
-  const axis = (label, size) => ({label, labelSize: 18, size, stroke: () => css("--dim"), font: "12px system-ui, 'DejaVu Sans', sans-serif",
-    labelFont: "12px system-ui, 'DejaVu Sans', sans-serif", grid: {stroke: () => css("--grid"), width: 1}, ticks: {stroke: () => css("--grid"), width: 1}});
+  const powers = plot.log ? {filter: decades, values: (u, splits) => splits.map(powerOfTen)} : {};
+  const axis = (label, size) => ({label, ...powers, labelSize: 18, size, stroke: () => css("--dim"), font: "12px system-ui, 'DejaVu Sans', sans-serif",
+    labelFont: "12px system-ui, 'DejaVu Sans', sans-serif", grid: {stroke: () => css("--grid"), width: 1, ...(plot.log ? {filter: decades} : {})}, ticks: {stroke: () => css("--grid"), width: 1, ...(plot.log ? {filter: decades} : {})}});
   const hooks = {draw: [levelLines(plot)]};
   if (synced) {
     hooks.setScale = [(u, scale) => { if (scale === "x" && !page.busy && u.ready) zoom(u.scales.x.min, u.scales.x.max); }];
@@ -175,7 +190,7 @@ function options(plot, width, synced) {
   if (synced) cursor.sync = {key: "time", setSeries: false, scales: ["x", null], filters: {pub: (type) => type === "mousemove" || type === "mouseleave"}};
   return {
     width, height: 190, padding: [10, RIGHT, 0, 0], hooks, cursor, legend: {live: true},
-    scales: {x: {time: false, distr: plot.log ? 3 : 1}, y: {distr: plot.log ? 3 : 1, range: valueRange(plot)}},
+    scales: {x: {time: false, distr: plot.log ? 3 : 1, ...(plot.log ? {range: (u, low, high) => [low, high]} : {})}, y: {distr: plot.log ? 3 : 1, range: valueRange(plot)}},
     axes: [axis(plot.xTitle, 38), axis(plot.unit, LEFT)],
     series: [{label: plot.xTitle.split(",")[0], value: (u, v) => (v === null ? "" : String(Math.round(v * 100) / 100))},
       ...plot.lines.map((line, i) => ({label: line.name, stroke: () => (line.reference ? css("--reference") : colourOf(i)),

@@ -94,15 +94,29 @@ class SpaceView {
     this.centre[1] -= right * c - up / rise * s; this.centre[0] += right * s + up / rise * c;
   }
 
+  isWide(part) {
+    return [0, 1].some((k) => Math.max(...part.points.map((p) => p[k])) - Math.min(...part.points.map((p) => p[k])) > 3.5 * this.span);
+  }
+
+  fenceIsFar() { if (this.span === undefined) this.bounds(); return this.world.fence.some((part) => this.isWide(part)); }
+
+  // Text where there is room for it; what would be printed over another text is left out.
+  label(text, x, y) {
+    const g = this.g, half = g.measureText(text).width / 2 + 2, box = [x - half, y - 8, x + half, y + 8];
+    if (box[0] < 0 || box[2] > this.width || box[1] < 0 || box[3] > this.height) return;
+    if (this.boxes.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) return;
+    this.boxes.push(box);
+    g.textAlign = "center"; g.textBaseline = "middle"; g.fillText(text, x, y); g.textBaseline = "alphabetic"; g.textAlign = "left";
+  }
+
   bounds() {
     const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
     const add = (n, e, h) => [n, e, h].forEach((v, k) => { if (v !== null && v === v) { low[k] = Math.min(low[k], v); high[k] = Math.max(high[k], v); } });
     for (const track of this.world.tracks) for (const p of track.points) add(p[0], p[1], p[2] === null ? null : -p[2]);
     for (const w of this.world.waypoints) add(w.place[0], w.place[1], w.place[2] === null ? null : -w.place[2]);
     // A wide fence would make the flight too small to see; the map can be made smaller to show it.
-    const span = Math.max(high[0] - low[0], high[1] - low[1]);
-    const wide = (part) => [0, 1].some((k) => Math.max(...part.points.map((p) => p[k])) - Math.min(...part.points.map((p) => p[k])) > 2.5 * span);
-    for (const part of this.world.fence) if (!wide(part)) for (const p of part.points) add(p[0], p[1], 0);
+    this.span = Math.max(high[0] - low[0], high[1] - low[1]);
+    for (const part of this.world.fence) if (!this.isWide(part)) for (const p of part.points) add(p[0], p[1], 0);
     if (!(high[0] >= low[0])) return [[-5, -5, 0], [5, 5, 5]];
     for (const k of [0, 1]) if (high[k] - low[k] < 4) { const c = (low[k] + high[k]) / 2; low[k] = c - 2; high[k] = c + 2; }
     low[2] = Math.min(low[2], 0);
@@ -138,6 +152,7 @@ class SpaceView {
     if (this.scale === undefined) this.fit();
     canvas.width = this.width * ratio; canvas.height = this.height * ratio;
     const g = this.g = canvas.getContext("2d");
+    this.boxes = this.flat ? [] : [[0, 0, 180, 22], [this.width - 70, this.height - 70, this.width, this.height]];
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.fillStyle = css("--ground"); g.fillRect(0, 0, this.width, this.height);
     g.font = "12px system-ui, 'DejaVu Sans', sans-serif"; g.lineJoin = "round";
@@ -221,11 +236,15 @@ class SpaceView {
     for (const part of this.world.fence) this.line(part.points, css(part.inclusion ? "--c3" : "--c1"), 2, [8, 4], 0);
     const route = this.world.waypoints.filter((w) => w.place[0] !== null);
     if (route.length > 1) this.line(route.map((w) => w.place), reference, 1.5, [2, 4]);
+    const marks = [];
     for (const w of route) {
       const [x, y] = this.project(w.place[0], w.place[1], w.place[2] === null ? 0 : -w.place[2]);
       g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = css("--back"); g.fill(); g.strokeStyle = css("--c3"); g.lineWidth = 2; g.stroke();
-      g.fillStyle = css("--dim"); g.fillText(String(w.number), x + 7, y - 6);
+      const near = marks.find((m) => Math.hypot(m.x - x, m.y - y) < 14);
+      if (near) near.text += `, ${w.number}`; else marks.push({x, y, text: String(w.number)});
     }
+    g.fillStyle = css("--ink");
+    for (const m of marks) this.label(m.text, m.x + 6 + g.measureText(m.text).width / 2, m.y - 11);
   }
 
   drawTracks() {
@@ -264,10 +283,16 @@ class SpaceView {
       for (const n of this.ticksNorth) { const y = this.project(n, 0, 0)[1]; if (y > 22 && y < this.height - 24) g.fillText(String(n), 5, y + 4); }
       g.fillText("north, m", 5, 14); g.textAlign = "right"; g.fillText("east, m", this.width - 6, this.height - 5);
     } else {
-      for (const e of this.ticksEast) { const [x, y] = this.project(n0, e, 0); g.fillText(String(e), x, y + 13); }
-      for (const n of this.ticksNorth) { const [x, y] = this.project(n, e0, 0); g.fillText(String(n), x - 14, y + 4); }
-      this.drawHeights(n0, e0);
-      g.textAlign = "left"; g.fillText("east, north and height in m", 6, 14);
+      // At the edges of the ground that are nearest to the eye, outside of them.
+      const [, , n1, e1] = this.shown(), out = 0.06 * Math.max(n1 - n0, e1 - e0);
+      const [n, e] = [Math.cos(this.azimuth) >= 0 ? [n0, n0 - out] : [n1, n1 + out], Math.sin(this.azimuth) >= 0 ? [e0, e0 - out] : [e1, e1 + out]];
+      const drop = 9 * Math.cos(this.elevation);
+      g.fillStyle = css("--dim");
+      for (const tick of this.ticksEast) { const [x, y] = this.project(n[1], tick, 0); this.label(String(tick), x, y + drop); }
+      for (const tick of this.ticksNorth) { const [x, y] = this.project(tick, e[1], 0); this.label(String(tick), x, y + drop); }
+      const corners = [[n0, e0], [n0, e1], [n1, e0], [n1, e1]];
+      this.drawHeights(...corners.sort((p, q) => this.project(p[0], p[1], 0)[0] - this.project(q[0], q[1], 0)[0])[0]);
+      g.fillStyle = css("--dim"); g.textAlign = "left"; g.fillText("east, north and height in m", 6, 14);
       this.drawCompass();
     }
     g.textAlign = "left";
@@ -281,7 +306,7 @@ class SpaceView {
     for (let h = step; h <= Math.max(top, step) + 1e-9; h += step) {
       const [x, y] = this.project(n, e, h);
       g.beginPath(); g.strokeStyle = rule; g.moveTo(x - 3, y); g.lineTo(x + 3, y); g.stroke();
-      g.fillText(String(Math.round(h * 100) / 100), x - 16, y + 4);
+      g.fillStyle = css("--dim"); this.label(String(Math.round(h * 100) / 100), x - 16, y);
     }
   }
 
