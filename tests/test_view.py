@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,8 @@ import pytest
 from numpy.lib import format as npy
 from run_directories import make_run
 
-from sitl_bridge.bus.client_link import PipeEnd
+from sitl_bridge.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
+from sitl_bridge.bus.command_queue import Counts
 from sitl_bridge.bus.execution import Execution
 from sitl_bridge.bus.messages import Reply
 from sitl_bridge.bus.outlet import Outlet
@@ -33,12 +37,16 @@ from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.truth_log import TruthLog
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.simulation import Simulation
+from sitl_bridge.view.control_panel import ControlPanel
+from sitl_bridge.view.live_view import LiveView
 from sitl_bridge.view.page_server import open_page
 from sitl_bridge.view.picture_clock import RATE, PictureClock
 from sitl_bridge.view.pictures import LARGEST, packed, sample_picture, unpacked
 from sitl_bridge.view.playback import Playback
 from sitl_bridge.view.run_link import RunLink
 from sitl_bridge.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
+from sitl_bridge.view.stage import ABOVE, CHASE, FREE, Stage
+from sitl_bridge.view.stream_outlets import Stream
 from sitl_bridge.view.vehicle_shapes import vehicle_shape
 from sitl_bridge.view.viewed_run import ViewedRun
 from sitl_bridge.world.geometry import VoxelGrid
@@ -419,3 +427,48 @@ def test_the_rows_of_a_run_are_described_in_json(tmp_path: Path) -> None:
     assert json.loads((run.path / "run.json").read_text())["seed"] == 7
     assert run.origin == (47.4, 8.5, 488.0)
     assert run.gravity == pytest.approx(9.807, abs=0.002)
+
+
+def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first() -> None:
+    panel: Any = object.__new__(ControlPanel)
+    panel._replies, panel._arming = [], deque([False, True])
+    panel._answers = SimpleNamespace(content="")
+    wrong = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
+                  reason="cannot disarm: not landed")  # fmt: skip
+    fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
+    panel.show_replies([wrong, fine])
+    assert panel._answers.content == "- 4.0 s: arm of 0 done\n- 3.0 s: disarm of 0 refused: not landed"
+
+
+def test_the_camera_follows_the_vehicle_from_behind_and_from_above() -> None:
+    stage: Any = object.__new__(Stage)
+    stage._kinds = [(np.zeros(1), vehicle_shape(load_airframe("iris")))]
+    stage.scale, stage._heading = 1.0, 0.0
+    camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
+    client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
+    row = np.zeros(1, ROW)[0]
+    half = 0.25 * math.pi
+    row["position"], row["attitude"] = (3.0, 4.0, -10.0), (math.cos(half), 0.0, 0.0, math.sin(half))
+    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    east, north, up = np.subtract(camera.position, camera.look_at)
+    assert camera.look_at == pytest.approx((4.0, 3.0, 10.0))
+    assert (east, north) == pytest.approx((east, 0.0), abs=0.01)
+    assert east < -3.0, "the vehicle looks east, so the eye is in the west"
+    assert up > 1.0
+    stage.follow(row, ABOVE, 12.0, [client], 0.04)
+    assert camera.position[2] > 15.0
+    assert camera.up_direction == (0.0, 1.0, 0.0)
+    before = camera.position
+    row["position"] = (30.0, 4.0, -10.0)
+    stage.follow(row, FREE, 12.0, [client], 0.04)
+    assert camera.position == before
+
+
+def test_the_page_gets_the_flight_stacks_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    view: Any = object.__new__(LiveView)
+    reports, seen = [StackReport("Hold", [(1.0, 6, "ready")])], list[Any]()
+    monkeypatch.setattr(Stream, "_process", lambda _self, _message: None)
+    monkeypatch.setattr(view, "_send", seen.append)
+    monkeypatch.setattr(view, "_stacks", lambda: reports, raising=False)
+    view._process(SnapshotRequest(Counts()))
+    assert seen == [StackReports(reports)]

@@ -175,15 +175,17 @@ def test_a_button_of_the_live_page_pauses_the_simulation(
         eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
         page.goto(view.url)
         page.get_by_text("x real time").wait_for()
+        for folder in ("Flight", "Failures"):
+            page.get_by_text(folder, exact=True).click()
         page.get_by_role("button", name="Pause").click()
         eventually(page, lambda: served.status().paused, "the simulation pauses")
         page.get_by_role("button", name="Resume").wait_for()
-        page.get_by_text("pause: done").wait_for()
+        page.get_by_text("pause done").wait_for()
         before = served.status().steps
         page.get_by_role("button", name="Step", exact=True).click()
         eventually(page, lambda: served.status().steps == before + 1, "one step is taken")
         page.get_by_role("button", name="Arm", exact=True).click()
-        page.get_by_text("no link to its flight stacks").wait_for()
+        page.get_by_text("arm of 0 refused: this run has no link to its flight stacks").wait_for()
         page.get_by_role("button", name="Resume").click()
         eventually(page, lambda: not served.status().paused, "the simulation goes on")
     assert errors.lines == []

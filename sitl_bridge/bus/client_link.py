@@ -111,6 +111,26 @@ class SimulationSnapshot:
 
 
 @dataclass(frozen=True)
+class StackReport:
+    """What a flight stack reports of itself.
+
+    Attributes:
+        mode: its flight mode; empty where it is not known.
+        messages: its last texts: s on its clock, level 0 emergency to 7 debug, text.
+    """
+
+    mode: str
+    messages: list[tuple[float, int, str]]
+
+
+@dataclass(frozen=True)
+class StackReports:
+    """The reports of all vehicles' flight stacks, in order; none where the run has no link to them."""
+
+    reports: list[StackReport]
+
+
+@dataclass(frozen=True)
 class SentOrder:
     """An order in transit, with its command as received, which is validated again on arrival."""
 
@@ -203,6 +223,7 @@ Sent: TypeAlias = (
     | PictureRequest
     | Picture
     | SimulationSnapshot
+    | StackReports
     | Orders
     | Results
     | EventNotice
@@ -220,6 +241,7 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
         PictureRequest,
         Picture,
         SimulationSnapshot,
+        StackReports,
         Orders,
         Results,
         EventNotice,

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sitl_bridge.bus.client_link import StackReport
 from sitl_bridge.errors import UserError
 from sitl_bridge.mavlink import common as mavlink
 from sitl_bridge.px4.vehicle_status import VehicleMessage
@@ -130,3 +131,17 @@ class FlightCommands:
             time.sleep(REASONS)
             reasons = "; ".join(message.text for message in aircraft.messages[said:])
             raise UserError(f"cannot {what}: {reasons or RESULTS.get(int(result or 0), f'result {result}')}")
+
+
+LAST_MESSAGES = 4
+"""Texts of each flight stack in a report."""
+
+
+def stack_reports(stacks: Sequence[LinkedVehicle]) -> list[StackReport]:
+    """What the flight stacks report of themselves; of one without a monitor nothing."""
+    return [
+        StackReport(
+            stack.monitor.status().mode, [(m.time, m.level, m.text) for m in stack.messages[-LAST_MESSAGES:]]
+        )
+        for stack in stacks
+    ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sitl_bridge.bus.address import BusAddress
+from sitl_bridge.bus.client_link import StackReport
 from sitl_bridge.bus.execution import CommandWitness
 from sitl_bridge.bus.outlet import Outlet
 from sitl_bridge.bus.run_source import RunSource
@@ -42,6 +43,7 @@ class ShownRun:
         instances: of the vehicles' flight stacks.
         hosts: of its sensors that see.
         on_formation, on_flight: execute delegated commands; None refuses them.
+        stacks: the flight stacks' reports, in the order of the vehicles.
     """
 
     source: RunSource
@@ -53,6 +55,7 @@ class ShownRun:
     hosts: tuple[SensorHost, ...] = ()
     on_formation: OnCommand | None = None
     on_flight: OnCommand | None = None
+    stacks: Callable[[], list[StackReport]] = list
 
 
 def start_outlets(
@@ -111,6 +114,7 @@ def _live_view(run: ShownRun, port: int) -> Outlet:
         on_formation=run.on_formation,
         on_flight=run.on_flight,
         last_sample=last_samples(run.hosts, run.source.simulation),
+        stacks=run.stacks,
         notify=run.notify,
         witness=run.witness,
         errors=run.errors,

@@ -24,7 +24,7 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.run.battery_feed import battery_sample
-from sitl_bridge.run.flight_commands import FlightCommands, StackLink
+from sitl_bridge.run.flight_commands import FlightCommands, StackLink, stack_reports
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.run.outlet_choices import OutletChoices
 from sitl_bridge.run.outlets import ShownRun, start_outlets
@@ -259,6 +259,7 @@ class ServeSession:
             tuple(self.settings.instances),
             self.server.hosts,
             on_flight=on_flight,
+            stacks=lambda: stack_reports(self._stacks),
         )
         settings = self.settings
         start_outlets(

@@ -31,7 +31,7 @@ from sitl_bridge.run.autopilot_choice import AutopilotChoice
 from sitl_bridge.run.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress, conclude
 from sitl_bridge.run.fleet_settings import ORDERS, FleetSettings
-from sitl_bridge.run.flight_commands import FlightCommands
+from sitl_bridge.run.flight_commands import FlightCommands, stack_reports
 from sitl_bridge.run.monitor import PAYLOAD_PORT
 from sitl_bridge.run.monitor_thread import MonitorThread
 from sitl_bridge.run.outlets import ShownRun, start_outlets
@@ -177,6 +177,7 @@ class FleetSession:
             self.server.hosts,
             None if self._orders is None else self._orders.ask,
             commands.ask,
+            lambda: stack_reports(self.vehicles),
         )
         start_outlets(shown, fleet.bus, fleet.outlets, lambda outlet: self._stack.callback(outlet.close))
 

@@ -11,7 +11,14 @@ import time
 from pathlib import Path
 
 from sitl_bridge.bus.broker import lower_priority
-from sitl_bridge.bus.client_link import Picture, PictureRequest, RowsRequest, Sent, SnapshotRequest
+from sitl_bridge.bus.client_link import (
+    Picture,
+    PictureRequest,
+    RowsRequest,
+    Sent,
+    SnapshotRequest,
+    StackReports,
+)
 from sitl_bridge.bus.command_queue import Counts
 from sitl_bridge.bus.messages import Reply
 from sitl_bridge.bus.topics import Topics, topic_name
@@ -56,13 +63,12 @@ class LivePage:
         self._rows_source = RowFollower(directory, len(names))
         self._stage = Stage(self._server, self._run)
         self._panel = ControlPanel(self._server, self._run, self._link.command)
-        look = self._server.gui.add_button("Look at the vehicles")
-        look.on_click(lambda _event: self._look())
-        size = self._server.gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self._stage.scale)
-        size.on_update(lambda _event: self._resize(float(size.value)))
+        self._panel.on_look(self._look)
+        self._panel.add_size(self._stage.scale, self._resize)
         self._last = self._run.at_start()
         self._stage.look_at(self._last)
         self._shown_time = -1
+        self._followed = 0.0
         self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
@@ -79,6 +85,8 @@ class LivePage:
     def _take(self, message: Sent) -> None:
         if isinstance(message, Picture) and message.height:
             self._panel.show_picture(unpacked(message))
+        elif isinstance(message, StackReports):
+            self._panel.stacks = message.reports
 
     def run(self) -> None:
         """Follow the run until stopped."""
@@ -106,12 +114,18 @@ class LivePage:
         if int(self._last["time"][0]) != self._shown_time:
             self._shown_time = int(self._last["time"][0])
             self._stage.place(self._last)
+        clients = list(self._server.get_clients().values())
+        self._stage.follow(
+            self._last[self._panel.number], self._panel.camera_mode, self._panel.distance, clients,
+            min(now - self._followed, 1.0),
+        )  # fmt: skip
+        self._followed = now
         if self._is_due("tracks", now, TRACKS):
             self._stage.draw_tracks(rows)
         if self._is_due("state", now, SLOW):
             self._wind = self._stage.draw_wind(self._last)
             if self._link.snapshot is not None:
-                self._panel.show(self._link.snapshot, self._wind)
+                self._panel.show(self._link.snapshot, self._wind, self._last)
             self._link.send(SnapshotRequest(Counts()))
         if self._is_due("camera", now, CAMERA) and (camera := self._panel.camera()) is not None:
             self._link.send(PictureRequest(*camera))

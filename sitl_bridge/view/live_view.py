@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from sitl_bridge.bus.client_link import Sent, SnapshotRequest, StackReport, StackReports
 from sitl_bridge.bus.execution import CommandWitness, Execution
 from sitl_bridge.bus.run_source import RunSource
 from sitl_bridge.bus.simulation_commands import OnCommand
@@ -43,6 +44,7 @@ class LiveView(Stream):
         run: the run directory, whose run.json is written and whose recording has begun.
         on_formation, on_flight: execute delegated commands; None refuses them.
         last_sample: of the cameras.
+        stacks: the flight stacks' reports, in the order of the vehicles.
         notify: prints messages for the user.
         witness: takes each command that was carried out or refused.
         errors: collects errors that do not end the simulation.
@@ -60,6 +62,7 @@ class LiveView(Stream):
         on_formation: OnCommand | None = None,
         on_flight: OnCommand | None = None,
         last_sample: LastSample = lambda _vehicle, _sensor: None,
+        stacks: Callable[[], list[StackReport]] = list,
         notify: Callable[[str], None] = lambda _line: None,
         witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
         errors: ErrorLog | None = None,
@@ -79,7 +82,12 @@ class LiveView(Stream):
             notify=notify,
             errors=errors,
         )
-        self._port = port
+        self._port, self._stacks = port, stacks
+
+    def _process(self, message: Sent) -> None:
+        super()._process(message)
+        if isinstance(message, SnapshotRequest):
+            self._send(StackReports(self._stacks()))
 
     @property
     def url(self) -> str:

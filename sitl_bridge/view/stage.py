@@ -5,6 +5,7 @@ The page's axes are east, north, up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,15 @@ PALETTE = np.array(
     np.uint8,
 )  # fmt: skip
 """Colours that the colour-blind tell apart (Okabe and Ito)."""
-BLADE, NOSE, WIND = (70, 70, 70), (250, 250, 250), (120, 60, 200)
+BLADE, FRONT_BLADE, NOSE, WIND = (60, 60, 60), (210, 30, 30), (250, 250, 250), (120, 60, 200)
+HORIZON, ZENITH = (222, 231, 238), (126, 172, 222)
+"""Colours of the sky, low and high."""
+GROUND, CELLS, SECTIONS = (126, 138, 112), (138, 150, 124), (98, 110, 88)
+CHASE, ABOVE, FREE = "Chase", "From above", "Free"
+CAMERAS = (CHASE, ABOVE, FREE)
+"""Ways in which the camera follows a vehicle."""
+TURN_TIME = 0.6
+"""s of wall time in which the chasing camera turns after the vehicle."""
 SLOWER = 0.04
 """Drawn over true speed of a rotor: at 25 pictures a second its true speed cannot be seen."""
 TRACK_POINTS, TRACK_POINTS_EACH = 20_000, 600
@@ -42,8 +51,8 @@ LABELLED = 20
 MANY = 10
 """Number of vehicles from which they are drawn LARGER, because the camera is far away."""
 LARGER = 3.0
-WIND_SCALE, WIND_HEIGHT = 0.5, 2.0
-"""s: length of the arrow over the wind's speed; m above the vehicles."""
+WIND_LENGTH, WIND_HEIGHT, STRONG_WIND = 3.0, 2.0, 15.0
+"""Over a drawn vehicle's reach: length of the arrow in a strong wind (m/s), and its height above."""
 GROUND_CELL, GROUND_SECTION = 1.0, 10.0
 
 
@@ -74,6 +83,7 @@ class Stage:
         self._moving: list[tuple[int, Any]] = []
         self._slots: list[tuple[int, dict[str, Any]]] = []
         self._shown_slots = -1
+        self._heading = 0.0
         with server.atomic():
             self._draw_ground()
             self._draw_objects()
@@ -90,6 +100,9 @@ class Stage:
 
     def _draw_ground(self) -> None:
         self._server.scene.set_up_direction("+z")
+        share = np.linspace(0.0, 1.0, 128)[:, None, None] ** 0.7
+        sky = (1.0 - share) * np.array(ZENITH) + share * np.array(HORIZON)
+        self._server.scene.set_background_image(np.broadcast_to(sky, (128, 4, 3)).astype(np.uint8), "png")
         if self._run.scene.specification.ground:
             self._server.scene.add_grid(
                 "/ground",
@@ -97,7 +110,10 @@ class Stage:
                 cell_size=GROUND_CELL,
                 section_size=GROUND_SECTION,
                 fade_distance=200.0,
-                plane_color=(235, 238, 232),
+                cell_color=CELLS,
+                section_color=SECTIONS,
+                section_thickness=1.5,
+                plane_color=GROUND,
                 plane_opacity=1.0,
                 position=(0.0, 0.0, -0.01),
             )
@@ -157,6 +173,8 @@ class Stage:
         members, shape = self._kinds[kind]
         turning = blades()
         scene, n, rotors = self._server.scene, len(members), len(members) * len(shape.hubs)
+        ahead = shape.hubs[:, 0] > 0.3 * float(shape.hubs[:, 0].max())
+        blades_ = np.tile(np.where(ahead[:, None], FRONT_BLADE, BLADE), (n, 1))
 
         def add(name: str, part: Any, count: int, colour: Any) -> Any:
             return scene.add_batched_meshes_simple(
@@ -177,7 +195,7 @@ class Stage:
         return (
             add("bodies", shape.body, n, self._colours[members]),
             add("noses", shape.nose, n, NOSE),
-            add("rotors", turning, rotors, BLADE),
+            add("rotors", turning, rotors, np.array(blades_, np.uint8)),
         )
 
     def place(self, rows: NDArray[np.void]) -> None:
@@ -284,9 +302,10 @@ class Stage:
             return speed
         places = to_enu(np.nan_to_num(rows["position"]))
         middle = places.mean(axis=0)
-        middle[2] = places[:, 2].max() + WIND_HEIGHT
-        half = 0.5 * WIND_SCALE * wind
-        size = max(0.1 * float(np.linalg.norm(half)), 0.05)
+        reach = self._reach()
+        middle[2] = places[:, 2].max() + WIND_HEIGHT * reach
+        half = 0.5 * WIND_LENGTH * reach * min(0.3 + speed / STRONG_WIND, 1.3) * wind / speed
+        size = 0.12 * reach
         self._server.scene.add_arrows(
             "/wind",
             points=_single(np.array([[middle - half, middle + half]])),
@@ -299,6 +318,36 @@ class Stage:
 
     # ------------------------------------------------------------------ camera
 
+    def _reach(self) -> float:
+        """Reach of the largest vehicle as it is drawn, m."""
+        return max(float(shape.reach) for _, shape in self._kinds) * self.scale
+
+    def follow(self, row: np.void, how: str, distance: float, clients: Sequence[Any], seconds: float) -> None:
+        """Let the cameras follow a vehicle.
+
+        Args:
+            row: ROW of the vehicle.
+            how: of ``CAMERAS``.
+            distance: of the camera, over the vehicle's drawn reach.
+            clients: the pages.
+            seconds: of wall time since the last call.
+        """
+        place = to_enu(np.asarray(row["position"], np.float64)[None])[0]
+        if how == FREE or not np.isfinite(place).all():
+            return
+        w, x, y, z = (float(q) for q in row["attitude"])
+        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        if math.isfinite(yaw):
+            behind = math.remainder(yaw - self._heading, 2.0 * math.pi)
+            self._heading += behind * (1.0 - math.exp(-seconds / TURN_TIME))
+        far, north, east = distance * self._reach(), math.cos(self._heading), math.sin(self._heading)
+        eye = place + far * (np.array([-east, -north, 0.45]) if how == CHASE else np.array([0.0, -1e-3, 1.6]))
+        eye[2] = max(eye[2], 0.1 * far)
+        for client in clients:
+            with client.atomic():
+                client.camera.up_direction = (0.0, 0.0, 1.0) if how == CHASE else (0.0, 1.0, 0.0)
+                client.camera.position, client.camera.look_at = tuple(eye), tuple(place)
+
     def enlarge(self, rows: NDArray[np.void]) -> None:
         """Enlarge the vehicles so far that they are seen in a picture of all their places."""
         places = np.nan_to_num(rows["position"])
@@ -310,7 +359,7 @@ class Stage:
         """Point the cameras at the vehicles; without clients, those of pages that are opened later."""
         places = to_enu(np.nan_to_num(rows["position"]))
         middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
-        reach = max(float(shape.reach) for _, shape in self._kinds) * self.scale
+        reach = self._reach()
         far = 1.2 * float(np.linalg.norm(places.max(axis=0) - places.min(axis=0))) + 12.0 * reach
         eye = middle + far * np.array([-0.55, -0.75, 0.45])
         for camera in (
