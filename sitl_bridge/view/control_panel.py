@@ -29,7 +29,7 @@ PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20", "max")
 SENSOR_FAULTS = ("off", "stuck", "none")
 NO_CAMERA = "none"
 LISTED_REPLIES = 4
-DISTANCE = 12.0
+DISTANCE = 8.0
 """Of the following camera, over the vehicle's drawn reach."""
 
 
