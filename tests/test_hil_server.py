@@ -424,6 +424,22 @@ def test_stray_answers_of_a_stalled_flight_stack_do_not_make_time_wait_for_more(
         wait_for(lambda: server.status().links[0].lockstep, "lockstep again")
 
 
+def test_a_flight_stack_that_has_not_begun_to_answer_does_not_stall(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    stalls: list[tuple[int, bool]] = []
+    server = serve(patience=0.2, notes=notes, stalls=stalls)
+    with Peer(server.ports[0], silent=1 << 30) as peer:
+        wait_for(lambda: len(peer.times) > 20, "the first frames")
+        peer.halt.set()
+        wait_for(lambda: any("does not read" in note for note in notes), "the freeze to be told")
+        peer.halt.clear()
+        peer.silent = 0
+        wait_for(lambda: server.status().links[0].lockstep, "lockstep")
+    assert (0, True) not in stalls
+
+
 def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:

@@ -240,8 +240,9 @@ class Links:
     def _report_stall(self, vehicle: int, what: str) -> None:
         """Report a stall once, however often its state changes."""
         if vehicle not in self._reported_stalls:
-            self._reported_stalls[vehicle] = int(self._records[vehicle]["answers"])
-            self._note_stall(vehicle, True)
+            answers = self._reported_stalls[vehicle] = int(self._records[vehicle]["answers"])
+            if answers > 0:  # one that has not begun to answer cannot stop
+                self._note_stall(vehicle, True)
             self._say(vehicle, f"the flight stack {what}")
 
     def report_recovered(self) -> None:
