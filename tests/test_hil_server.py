@@ -775,17 +775,15 @@ def test_time_waits_for_a_mission_at_the_limit_that_it_gave(
 
 
 def test_time_goes_on_at_real_time_without_a_mission_that_does_not_move_its_limit(
-    serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.hil.time_limits.MISSION_PATIENCE", 0.0)
     server = serve()
     limit = server.limit_time()
-    limit.run_until(400_000)
+    limit.run_until(400_000, 0.0)
     with Peer(server.ports[0]):
         wait_for(lambda: server.simulation.time > 400_000, "time to go on")
         assert limit.speed == 1.0
         assert server._loop["pace"] == 1000 * STEP
-        monkeypatch.setattr("sitl_bridge.hil.time_limits.MISSION_PATIENCE", math.inf)
         limit.run_until(1 << 40)
         assert server._loop["pace"] == 0, "it is as fast as it goes from the next limit on"
 

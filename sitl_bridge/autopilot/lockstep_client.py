@@ -6,6 +6,7 @@ or slow work (the commander, a closed connection) makes it return to stack_main.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,8 @@ from sitl_bridge.kernels.compiled import compiled
 TICKED = 0
 """The commander is due; the step's answer is not out yet."""
 IDLE = 1
-"""Time to look after other things; no frame waits."""
+"""Time to look after other things: no frame waits, a partner has sent something, or a step follows that which
+set ``ticked``."""
 LOST = 2
 """The peer closed the connection."""
 STEPPED = 3
@@ -36,6 +38,8 @@ STEPPED = 3
 
 BUFFER = 4 * MAX_STEP_BYTES
 ANSWER = HEADER + 81 + CHECKSUM
+PARTNERS = 3
+"""Sockets of partners that end a wait."""
 _CRC_EXTRA = 47
 _CUSTOM_MODE = 1
 _LOCKSTEP = 1
@@ -53,6 +57,7 @@ PEER = np.dtype(
         ("answer_due", "i8"),  # 1: the last step is not answered
         ("armed", "i8"),
         ("tick", "i8"),  # steps between updates of the commander
+        ("ticked", "i8"),  # 1: return before the next step, which takes what partners sent after the last one
         ("each_step", "i8"),  # 1: return before every answer, for a controller in Python
     ],
     align=True,
@@ -73,7 +78,7 @@ class ClientArrays(NamedTuple):
         answer: (1,) ANSWER_PAYLOAD.
         answer_bytes: the same memory as uint8.
         out: (ANSWER,) uint8 scratch.
-        poll: (1,) POLL scratch.
+        poll: (1 + PARTNERS,) POLL, of the simulator and of partners' sockets.
         clock: (2,) int64 scratch.
     """
 
@@ -97,9 +102,19 @@ class ClientArrays(NamedTuple):
             answer=answer,
             answer_bytes=answer.view(np.uint8),
             out=np.zeros(ANSWER, np.uint8),
-            poll=np.zeros(1, POLL),
+            poll=_polls(),
             clock=np.zeros(2, np.int64),
         )
+
+    def watch(self, sockets: Sequence[int]) -> None:
+        """End waits when one of these file descriptors, at most PARTNERS, can be read."""
+        self.poll["fd"][1 : 1 + len(sockets)] = sockets
+
+
+def _polls() -> NDArray[np.void]:
+    polls = np.zeros(1 + PARTNERS, POLL)
+    polls["fd"], polls["events"] = -1, POLLIN
+    return polls
 
 
 @compiled
@@ -144,7 +159,10 @@ def _answer(peer: Any, time: int, client: Any) -> bool:
 
 @compiled
 def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
-    """Answer steps until the commander is due, or ``patience`` ns have passed and no frame waits.
+    """Answer steps until the commander is due, a partner has sent something, or ``patience`` ns have passed.
+
+    What partners send after an update of the commander is read before the next step, however soon that comes:
+    if simulated time stands still meanwhile, messages take effect at the time at which they are sent.
 
     Args:
         stack_handles: of one vehicle's ``StackArrays``.
@@ -164,12 +182,16 @@ def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
                 return LOST
             peer.answer_due = 0
         ran: Any = np.int64(0)
+        if peer.begin < peer.end and peer.ticked == 1:
+            peer.ticked = 0
+            return IDLE
         if peer.begin < peer.end:
             peer.begin, ran = read_frames(buffer, peer.begin, peer.end, stacks, 0, controls)
         if ran == STEP:
             peer.steps += 1
             peer.answer_due = 1
             if peer.steps % peer.tick == 0:
+                peer.ticked = 1
                 return TICKED
             if peer.each_step == 1:
                 return STEPPED
@@ -182,11 +204,12 @@ def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
         if now >= until:
             return IDLE
         poll[0].fd = peer.fd
-        poll[0].events = POLLIN
         clock[0] = (until - now) // 1_000_000_000
         clock[1] = (until - now) % 1_000_000_000
-        if ppoll(poll.ctypes, 1, clock.ctypes, 0) <= 0:
+        if ppoll(poll.ctypes, poll.shape[0], clock.ctypes, 0) <= 0:
             continue
+        if poll[0].revents == 0:
+            return IDLE
         room = buffer[peer.end :]
         count = recv(peer.fd, room.ctypes, BUFFER - peer.end, MSG_DONTWAIT)
         if count == 0:

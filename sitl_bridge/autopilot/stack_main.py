@@ -36,8 +36,7 @@ from sitl_bridge.world.world import World
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""
 PATIENCE = 5_000_000
-"""ns of wall time after which partners are answered between two updates of the commander: an upload goes to
-and fro once an item."""
+"""ns of wall time after which other things are looked after between two updates of the commander."""
 STANDSTILL = 50_000
 """us of wall time after which telemetry goes on though simulated time stands still."""
 LOG = Path("log", "flight.ulg")
@@ -104,6 +103,7 @@ class LinkedStack:
             log=self._log,
         )
         self._endpoint = Endpoint(Services(source), self._instance)
+        self._client.watch(self._endpoint.sockets)
 
     def prepare(self) -> None:
         """Compile, or load what was compiled, before time runs."""

@@ -34,7 +34,7 @@ Each link has one state (link_state.py has the diagram).  What happens if a flig
 
 late, or does not answer
     Before its first answer (STARTING): PX4 leaves its first frames unanswered, so frames go out at real
-    time.
+    time.  The built-in stack leaves none; where the server knows that it comes, lockstep begins at once.
     After its first answer (SETTLING): time waits until no answer comes for 20 ms; then no answer to an
     older frame is under way, and lockstep begins.
     In lockstep: time waits for ``patience`` (1 s of wall time), and up to ten times longer while its process

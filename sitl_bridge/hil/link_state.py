@@ -15,7 +15,7 @@
                          m |                      |                  v
                            +----------------- LEFT_BEHIND <----------+
 
-    a  a flight stack connected
+    a  a flight stack connected; one that answers every frame from the first on is in LOCKSTEP at once (n)
     b  its first answer
     c  QUIET without another answer, so none is under way any more
     d  no answer for ``patience``, and it does not read its frames, or the server is to wait anyway

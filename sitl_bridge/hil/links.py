@@ -6,7 +6,7 @@ All of it runs on the lockstep thread, while the compiled loop does not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class Links:
         notify: takes messages for the user.
         restart: puts a vehicle back to its start.
         note_stall: takes the vehicle, and whether its flight stack stops answering or is in lockstep again.
+        prompt: vehicles whose flight stacks answer every frame from the first on.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Links:
         notify: Callable[[str], None],
         restart: Callable[[int], None],
         note_stall: Callable[[int, bool], None],
+        prompt: Collection[int] = (),
     ) -> None:
         self.arrays, self.sockets, self.ports = arrays, sockets, ports
         self._records = arrays.links
         self._on_stall, self._patience, self._step = on_stall, patience, step
         self._notify, self._note_stall = notify, note_stall
-        self._restart = restart
+        self._restart, self._prompt = restart, prompt
         self._flown: set[int] = set()  # vehicles whose flight stack has gone
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._faults = FaultCounts(len(ports))
@@ -124,10 +126,11 @@ class Links:
         return accepted
 
     def _connect(self, vehicle: int, fd: int, begun: bool) -> None:
-        """Transition a of link_state.py."""
+        """Transitions a and n of link_state.py."""
         self._records[vehicle] = np.zeros((), LINK)
         link = self._records[vehicle]
-        link["state"], link["answer"] = LinkState.STARTING, Answer.NOT_AWAITED
+        link["state"] = LinkState.LOCKSTEP if vehicle in self._prompt else LinkState.STARTING
+        link["answer"] = Answer.NOT_AWAITED
         link["fd"], link["wait_start"] = fd, time.monotonic_ns()
         self._extensions.pop(vehicle, None)
         self._reported_busy.discard(vehicle)

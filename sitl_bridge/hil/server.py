@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class LockstepServer:
         notify: receives messages for the user.
         note_stall: receives the vehicle, and True when its flight stack stops answering, False when it is in
             lockstep again or gone; on the lockstep thread.
+        prompt: vehicles whose flight stacks answer every frame from the first on, as the built-in one does;
+            time waits for them from the start, so that a flight does not depend on how soon they answer.
         errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
             them.  By default they are only reported through ``notify``.
 
@@ -76,6 +78,7 @@ class LockstepServer:
         notify: Callable[[str], None] = lambda _message: None,
         note_stall: Callable[[int, bool], None] = lambda _vehicle, _begins: None,
         errors: ErrorLog | None = None,
+        prompt: Collection[int] = (),
     ) -> None:
         n = len(simulation)
         self.simulation = simulation
@@ -90,6 +93,7 @@ class LockstepServer:
         self._loop_array = self._new_loop(simulation, patience)
         self._loop: Any = self._loop_array[0]
         self._arrays = kernel.LinkArrays.of(simulation)
+        self._say = notify
         self._prepare_thread()
         self.set_speed(speed)
         self._links = Links(
@@ -102,6 +106,7 @@ class LockstepServer:
             notify=notify,
             restart=self._restart,
             note_stall=note_stall,
+            prompt=prompt,
         )
 
     def _restart(self, vehicle: int) -> None:
@@ -137,7 +142,9 @@ class LockstepServer:
         self._paused = False
         self._step_until = 0
         self._actions = TimedActions()
-        self._limits = TimeLimits(lambda: int(self._loop["time"]), self._set_pace, self._time_limit_changed)
+        self._limits = TimeLimits(
+            lambda: int(self._loop["time"]), self._set_pace, self._time_limit_changed, self._say
+        )
         self._rate = (time.monotonic(), self.simulation.time, 0.0)
 
     def prepare(self) -> None:

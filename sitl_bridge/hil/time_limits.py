@@ -7,10 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-MISSION_PATIENCE = 5.0
-"""s of wall time without a new limit from a mission, after which simulated time continues at real time: far
-longer than the pauses of a busy machine, and well below the 20 s after which missions count a vehicle as
-lost."""
 LOST_REPORT_WAIT = 0.1
 """s of wall time without a new limit from a mission whose limit is in the past, after which the last
 telemetry counts as lost."""
@@ -32,28 +28,30 @@ class TimeLimit:
         self.until: int | None = None
         self.reached_at = math.inf
         """s of the monotonic clock when simulated time reached ``until``; inf before."""
+        self.patience = math.inf
+        """s of wall time."""
         self.behind = False
         """Whether it was in the past when it was set."""
         self.set_at = 0.0
         """s of the monotonic clock."""
         self.fastest = math.inf
         self.overdue = False
-        """Whether ``until`` was reached and not moved for MISSION_PATIENCE: time runs at real time."""
+        """Whether ``until`` was reached and not moved for ``patience``: time runs at real time."""
 
     @property
     def speed(self) -> float:
         """Greatest speed factor that it allows now."""
         return min(self.fastest, 1.0) if self.overdue else self.fastest
 
-    def run_until(self, time_us: int | None) -> None:
+    def run_until(self, time_us: int | None, patience: float = math.inf) -> None:
         """Let simulated time run to ``time_us`` and wait there for a later limit.
-
-        Without a later limit for MISSION_PATIENCE of wall time, it continues at real time until one is set.
 
         Args:
             time_us: us of simulated time, on the flight stacks' clock; None for no limit.
+            patience: s of wall time; without a later limit after that, it continues at real time until one is
+                set.
         """
-        self._limits.set_until(self, time_us)
+        self._limits.set_until(self, time_us, patience)
 
     def at_most(self, speed: float) -> None:
         """Run at most ``speed`` times real time from the next step on; ``math.inf`` for no limit."""
@@ -72,11 +70,17 @@ class TimeLimits:
         now: the present simulated time in us.
         pace_changed: called after the speed that the limits allow has changed.
         time_changed: called after the time up to which they let time run has changed; True if it is sooner.
+        notify: takes messages for the user.
     """
 
     def __init__(
-        self, now: Callable[[], int], pace_changed: Callable[[], None], time_changed: Callable[[bool], None]
+        self,
+        now: Callable[[], int],
+        pace_changed: Callable[[], None],
+        time_changed: Callable[[bool], None],
+        notify: Callable[[str], None],
     ) -> None:
+        self._notify = notify
         self._now, self.pace_changed, self._time_changed = now, pace_changed, time_changed
         self._limits: list[TimeLimit] = []
         self._lock = threading.Lock()
@@ -96,10 +100,11 @@ class TimeLimits:
         self.pace_changed()
         self._time_changed(False)
 
-    def set_until(self, limit: TimeLimit, until: int | None) -> None:
+    def set_until(self, limit: TimeLimit, until: int | None, patience: float) -> None:
         """Set how far a limit lets time run (``TimeLimit.run_until``)."""
         with self._lock:
             before, limit.until, limit.reached_at = limit.until, until, math.inf
+            limit.patience = patience
             limit.behind = until is not None and until < self._now()
             limit.set_at = time.monotonic()
             was_overdue, limit.overdue = limit.overdue, False
@@ -115,6 +120,7 @@ class TimeLimits:
     def until(self, now: int) -> int | None:
         """How far time may run at time ``now`` (us); None for no limit.  Notices limits that are overdue."""
         wall = time.monotonic()
+        late: list[float] = []
         with self._lock:
             overdue_before = any(limit.overdue for limit in self._limits)
             for limit in self._limits:
@@ -124,9 +130,16 @@ class TimeLimits:
                     limit.until, limit.set_at = now + NEXT_REPORT_TIME, wall
                     continue
                 limit.reached_at = min(limit.reached_at, wall)
-                limit.overdue = wall - limit.reached_at > MISSION_PATIENCE
+                was_overdue, limit.overdue = limit.overdue, wall - limit.reached_at > limit.patience
+                if limit.overdue and not was_overdue:
+                    late.append(limit.patience)
             overdue = any(limit.overdue for limit in self._limits)
             allowed = [x.until for x in self._limits if x.until is not None and not x.overdue]
+        for patience in late:
+            self._notify(
+                f"the mission has not let simulated time go on for {patience:g} s; it goes on at real time"
+                " until the mission does, and this flight will not repeat to the bit"
+            )
         if overdue or overdue_before:
             self.pace_changed()
         return min(allowed, default=None)

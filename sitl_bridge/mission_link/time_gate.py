@@ -5,6 +5,11 @@ PX4 repeats a mission request are 12 ms for MAVSDK, which aborts a transfer at t
 are therefore made at real time.  Setpoints and decisions of a mission would be late if simulated time ran on
 while the mission is busy; simulated time therefore waits for a mission that reports its progress.
 
+With the built-in stack a mission advances simulated time in turns: the stack sends its messages every
+``turn`` of simulated time, time stands still until the mission has taken them and waits for the next, and
+whatever the mission sent meanwhile is read before the next step.  So a flight depends on simulated time
+alone.  This takes an event loop that knows when it has nothing left to do, see event_loop.py.
+
 Both ends of the socket pair are in this module, which needs only the standard library.  Without a simulation,
 as with a real vehicle, the mission's end does nothing.
 """
@@ -33,6 +38,9 @@ Messages to the simulation are ``hello``; ``ready``, which is answered with ``go
 flown; ``until US`` (on the vehicles' clock), ``until`` for no limit; and ``speed FACTOR NUMBER``, which is
 answered with the number once the speed is in effect."""
 
+TURN_VARIABLE = "SITL_BRIDGE_TURN"
+"""Environment variable of a mission: us of simulated time between two turns; not set without turns."""
+
 REQUEST_SPEED = 1.0
 """Simulated over wall time during a request: the timeouts of PX4 and MAVSDK assume a common clock."""
 
@@ -42,8 +50,15 @@ are uploaded and parameters set then.  MAVSDK aborts an upload at PX4's fifth re
 1.25 s of simulated time.  At this speed that is 0.6 s of wall time, longer than the pauses of a busy machine;
 at 20 times real time it is 62 ms, which is shorter."""
 
-STALE = 0.5
-"""s of wall time without an update for a vehicle, after which it no longer limits the time of the others."""
+STALE, STALE_IN_TURNS = 0.5, 4.0
+"""s of wall time without an update for a vehicle, after which it no longer limits the time of the others; the
+second where missions take turns, far above the pauses of a busy machine."""
+
+PATIENCE, PATIENCE_IN_TURNS = 5.0, 15.0
+"""s of wall time without a new limit from a mission, after which simulated time continues at real time:
+longer than the pauses of a busy machine, and below the 20 s after which missions count a vehicle as lost."""
+START_PATIENCE = 30.0
+"""s of wall time likewise, for a mission that starts."""
 
 ATTEMPTS = 5
 """Times that a request is made until it is answered, as many as MAVSDK sends one message.  Without them,
@@ -58,11 +73,17 @@ class TimeGate:
     Args:
         number: of the file descriptor, as text; any other text means that there is no simulation.
         clock: s of wall time.
+        turn: us of simulated time between two turns; 0 without turns.
+
+    Attributes:
+        turn: likewise; 0 without a simulation.
     """
 
-    def __init__(self, number: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, number: str, clock: Callable[[], float] = time.monotonic, turn: int = 0) -> None:
         self._socket = _socket_of(number)
+        self.turn = turn if self._socket is not None else 0
         self._clock = clock
+        self._holds = 0
         self._limits: dict[object, tuple[int, float]] = {}
         self._sent: int | None = None
         self._speeds: list[float] = []
@@ -84,29 +105,55 @@ class TimeGate:
     def allow(self, user: object, until: int | None) -> None:
         """Set the limit of simulated time of one user; the least limit of all users is in effect.
 
+        With turns, it takes effect once the mission has nothing left to do, and the last one stays.
+
         Args:
             user: a vehicle, or a controller of several; its limit expires after STALE.
             until: us on the vehicles' clock; None removes the limit.
         """
         if self._socket is None:
             return
-        now = self._clock()
         self._limits.pop(user, None)
         if until is not None:
-            self._limits[user] = (until, now)
-        least = min((time for time, updated in self._limits.values() if now - updated < STALE), default=None)
+            self._limits[user] = (until, self._clock())
+        if not self.turn:
+            self._send_limit(STALE)
+
+    def _send_limit(self, stale: float) -> None:
+        now = self._clock()
+        least = min((time for time, updated in self._limits.values() if now - updated < stale), default=None)
         if least != self._sent:
             self._sent = least
             self._send(b"until" if least is None else b"until %d" % least)
+
+    def hold(self) -> None:
+        """Begin something during which simulated time stands still between turns."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """End what ``hold`` began."""
+        self._holds -= 1
+
+    def idle(self) -> None:
+        """End a turn, unless something holds time: the mission waits for what comes from outside."""
+        if self.turn and not self._holds and self._limits:
+            self._send_limit(STALE_IN_TURNS if len(self._limits) > 1 else math.inf)
 
     @asynccontextmanager
     async def at_most(self, speed: float) -> AsyncIterator[None]:
         """Limit simulated time to ``speed`` times real time within a ``with`` block.
 
-        The block begins when the limit is in effect.
+        The block begins when the limit is in effect.  With turns, time stands still in it.
         """
         if self._socket is None:
             yield
+            return
+        if self.turn:
+            self.hold()
+            try:
+                yield
+            finally:
+                self.release()
             return
         self._speeds.append(speed)
         try:
@@ -163,7 +210,8 @@ class TimeGate:
 @functools.cache
 def time_gate() -> TimeGate:
     """The gate of this process, opened at the first call."""
-    return TimeGate(os.environ.get(VARIABLE, ""))
+    turn = os.environ.get(TURN_VARIABLE, "")
+    return TimeGate(os.environ.get(VARIABLE, ""), turn=int(turn) if turn.isdigit() else 0)
 
 
 def _socket_of(number: str) -> socket.socket | None:
@@ -228,8 +276,8 @@ def _timed_out(error: Exception) -> bool:
 class GateLimits(Protocol):
     """Limits of simulated time, in effect at once; ``hil.server.TimeLimit`` implements it."""
 
-    def run_until(self, time_us: int | None) -> None:
-        """Let time run to ``time_us``; None for no limit."""
+    def run_until(self, time_us: int | None, patience: float = PATIENCE) -> None:
+        """Let time run to ``time_us``, None for no limit, and at real time after ``patience`` s there."""
 
     def at_most(self, speed: float) -> None:
         """Run at most ``speed`` times real time; inf for no limit."""
@@ -245,6 +293,9 @@ class MissionGate:
 
     Args:
         limits: of simulated time, set here.
+        turn: us of simulated time at which the first turn begins, and between turns; 0 without turns.
+            With turns, the last limit stays in effect when the mission ends, until ``free``, so a flight ends
+            at the simulated time of its last turn.
 
     Attributes:
         mission_end: file descriptor that the mission inherits.
@@ -252,16 +303,20 @@ class MissionGate:
         ended: set once the mission has closed its end.
     """
 
-    def __init__(self, limits: GateLimits) -> None:
+    def __init__(self, limits: GateLimits, turn: int = 0) -> None:
         self._limits = limits
+        self.turn = turn
         self._here, self._there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.mission_end = self._there.fileno()
         self.ready = threading.Event()
         self._announced = False
         self.ended = threading.Event()
         self._may_fly = False
+        self._patience = PATIENCE_IN_TURNS if turn else PATIENCE
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="time gate", daemon=True)
+        if turn:
+            limits.run_until(turn, START_PATIENCE)
         limits.at_most(UNANNOUNCED_SPEED)
 
     def start(self) -> None:
@@ -279,6 +334,10 @@ class MissionGate:
     def _answer(self, message: bytes) -> None:
         with contextlib.suppress(OSError):  # the mission has ended, which the reading thread detects
             self._here.send(message)
+
+    def free(self) -> None:
+        """Remove all limits of a mission that has ended; safe to call twice."""
+        self._limits.release()
 
     def close(self) -> None:
         """Remove all limits, even if a process still has the mission's end; safe to call twice."""
@@ -300,7 +359,8 @@ class MissionGate:
                         self._take(message.decode("ascii").split())
             with self._lock:
                 self.ended.set()
-                self._limits.release()
+                if not self.turn:
+                    self._limits.release()
 
     def _take(self, words: list[str]) -> None:
         match words:
@@ -314,9 +374,9 @@ class MissionGate:
                     if self._may_fly:
                         self._answer(b"go")
             case ["until"]:
-                self._limits.run_until(None)
+                self._limits.run_until(None, self._patience)
             case ["until", until]:
-                self._limits.run_until(int(until))
+                self._limits.run_until(int(until), self._patience)
             case ["speed", factor, number] if float(factor) > 0.0:
                 self._limits.at_most(float(factor))
                 self._answer(b"%d" % int(number))

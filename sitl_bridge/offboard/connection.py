@@ -119,7 +119,9 @@ async def updated(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
         # Sufficient for setpoints and checks; PX4's defaults of up to 100 Hz would take most of the time.
         rates = in_real_time(vehicle.telemetry, vehicle.gate)
         async with vehicle.gate.request():
-            await rates.set_rate_attitude_euler(vehicle.attitude_rate)
+            # With turns, one message in each.
+            least = 2e6 / vehicle.gate.turn if vehicle.gate.turn else 0.0
+            await rates.set_rate_attitude_euler(max(vehicle.attitude_rate, least))
             await rates.set_rate_position_velocity_ned(SETPOINT_RATE)
             await rates.set_rate_position(5.0)
         yield vehicle

@@ -8,10 +8,11 @@ time, and fails with a message if the limit passes or the vehicle sends nothing.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any, NoReturn
 
 from mavsdk.asyncio import Mavsdk, MavsdkError
@@ -22,6 +23,7 @@ from mavsdk.asyncio.plugins.mission_raw import MissionRawAsync
 from mavsdk.asyncio.plugins.offboard import OffboardAsync
 from mavsdk.asyncio.plugins.param import ParamAsync
 from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+from mavsdk.plugins.mavlink_direct import MavlinkMessage
 from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.errors import UserError
@@ -53,6 +55,10 @@ MOST_WAIT = 1.2
 
 LEAD_STEP = 0.1
 """s of the vehicle's time between two settings of the limit."""
+
+LONG_TURN = 5
+"""Turns as one, 0.24 s of the built-in stack's time, while no setpoints are streamed: each waits for this
+program, which takes longer than the simulation."""
 
 STATE_LIMIT = 30.0
 """s of the vehicle's time until its state messages, at 1 Hz, must show a change that it has acknowledged.  A
@@ -129,6 +135,11 @@ class Vehicle:
 
         self.offboard_active = False
         self._update = asyncio.Event()
+        self._turn_end = self.gate.turn  # us, when the present turn ends
+        self._streams = 0
+        self._queries = 0
+        self._answers: dict[int, int] = {}  # us, by number of the query
+        self._answered = asyncio.Event()
         self._ticked = asyncio.get_running_loop().time()  # wall time of its clock's last change
         self._allowed = -math.inf  # s of its clock to which simulated time may run
 
@@ -167,9 +178,13 @@ class Vehicle:
         """Keep the attributes at their latest values until cancelled; :func:`connect` runs it."""
         telemetry = self.telemetry
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._refresh())
+            if self.gate.turn:
+                group.create_task(self._turns())
+                group.create_task(self._each(self.mavlink.subscribe_message("TIMESYNC"), self._on_time))
+            else:
+                group.create_task(self._refresh())
+                group.create_task(self._each(telemetry.subscribe_attitude_euler(), self._on_attitude))
             for stream, handle in (
-                (telemetry.subscribe_attitude_euler(), self._on_attitude),
                 (telemetry.subscribe_status_text(), self._on_status_text),
                 (self.events.subscribe_health_and_arming_checks(), self._on_arming_report),
                 (telemetry.subscribe_position(), self._on_global_position),
@@ -189,7 +204,75 @@ class Vehicle:
         async with aclosing(stream):
             async for item in stream:
                 handle(item)
+                if not self.gate.turn:
+                    self._notify()
+
+    async def _turns(self) -> None:
+        """Let the mission see the telemetry of a turn at once, when the last message of its time is here."""
+        begin, refreshed = asyncio.create_task(self._begin_turns()), -1
+        async with aclosing(self.telemetry.subscribe_attitude_euler()) as attitudes:
+            async for attitude in attitudes:
+                begin.cancel()
+                self._on_attitude(attitude)
+                now = round(1e6 * self.time)
+                if now < self._turn_end:
+                    continue
+                self._set_time_limit()
+                if now // (LONG_TURN * self.gate.turn) != refreshed:
+                    refreshed = now // (LONG_TURN * self.gate.turn)
+                    await self._read_state()
                 self._notify()
+
+    async def _begin_turns(self) -> None:
+        """Let time run, turn by turn, until the vehicle knows its attitude and so sends the first one."""
+        while True:
+            if await self._query_time() >= self._turn_end:
+                await self._query_time()  # the messages of that turn come before the answer
+                self._turn_end += self.gate.turn
+                self.gate.allow(self, self._turn_end)
+            await asyncio.sleep(0.001)
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Take a turn at every message of the vehicle's clock within a ``with`` block, for setpoints."""
+        self._streams += 1
+        if self.gate.turn and not math.isnan(self.time):
+            self._set_time_limit()
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+    async def confirmed(self, sending: Awaitable[object]) -> None:
+        """Send something that is not answered.  With turns, return when the vehicle has received it.
+
+        MAVSDK sends from a thread of its own, in order.
+        """
+        if not self.gate.turn:
+            await sending
+            return
+        async with self.gate.request():
+            await sending
+            await self._query_time()
+
+    async def _query_time(self) -> int:
+        """Us of the vehicle's clock, by TIMESYNC."""
+        self._queries += 1
+        query = self._queries
+        fields = {"tc1": 0, "ts1": query, "target_system": 0, "target_component": 0}
+        message = MavlinkMessage("TIMESYNC", 0, 0, 0, 0, json.dumps(fields))
+        async with self.gate.request(), asyncio.timeout(SILENCE_LIMIT):
+            await self.mavlink.send_message(message)
+            while query not in self._answers:
+                await self._answered.wait()
+        return self._answers.pop(query)
+
+    def _on_time(self, message: Any) -> None:
+        fields = json.loads(message.fields_json)
+        if fields["tc1"] and fields["ts1"] <= self._queries:  # not an answer to MAVSDK's own
+            self._answers[fields["ts1"]] = fields["tc1"] // 1000
+            self._answered.set()
+            self._answered = asyncio.Event()
 
     async def _refresh(self) -> None:
         """Query states that change rarely, until cancelled."""
@@ -232,10 +315,17 @@ class Vehicle:
         if not self.time >= seconds:  # also where the time is still nan
             self.time = seconds
             self._ticked = asyncio.get_running_loop().time()
-            self._set_time_limit()
+            if not self.gate.turn:
+                self._set_time_limit()
 
     def _set_time_limit(self) -> None:
         """Let simulated time run on from the last telemetry, at least to the message after the next."""
+        if self.gate.turn:
+            # Multiples of the turn's length, however soon the mission was there.
+            length = self.gate.turn * (1 if self._streams else LONG_TURN)
+            self._turn_end = (round(1e6 * self.time) // length + 1) * length
+            self.gate.allow(self, self._turn_end)
+            return
         until = self.time + max(MOST_LEAD, 2.0 / self.attitude_rate)
         if not abs(until - self._allowed) < LEAD_STEP:
             self._allowed = until

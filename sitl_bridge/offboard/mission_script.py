@@ -20,6 +20,7 @@ from mavsdk.asyncio import MavsdkError
 
 from sitl_bridge.error_log import cause
 from sitl_bridge.errors import UserError
+from sitl_bridge.mission_link.event_loop import TurnLoop
 from sitl_bridge.mission_link.time_gate import time_gate
 from sitl_bridge.offboard.connection import connect
 from sitl_bridge.offboard.mavsdk_refusal import reason, within
@@ -103,9 +104,10 @@ def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
     # MAVSDK calls back from its own threads, which wait up to this long for the interpreter.  Python's
     # default of 5 ms is 0.1 s for a vehicle at 20 times real time, and MAVSDK drops callbacks that queue up.
     sys.setswitchinterval(0.0005)
-    time_gate()  # reports that this mission uses the gate, so that simulated time is not limited otherwise
+    gate = time_gate()  # reports that this mission uses it, so that simulated time is not limited otherwise
     try:
-        return asyncio.run(_main(fly))
+        with asyncio.Runner(loop_factory=(lambda: TurnLoop(gate)) if gate.turn else None) as runner:
+            return runner.run(_main(fly))
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -8,6 +8,7 @@ setpoint is sent at each change of the vehicle's clock, so the rate follows the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable
 from types import TracebackType
@@ -58,10 +59,16 @@ class OffboardControl:
             AttitudeRate: vehicle.offboard.set_attitude_rate,
         }
         self._stream: asyncio.Task[None] | None = None
+        self._turns = contextlib.ExitStack()
         self.sent = 0
 
     async def __aenter__(self) -> Self:
-        await self._send(self._source())
+        self._turns.enter_context(self.vehicle.streaming())
+        try:
+            await self._send(self._source())
+        except BaseException:
+            self._turns.close()
+            raise
         self._stream = asyncio.create_task(self._pump())
         self.vehicle.offboard_active = True
         try:
@@ -119,15 +126,17 @@ class OffboardControl:
 
     async def _stop_stream(self) -> None:
         self.vehicle.offboard_active = False
+        self._turns.close()
         if self._stream is not None:
             self._stream.cancel()
             await asyncio.wait([self._stream])
 
     async def _send(self, setpoint: Setpoint) -> None:
         if isinstance(setpoint, tuple):
-            await self.vehicle.offboard.set_position_velocity_ned(*setpoint)
+            sending = self.vehicle.offboard.set_position_velocity_ned(*setpoint)
         else:
-            await self._setters[type(setpoint)](setpoint)
+            sending = self._setters[type(setpoint)](setpoint)
+        await self.vehicle.confirmed(sending)
         self.sent += 1
 
     async def wait(

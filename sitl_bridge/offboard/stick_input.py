@@ -28,9 +28,10 @@ class HeldSticks:
         self._task = asyncio.create_task(self._hold())
 
     async def _hold(self) -> None:
-        while True:
-            await self.manual.set_manual_control_input(*self.held)
-            await self._vehicle.changed()
+        with self._vehicle.streaming():
+            while True:
+                await self._vehicle.confirmed(self.manual.set_manual_control_input(*self.held))
+                await self._vehicle.changed()
 
     def ahead(self, share: float) -> None:
         """Move the stick forwards, or backwards where ``share`` is negative."""

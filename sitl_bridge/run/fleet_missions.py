@@ -15,7 +15,7 @@ from sitl_bridge.mission_link import pause_flag
 from sitl_bridge.mission_link.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.offboard.mission_script import FLEET_VARIABLE, SUCCEEDED
 from sitl_bridge.run.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
-from sitl_bridge.run.mission_process import MissionProcess
+from sitl_bridge.run.mission_process import MissionProcess, takes_turns
 from sitl_bridge.run.vehicle_run import VehicleRun
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class FleetMissions:
         errors: receives errors of setting the pause flag.
 
     Attributes:
+        turn: us of simulated time between two turns of the missions; 0 if they take none.
         common: the program that flies all vehicles; None before it starts, and if there is none.
         orders: the pipe of live orders to it; None without a bus.
     """
@@ -64,6 +65,22 @@ class FleetMissions:
         self._limit = None if settings.has_mission else server.limit_time()
         self._pause_flag = directory.resolve() / "paused"
         self.orders: OrdersPipe | None = None
+        self.turn = self._turn()
+
+    def _turn(self) -> int:
+        """Missions take turns with built-in stacks, whose messages come at defined simulated times."""
+        settings = self._settings
+        missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
+        if settings.mission is not None:
+            if not settings.mission[0].endswith(".py"):
+                return 0  # a formation or avoidance
+            missions.append((Path(settings.mission[0]), settings.python))
+        builtin = all(vehicle.autopilot.px4 is None for vehicle in self._vehicles)
+        if not missions or not builtin or not all(takes_turns(*mission) for mission in missions):
+            return 0
+        from sitl_bridge.autopilot.stack import TICK as STACK_TICK  # with its kernels, which take time
+
+        return STACK_TICK
 
     def prepare(self) -> None:
         """Start a mission that loads and compiles first, and wait for it, before simulated time begins.
@@ -84,7 +101,7 @@ class FleetMissions:
         """Start the missions of all vehicles whose flight stack is running."""
         for vehicle in self._vehicles:
             if not vehicle.lost:
-                vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server)
+                vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:
             if self.common is None:
                 self.common = self._start_common(self._settings.mission)
@@ -99,7 +116,7 @@ class FleetMissions:
             values[ORDERS] = str(inherited[0])
         command = [values.get(argument, argument) for argument in template]
         variables = {FLEET_VARIABLE: str(self.members), pause_flag.VARIABLE: str(self._pause_flag)}
-        gate = MissionGate(self._server.limit_time())
+        gate = MissionGate(self._server.limit_time(), self.turn)
         mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
         if self.orders is not None:
             self.orders.begin()
@@ -126,13 +143,19 @@ class FleetMissions:
                 vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
 
     def ended(self) -> bool:
-        """Whether there are missions, and all have ended."""
+        """Whether there are missions, and all have ended; those that have no longer limit time for others."""
         if not self._settings.has_mission:
             return False
         if self.common is not None:
             return self.common.poll() is not None
         missions = [v.mission for v in self._vehicles if v.mission is not None and not v.lost]
-        return all(mission.poll() is not None for mission in missions)
+        done = [mission for mission in missions if mission.poll() is not None]
+        if len(done) == len(missions):
+            return True
+        for mission in done:
+            if mission.gate is not None:
+                mission.gate.free()
+        return False
 
     def failure(self) -> str:
         """Why the missions did not succeed; empty if they did."""

@@ -21,7 +21,7 @@ from sitl_bridge.errors import UserError
 from sitl_bridge.files.plan import Plan, distance
 from sitl_bridge.files.plan_file import MAX_LEG, load_plan
 from sitl_bridge.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
-from sitl_bridge.mission_link.time_gate import VARIABLE, MissionGate
+from sitl_bridge.mission_link.time_gate import TURN_VARIABLE, VARIABLE, MissionGate
 from sitl_bridge.offboard.mission_script import INTERRUPTED
 from sitl_bridge.run.mavsdk_version import require_mavsdk
 from sitl_bridge.run.uncaught_error import UncaughtError
@@ -88,6 +88,20 @@ def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None
     raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")
 
 
+def takes_turns(mission: Path, python: Path | None = None) -> bool:
+    """Whether a checked mission uses the time gate, and so can take turns: a plan, or a script that imports
+    this program's mission scripts."""
+    if mission.suffix == ".plan":
+        return True
+    if python is not None:
+        return False
+    program = ast.parse(read_bytes(mission, MAX_PROGRAM_BYTES), str(mission))
+    return any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge.offboard")
+        for node in ast.walk(program)
+    )
+
+
 class MissionProcess:
     """A running mission.
 
@@ -114,14 +128,16 @@ class MissionProcess:
         self._error = UncaughtError(command[0])
         self.gate = gate
         inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
-        gate_variable = {} if gate is None else {VARIABLE: str(gate.mission_end)}
+        gate_variables = {} if gate is None else {VARIABLE: str(gate.mission_end)}
+        if gate is not None and gate.turn:
+            gate_variables[TURN_VARIABLE] = str(gate.turn)
         with uninterrupted():
             # MAVSDK leaves files there whenever its process is killed.
             self._temporary = tempfile.mkdtemp(prefix="sitl-bridge-")
             self._process = subprocess.Popen(
                 # A mission may start any process; its keeper ends with this program, and ends all of them.
                 launch.command("keep", [self._temporary, str(python or sys.executable), "-u", *command]),
-                env=os.environ | environment | gate_variable | {"TMPDIR": self._temporary},
+                env=os.environ | environment | gate_variables | {"TMPDIR": self._temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -118,6 +118,7 @@ class Monitor:
         battery: returns the latest battery sample, or None before the first; without it none is sent.
         on_message: called in the monitor's thread with each message, e.g. to log it.
         host: address to listen on.
+        prompt: whether the stack answers a PING at any time, as the built-in one does.
 
     Attributes:
         messages: texts and events, oldest first.
@@ -134,6 +135,7 @@ class Monitor:
         battery: Callable[[], BatterySample | None] | None = None,
         on_message: Callable[[VehicleMessage], None] | None = None,
         host: str = "127.0.0.1",
+        prompt: bool = False,
     ) -> None:
         self.port = PAYLOAD_PORT + instance
         self.host = host
@@ -167,7 +169,7 @@ class Monitor:
         """Number of the last PING sent."""
         self._pong = 0
         """Number of the last PING that PX4 answered."""
-        self._prompt = False
+        self._prompt = self._always_prompt = prompt
         """Whether PX4 answers a PING at once."""
         self._decoder = Decoder()
         self._lock = threading.Lock()
@@ -250,6 +252,8 @@ class Monitor:
         warning is printed, and messages are sent without waiting until it answers again.
         """
         with self._lock:
+            if self._peer is None:
+                self._poll()
             if not messages or self._socket is None or self._peer is None:
                 return
             self._ping += 1
@@ -451,7 +455,7 @@ class Monitor:
         if not unwanted or now - self._asked < 1.0:
             return
         self._asked = now
-        self._prompt = False
+        self._prompt = self._always_prompt
         wanted = [(number, 1e6 / rate) for number, rate in self._rates.items()]
         for number, interval in [(number, -1.0) for number in sorted(self._unwanted)] + wanted:
             self._send(

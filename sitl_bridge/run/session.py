@@ -146,6 +146,8 @@ class FleetSession:
         # PX4's start script runs in wall time; simulated time must not run far ahead of the script.
         self._start_limit = self.server.limit_time()
         self._start_limit.at_most(1.0)
+        if missions.turn:
+            self._start_limit.run_until(missions.turn)  # where their first turn begins
         self.server.start()
         self._start_outlets()
         for vehicle in self.vehicles:
@@ -214,6 +216,7 @@ class FleetSession:
             notify=self._report_link,
             note_stall=self._note_stall,
             errors=self.errors,
+            prompt=[vehicle.number for vehicle in self.vehicles if vehicle.autopilot.px4 is None],
         )
         self._stack.callback(self.server.close)
         self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)

@@ -30,11 +30,11 @@ from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.px4.airframe_parameters import parameters_for, station_time_out
 from sitl_bridge.px4.event_catalogue import EventCatalogue
 from sitl_bridge.px4.px4_process import Px4Process
-from sitl_bridge.px4.vehicle_status import VehicleMessage
+from sitl_bridge.px4.vehicle_status import BatterySample, VehicleMessage
 from sitl_bridge.report.flight_record import FlightRecord
 from sitl_bridge.report.summary import Outcome, summarise
 from sitl_bridge.run.autopilot_choice import AutopilotChoice, choose_autopilot
-from sitl_bridge.run.battery_feed import battery_sample
+from sitl_bridge.run.battery_feed import BatteryFeed, battery_sample
 from sitl_bridge.run.mission_process import MissionProcess, check_mission
 from sitl_bridge.run.monitor import Monitor
 from sitl_bridge.sensors.custom import CustomSensorHost
@@ -284,12 +284,20 @@ class VehicleRun:
 
     def open_monitor(self, server: LockstepServer) -> Monitor:
         """Create the vehicle's monitor; the caller polls it, or starts its thread."""
+
+        def sample() -> BatterySample | None:
+            return battery_sample(server, self.settings.airframe.battery.cells, self.number)
+
+        builtin = self.autopilot.px4 is None
         self.monitor = Monitor(
             self.settings.instance,
             catalogue=self._catalogue(),
-            battery=lambda: battery_sample(server, self.settings.airframe.battery.cells, self.number),
+            battery=None if builtin else sample,
             on_message=self._add_message,
+            prompt=builtin,
         )
+        if builtin:
+            server.hosts = (*server.hosts, BatteryFeed(self.number, sample, self.monitor.deliver))
         self._open_companion(server.hosts)
         return self.monitor
 
@@ -301,8 +309,14 @@ class VehicleRun:
                 runner.connect(self.monitor.open_components())
             runner.companion = self.monitor.deliver
 
-    def start_mission(self, variables: Mapping[str, str], server: LockstepServer) -> None:
-        """Start the vehicle's own mission, if it has one, with additional environment variables."""
+    def start_mission(self, variables: Mapping[str, str], server: LockstepServer, turn: int) -> None:
+        """Start the vehicle's own mission, if it has one.
+
+        Args:
+            variables: of the environment, in addition.
+            server: whose simulated time it limits.
+            turn: of its gate.
+        """
         settings = self.settings
         if settings.mission is None:
             return
@@ -315,7 +329,7 @@ class VehicleRun:
         for builder in built:
             if isinstance(builder, MapBuilder) and builder.file is not None:
                 environment[MAP_VARIABLE] = str(builder.file.resolve())
-        gate, python = MissionGate(server.limit_time()), settings.python
+        gate, python = MissionGate(server.limit_time(), turn), settings.python
         self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
 
     def stop_mission(self) -> None:

@@ -177,6 +177,11 @@ class Endpoint:
             raise
         self._probed = -SECOND
 
+    @property
+    def sockets(self) -> list[int]:
+        """File descriptors on which messages arrive."""
+        return [port.socket.fileno() for port in self._ports]
+
     def close(self) -> None:
         """Close all ports."""
         for port in self._ports:
@@ -200,17 +205,18 @@ class Endpoint:
             now: us of simulated time.
             wall: us of a monotonic wall clock.
         """
-        for port in self._ports:
-            self._receive(port, now, wall)
+        self.receive(now, wall)
         self._probe_partners(now, wall)
         for (local, address), messages in self.services.poll(now, wall):
             with self.services.reporting_faults(f"Telemetry for {address[0]}:{address[1]}", now):
                 self._send(self._port(local), address, messages)
 
     def receive(self, now: int, wall: int) -> None:
-        """Read and answer received messages only: a cheap call for a vehicle that is polled rarely."""
+        """Read and answer received messages, and drop partners that refuse datagrams."""
         for port in self._ports:
             self._receive(port, now, wall)
+            for address in port.refusals():
+                self._drop_partner(port, address)
 
     def _port(self, local: int) -> _Port:
         return next(port for port in self._ports if port.pair.local == local)
@@ -268,10 +274,7 @@ class Endpoint:
             self.services.drop((port.pair.local, address))
 
     def _probe_partners(self, now: int, wall: int) -> None:
-        """Drop partners that refuse datagrams; once a second, probe the default address."""
-        for port in self._ports:
-            for address in port.refusals():
-                self._drop_partner(port, address)
+        """Probe the default addresses that are silent, once a second."""
         if 0 <= wall - self._probed < SECOND:
             return
         self._probed = wall

@@ -79,6 +79,8 @@ class Link:
             services.events.report,
         )
         self._beat = _HeartbeatTimer()
+        self._state: tuple[int, int, int] | None = None
+        """Base mode, custom mode and system status of the last HEARTBEAT."""
         self._mission_beat = _HeartbeatTimer()
         self._stack_name_due: int | None = None
         self._stack_name_sent = False
@@ -122,8 +124,12 @@ class Link:
     def poll(self, now: int, wall: int) -> list[Any]:
         """Return the messages that are due, oldest first; for the times see :meth:`handle`."""
         due: list[Any] = []
-        if self._beat.is_due(now, wall):
-            due.append(heartbeat(self._services.snapshot(now)))
+        beat = heartbeat(self._services.snapshot(now))
+        state = (beat.base_mode, beat.custom_mode, beat.system_status)
+        # News comes at its simulated time; the beats of the wall clock carry none.
+        if self._beat.is_due(now, wall) or state != self._state:
+            self._state = state
+            due.append(beat)
         due += self._stack_name(wall)
         due += self._outbox
         self._outbox.clear()

@@ -1,6 +1,7 @@
 """Message streams of a link: PX4's stream sets and the intervals requested by a partner.
 
-Intervals are in simulated time.  A stream sends at most one message per poll.
+Intervals are in simulated time.  A stream sends at most one message per poll, at the first poll of each of
+its intervals since the boot: when it sends does not depend on when a partner asked for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
 from sitl_bridge.mavlink import common as mavlink
 
 SECOND = 1_000_000
+
+CLOCK: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
+"""The last message of a poll: a partner that has received it has received all others of its time."""
 
 GPS_RATE = 5.0
 """Rate in Hz of streams that PX4 sends with each GNSS fix."""
@@ -80,7 +84,8 @@ class Streams:
     def __init__(self, rates: dict[int, float]) -> None:
         self._defaults = {number: round(SECOND / rate) for number, rate in rates.items()}
         self._intervals = dict(self._defaults)
-        self._next = dict.fromkeys(self._intervals, 0)
+        self._sent = dict.fromkeys(self._intervals, -1)  # number of the interval of the last message
+        self._put_clock_last()
 
     def set_interval(self, number: int, interval: float) -> bool:
         """Set the interval of a message (SET_MESSAGE_INTERVAL).
@@ -97,11 +102,16 @@ class Streams:
         whole = math.ceil(interval)  # a stream sends once a poll at most, however short its interval is
         if interval < 0 or (whole == 0 and number not in self._defaults):
             self._intervals.pop(number, None)
-            self._next.pop(number, None)
+            self._sent.pop(number, None)
         else:
             self._intervals[number] = whole or self._defaults[number]
-            self._next[number] = 0
+            self._sent[number] = -1
+            self._put_clock_last()
         return True
+
+    def _put_clock_last(self) -> None:
+        if CLOCK in self._sent:
+            self._sent[CLOCK] = self._sent.pop(CLOCK)
 
     def interval(self, number: int) -> int:
         """Return the interval of a message in us; -1 if it is disabled, 0 if it does not exist."""
@@ -111,9 +121,8 @@ class Streams:
 
     def due(self, now: int) -> Iterator[int]:
         """Yield the ids of the messages that are due."""
-        for number, at in self._next.items():
-            if now >= at:
-                interval = self._intervals[number]
-                # Keep the schedule if a poll is slightly late; skip missed messages.
-                self._next[number] = at + interval if now < at + interval else now + interval
+        for number, sent in self._sent.items():
+            present = now // self._intervals[number]
+            if present != sent:
+                self._sent[number] = present
                 yield number
