@@ -21,12 +21,13 @@ ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
 
-FILES = ("compose.yaml", "compose.ci.yaml")
+FILES = ("docker/compose.yaml", "compose.ci.yaml")
+MOSQUITTO = "docker/compose.mosquitto.yaml"
 VARIABLE = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
 def read(name: str) -> Any:
-    return yaml.safe_load((ROOT / "docker" / name).read_text(encoding="utf-8"))
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -40,11 +41,14 @@ def test_px4_meets_the_bridge_on_localhost_and_finds_its_parameters(name: str) -
     assert "startup:/startup:ro" in px4["volumes"]
     assert "startup:/startup" in bridge["volumes"]
     assert "--px4-files=/startup" in bridge["command"]
-    assert px4["depends_on"]["bridge"]["condition"] == "service_healthy"
+    # Compose shows what a bridge says that refuses its options only if nothing waits for its health.
+    assert px4["depends_on"] == ["bridge"]
+    assert "runs:/runs" in px4["volumes"]
+    assert "runs:/home/bridge/runs" in bridge["volumes"]
 
 
 def test_px4_sends_to_the_host_for_people_and_to_the_mission_in_ci() -> None:
-    assert "host.docker.internal:host-gateway" in read("compose.yaml")["services"]["bridge"]["extra_hosts"]
+    assert "host.docker.internal:host-gateway" in read(FILES[0])["services"]["bridge"]["extra_hosts"]
     services = read("compose.ci.yaml")["services"]
     assert "extra_hosts" not in services["bridge"]
     assert services["mission"]["network_mode"] == "service:bridge"
@@ -55,14 +59,14 @@ def test_every_image_is_pinned_and_can_be_changed_by_one_variable(name: str) -> 
     services = read(name)["services"]
     assert services["px4"]["image"] == "${PX4_IMAGE:-px4io/px4-sitl:v1.17.0}"
     assert services["bridge"]["image"] == "${BRIDGE_IMAGE:-sitl-bridge}"
-    broker = read("compose.mosquitto.yaml")["services"]["mosquitto"]["image"]
+    broker = read(MOSQUITTO)["services"]["mosquitto"]["image"]
     assert re.fullmatch(r"\$\{MOSQUITTO_IMAGE:-eclipse-mosquitto:2\.\d+\.\d+\}", broker)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_page_lists_every_variable_port_and_volume(name: str) -> None:
     page = (ROOT / "docs" / "how-to" / "containers.md").read_text("utf-8")
-    text = (ROOT / "docker" / name).read_text("utf-8")
+    text = (ROOT / name).read_text("utf-8")
     for variable in {*re.findall(r"\$\{(\w+)", text), *read(name)["volumes"]}:
         assert f"`{variable}`" in page, variable
 
@@ -85,8 +89,8 @@ def test_compose_reads_the_files() -> None:
     )
     if program is None:
         pytest.skip("no docker compose on this machine")
-    for names in (["compose.yaml"], ["compose.yaml", "compose.mosquitto.yaml"], ["compose.ci.yaml"]):
-        chosen = [word for name in names for word in ("-f", str(ROOT / "docker" / name))]
+    for names in ([FILES[0]], [FILES[0], MOSQUITTO], [FILES[1]]):
+        chosen = [word for name in names for word in ("-f", str(ROOT / name))]
         done = subprocess.run(
             [*program, *chosen, "config", "-q"], capture_output=True, text=True, check=False
         )
@@ -99,21 +103,49 @@ def _runs(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
+def instances(directory: Path, entry: Path, state: str, devices: str) -> str:
+    """The script with files in place of the container's: state of port 4560, network devices, entry point."""
+    script = (ROOT / "docker" / "px4-instances").read_text("utf-8")
+    (directory / "tcp").write_text(f"  sl  local\n   0: 0100007F:11D0 00000000:0000 {state} 00000000\n")
+    (directory / "dev").write_text(f"Inter\n  {devices}\n")
+    for old, new in (
+        ("/opt/px4/bin/px4-entrypoint.sh", entry),
+        ("/proc/net/tcp", directory / "tcp"),
+        ("/proc/net/dev", directory / "dev"),
+        ("/runs/", directory / "runs/"),
+    ):
+        assert old in script
+        script = script.replace(old, f"{new}/" if old == "/runs/" else str(new))
+    return script
+
+
 def test_the_instances_script_starts_each_px4_and_ends_with_the_first(tmp_path: Path) -> None:
     entry = tmp_path / "entry"
     entry.write_text('#!/bin/sh\necho "$@" in "$PWD" >>"$HOME/started"\n[ "$3" = 1 ] || exec sleep 100\n')
     entry.chmod(0o755)
-    script = (ROOT / "docker" / "px4-instances").read_text("utf-8")
-    assert "/opt/px4/bin/px4-entrypoint.sh" in script
     done = subprocess.run(
-        ["sh", "-c", script.replace("/opt/px4/bin/px4-entrypoint.sh", str(entry))],
+        ["sh", "-c", instances(tmp_path, entry, "0A", "eth0: 1")],
         env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "VEHICLES": "3"},
         capture_output=True, text=True, timeout=60, check=False, start_new_session=True,
     )  # fmt: skip
     assert done.returncode != 0
     assert "PX4 instance 1 ended with status 0" in done.stderr
     started = sorted((tmp_path / "started").read_text("utf-8").splitlines())
-    assert f"-d -i 1 in {tmp_path}/instance_1" in started
+    assert re.fullmatch(rf"-d -i 1 in {tmp_path}/runs/px4-[\d-]+/instance_1", started[1])
+
+
+@pytest.mark.parametrize(("state", "devices"), [("06", "lo: 1"), ("0A", "lo: 1")])
+def test_the_instances_script_ends_with_the_bridge(tmp_path: Path, state: str, devices: str) -> None:
+    """A bridge that ended before it listened, and one that ends while PX4 runs."""
+    entry = tmp_path / "entry"
+    entry.write_text(f"#!/bin/sh\nrm {tmp_path}/tcp; touch {tmp_path}/tcp; exec sleep 100\n")
+    entry.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", instances(tmp_path, entry, state, devices)],
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True, text=True, timeout=60, check=False, start_new_session=True,
+    )  # fmt: skip
+    assert "the bridge has ended" in done.stderr
 
 
 def test_the_image_runs_without_privileges_and_has_a_health_check() -> None:

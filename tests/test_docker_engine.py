@@ -22,7 +22,7 @@ import pytest
 from pymavlink.dialects.v20 import common as mavlink
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1500)]
-DOCKER = Path(__file__).parent.parent / "docker"
+ROOT = Path(__file__).parent.parent
 PX4_IMAGES = os.environ.get("PX4_IMAGES", "px4io/px4-sitl:v1.17.0").split()
 COMPOSE = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
 
@@ -33,7 +33,7 @@ class Project:
     def __init__(self, *files: str, **variables: str) -> None:
         self.command = [*COMPOSE, "-p", f"sitl-test-{os.getpid()}"]
         for file in files:
-            self.command += ["-f", str(DOCKER / file)]
+            self.command += ["-f", str(ROOT / file)]
         self.environment = {**os.environ, **variables}
 
     def run(self, *words: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
@@ -94,7 +94,7 @@ def mission(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_mission_of_the_host_flies_one_vehicle_that_a_ground_station_finds(
     image: str, wait_for: Callable[..., None]
 ) -> None:
-    with running("compose.yaml", PX4_IMAGE=image) as project, ground_station() as sock:
+    with running("docker/compose.yaml", PX4_IMAGE=image) as project, ground_station() as sock:
         seen: set[int] = set()
 
         def found() -> bool:
@@ -125,7 +125,7 @@ def test_three_vehicles_of_another_airframe_by_one_variable(
     image: str, wait_for: Callable[..., None]
 ) -> None:
     with (
-        running("compose.yaml", PX4_IMAGE=image, VEHICLES="3", AIRFRAME="firefly") as project,
+        running("docker/compose.yaml", PX4_IMAGE=image, VEHICLES="3", AIRFRAME="firefly") as project,
         ground_station() as sock,
     ):
         seen: set[int] = set()
@@ -141,7 +141,7 @@ def test_three_vehicles_of_another_airframe_by_one_variable(
 
 
 def test_the_bus_is_on_mosquitto(wait_for: Callable[..., None]) -> None:
-    with running("compose.yaml", "compose.mosquitto.yaml") as project:
+    with running("docker/compose.yaml", "docker/compose.mosquitto.yaml") as project:
 
         def published() -> bool:
             words = ("exec", "-T", "mosquitto", "mosquitto_sub", "-t", "#", "-C", "1", "-W", "5")
@@ -164,3 +164,22 @@ def test_in_ci_the_exit_code_is_that_of_the_mission(
         assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
     finally:
         project.run("down", "-v", "-t", "5")
+
+
+def test_the_message_about_a_wrong_option_is_on_the_screen_of_up() -> None:
+    for file in ("docker/compose.yaml", "compose.ci.yaml"):
+        project = Project(file, AIRFRAME="x5000")
+        try:
+            done = project.run("up", "--no-build")
+            assert "no airframe is called 'x5000', did you mean 'x500'?" in done.stdout + done.stderr
+        finally:
+            project.run("down", "-v", "-t", "5")
+
+
+def test_up_ends_with_the_bridge_and_the_logs_are_in_the_volume(wait_for: Callable[..., None]) -> None:
+    with running("docker/compose.yaml") as project:
+        wait_for(lambda: "Ready for takeoff!" in project.logs(), "PX4", 300.0)
+        found = project.run("exec", "-T", "bridge", "find", "/home/bridge/runs", "-name", "*.ulg")
+        assert found.stdout.strip()
+        project.run("kill", "bridge")
+        wait_for(lambda: "the bridge has ended" in project.logs(), "PX4 to end", 60.0)
