@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -418,3 +419,17 @@ def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatc
             make(factor)(2.0)
     assert any(line.startswith("still compiling both: 1 kernels done in ") for line in told)
     assert told[-1].startswith("compiled both: 2 kernels in ")
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/none"])
+def test_a_cache_that_cannot_be_made_costs_time_only(tmp_path: Path, place: str) -> None:
+    _small_package(tmp_path, 2.0)
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": place, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", "from sitl_bridge.flight import fly; print(fly(2.0), fly(3.0))"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "4.0 6.0\n"
+    assert re.fullmatch(rf"{place}/\S+: compiled code cannot be kept: .*\n", ran.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -52,7 +53,8 @@ def _kernel(function: Callable[..., Any]) -> Any:
     """A kernel compiled together with those that it calls, or by itself under a numba that is not known."""
     if not _numba_is_known():
         with cached_here(function):
-            return numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+            kept = os.access(numba.config.CACHE_DIR, os.W_OK)
+            return numba.njit(nogil=True, error_model="numpy", cache=kept)(function)
     from sitl_bridge.kernels.compiler import Kernel
 
     return Kernel(function)

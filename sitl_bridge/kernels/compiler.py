@@ -9,6 +9,7 @@ That halves the first compilation.  It builds on numba's internals; compiled.py 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -161,7 +162,8 @@ class _Locator(UserProvidedCacheLocator):  # type: ignore[misc]
 
     def ensure_cache_path(self) -> None:
         """Make the directory; whether it can be written shows when code is kept."""
-        os.makedirs(self._cache_path, exist_ok=True)  # noqa: PTH103  (600 times at every start)
+        with contextlib.suppress(OSError):
+            os.makedirs(self._cache_path, exist_ok=True)  # noqa: PTH103  (600 times at every start)
 
     def get_source_stamp(self) -> Any:
         """What tells versions of a file apart; for the package's files their directory does."""
@@ -182,6 +184,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         """Code for a signature; None where there is none, or where its file is damaged."""
         try:
             return super().load_overload(sig, target_context)
+        except OSError:
+            return None  # the directory cannot be read; what is wrong shows when code is kept
         except Exception as error:  # noqa: BLE001  (unpickling raises whatever it meets)
             self._report(f"compiled code cannot be read: {cause(error)}; it is compiled again")
             self._reporting(self.flush)

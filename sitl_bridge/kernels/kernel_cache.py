@@ -21,8 +21,6 @@ from pathlib import Path
 
 import numba
 
-from sitl_bridge.errors import UserError
-
 PACKAGE = Path(__file__).resolve().parent.parent
 KEPT_AGE = 14 * 86400.0
 """s without use after which a directory of compiled kernels is removed."""
@@ -159,21 +157,15 @@ def is_own(path: str) -> bool:
 def used_directory(path: str) -> str:
     """``cache_directory`` of a file, made where it is new and marked as used now.
 
-    Raises:
-        UserError: when it cannot be made or written.
+    If it cannot be made or written, compiler.py reports that when there is code to keep.
     """
     directory = cache_directory(Path(path).resolve())
-    try:
+    with contextlib.suppress(OSError):
         new = not directory.is_dir()
         directory.mkdir(parents=True, exist_ok=True)
         os.utime(directory)
-    except OSError as error:
-        raise UserError(
-            f"{directory}: compiled code cannot be kept there: {error.strerror}; set XDG_CACHE_HOME to a"
-            " directory that can be written"
-        ) from error
-    if new:
-        _remove_outdated_once(directory.parent)
+        if new:
+            _remove_outdated_once(directory.parent)
     return str(directory)
 
 
