@@ -95,7 +95,8 @@ class DynamicsPlant:
         place = World(with_gusts(world or WorldSpecification(), events))
         n = len(starts)
         setups = [
-            VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], name=str(i)) for i in range(n)
+            VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], (x, y, z), yaw, str(i))
+            for i, ((x, y, z), yaw) in enumerate(zip(starts, yaws, strict=True))
         ]
         self.simulation = Simulation(place, setups, step=STEP, seed=seed)
         trim = hover(airframe.record, density_at(place), float(place.environment[0]["gravity"]))
