@@ -360,3 +360,22 @@ def test_a_request_that_times_out_on_a_busy_machine_is_made_again(
     asyncio.run(mission())
     assert (slow.calls, dead.calls, refused.calls) == (ATTEMPTS, ATTEMPTS, 1)
     assert f"no answer to upload: attempt {ATTEMPTS} of {ATTEMPTS}" in capsys.readouterr().err
+
+
+def test_a_request_that_is_cancelled_ends_before_its_connection_is_closed(pair: Pair) -> None:
+    ended = []
+
+    class Waiting:
+        async def hold(self) -> None:
+            await asyncio.sleep(0.2)
+            ended.append("hold")
+
+    async def mission() -> None:
+        request = asyncio.ensure_future(in_real_time(Waiting(), pair.mission).hold())
+        await asyncio.sleep(0.05)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        assert ended == ["hold"]
+
+    asyncio.run(mission())

@@ -27,7 +27,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast
 
@@ -256,16 +256,29 @@ class _InRealTime:
             async with self._gate.request():
                 for attempt in range(2, ATTEMPTS + 1):
                     try:
-                        return await found(*arguments, **named)
+                        return await _finished(found(*arguments, **named))
                     except Exception as error:
                         if not _timed_out(error):
                             raise
                     print(
                         f"no answer to {name}: attempt {attempt} of {ATTEMPTS}", file=sys.stderr, flush=True
                     )
-                return await found(*arguments, **named)
+                return await _finished(found(*arguments, **named))
 
         return request
+
+
+async def _finished(call: Coroutine[Any, Any, Any]) -> Any:
+    """Await a call of MAVSDK, to its end even if this task is cancelled meanwhile.
+
+    MAVSDK waits for the answer in a thread, which would never return once its connection is closed.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _timed_out(error: Exception) -> bool:
