@@ -12,7 +12,9 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.api.fleet import Fleet
 from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_main import LinkedStack, connect
@@ -152,6 +154,26 @@ def test_a_vehicle_flies_the_same_alone_and_among_others() -> None:
     assert result(alone.simulation.states[:1]) == result(together.simulation.states[:1])
     assert alone.stacks.estimates[0].tobytes() == together.stacks.estimates[0].tobytes()
     assert alone.stacks.estimates[0].tobytes() != together.stacks.estimates[1].tobytes()
+
+
+def test_no_position_is_rejected_in_calm_flights_and_at_touch_down() -> None:
+    """Touch-downs of 0.5 to 0.6 m/s; in seed 110 a velocity is off by 5.2 deviations of its noise."""
+    with Fleet("iris") as fleet:
+        for seed in (100, 110, 111, 127, 155):
+            fleet.reset(seed)
+            fleet.run(3.0)
+            fleet.arm()
+            fleet.takeoff(10.0)
+            fleet.run(12.0)
+            for east in (0.0, 10.0):
+                fleet.goto([10.0, east, -10.0])
+                fleet.run(10.0)
+            fleet.land()
+            assert not fleet.armed.any()
+            estimate = fleet.core.stacks.estimates[0]
+            assert estimate["fused"][GPS_POSITION] > 200
+            assert estimate["rejected"][GPS_POSITION] == 0, seed
+            assert estimate["rejected"][GPS_VELOCITY] == (seed == 110)
 
 
 def test_a_users_own_controller_flies_and_holds(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def predict_variance(estimator: Any) -> float:
     """Return the predicted variance H P H^T of the current measurement; store P H^T in ``gain``.
 
     For a delayed measurement, P is reduced by the accelerometer's white noise accumulated since the
-    measurement: q t in velocity, q t^2/2 in the cross terms and q t^3/3 in position.  That noise is
-    independent of the measurement and cancels when the state is carried back.
+    measurement: q t in velocity, q t^2/2 in the cross terms and q t^3/3 in position; and by what jumps of the
+    force added since.  Both are independent of the measurement and cancel when the state is carried back.
     """
     gain = estimator.gain
     index, value = estimator.term_index, estimator.term_value
@@ -71,11 +71,14 @@ def predict_variance(estimator: Any) -> float:
         since = (force[0] + force[1] + force[2]) / 3.0 * age
         for k in range(estimator.term_count):
             if VELOCITY <= index[k] < GYROSCOPE:
-                first = 1.0 if index[k] < POSITION else 0.5 * age
-                second = 0.5 * age if index[k] < POSITION else age * age / 3.0
                 axis = index[k] % 3
-                gain[VELOCITY + axis] -= value[k] * since * first
-                gain[POSITION + axis] -= value[k] * since * second
+                jump = estimator.past_jump[axis]
+                if index[k] < POSITION:
+                    gain[VELOCITY + axis] -= value[k] * (since + jump[0])
+                    gain[POSITION + axis] -= value[k] * (since * 0.5 * age + jump[1])
+                else:
+                    gain[VELOCITY + axis] -= value[k] * (since * 0.5 * age + jump[1])
+                    gain[POSITION + axis] -= value[k] * (since * age * age / 3.0 + jump[2])
     variance = 0.0
     if estimator.odometry_known == 1:
         variance = _predict_offset(estimator)

@@ -69,7 +69,9 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     """Advance the nominal state by one inertial sample.
 
     Trapezoidal rule over this sample and the previous one: second order, because the simulated unit reports
-    instantaneous values.
+    instantaneous values.  Where the force jumps, as at touch-down, it is not: the samples in contact are
+    means, which lag by half a step, so that the velocity is off by half a step times the difference of the
+    samples.  That counts as noise.
     """
     x = estimator.nominal
     m = measurement
@@ -99,6 +101,11 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     )
     for axis in range(3):
         push = 0.5 * (force[axis] + estimator.force_before[axis]) * dt
+        jump = force[axis] - estimator.force_before[axis]
+        if abs(jump) > estimator.force_jump:
+            variance = 0.25 * jump * jump * dt * dt
+            estimator.pending_jump[axis] += variance
+            estimator.ring_jump[axis] += variance
         estimator.force_before[axis] = force[axis]
         estimator.pending_force[axis] += push
         speed = x[VELOCITY + axis]
@@ -133,7 +140,7 @@ def handle_saturation(estimator: Any, measurement: Any) -> None:
 
 @compiled
 def _add_process_noise(estimator: Any) -> None:
-    """Add the process noise of the pending time: white noise of the inertial unit and bias random walks."""
+    """Add the process noise of the pending time: white noise and jumps of the inertial unit, bias walks."""
     p = estimator.covariance
     time = estimator.pending_time
     rate, force, r = estimator.rate_noise, estimator.force_noise, estimator.pending_rotation
@@ -151,6 +158,9 @@ def _add_process_noise(estimator: Any) -> None:
             if j < i:
                 p[TILT + j, TILT + i] = p[TILT + i, TILT + j]
                 p[VELOCITY + j, VELOCITY + i] = p[VELOCITY + i, VELOCITY + j]
+    for i in range(3):
+        p[VELOCITY + i, VELOCITY + i] += estimator.pending_jump[i]
+        estimator.pending_jump[i] = 0.0
     for i in range(MOTION_ERRORS, STATES):
         p[i, i] += estimator.walk[i] * time
 
@@ -279,6 +289,26 @@ def store_state(estimator: Any) -> None:
             - estimator.clock * estimator.velocity_correction_sum[i]
         )
         row[14 + i] = estimator.rate_before[i] - x[GYROSCOPE + i]
+        row[17 + i] = estimator.ring_jump[i]
+        estimator.ring_jump[i] = 0.0
+
+
+@compiled
+def _sum_jumps(estimator: Any, count: int) -> None:
+    """Sum what the jumps of the force in the newest ``count`` entries did to velocity and position."""
+    for i in range(3):
+        variance = 0.0
+        covariance = 0.0
+        spread = 0.0
+        for k in range(count):
+            row = estimator.ring[(estimator.ring_head - k + RING) % RING]
+            since = estimator.clock - row[0]
+            variance += row[17 + i]
+            covariance += since * row[17 + i]
+            spread += since * since * row[17 + i]
+        estimator.past_jump[i, 0] = variance
+        estimator.past_jump[i, 1] = covariance
+        estimator.past_jump[i, 2] = spread
 
 
 @compiled
@@ -287,7 +317,7 @@ def recall_state(estimator: Any, age: float) -> bool:
 
     Corrections made since then are carried back along the inertial solution.  The present covariance, carried
     back by ``past_force`` and ``past_displacement`` in the measurement terms, then equals the past covariance
-    except for the white noise in between.  ``predict_variance`` removes the accelerometer's noise; the
+    except for the noise in between.  ``predict_variance`` removes the accelerometer's noise and jumps; the
     gyroscope's stays in (0.3 % of the tilt variance for the iris and 0.12 s).
 
     Returns:
@@ -315,6 +345,7 @@ def recall_state(estimator: Any, age: float) -> bool:
     late = estimator.ring[(estimator.ring_head - low + 2 * RING) % RING]
     soon = estimator.ring[(estimator.ring_head - max(low - 1, 0) + 2 * RING) % RING]
     estimator.past_age = age
+    _sum_jumps(estimator, low)
     for i in range(4):
         q[i] = estimator.attitude[i] if age <= 0.0 else late[1 + i]
     for i in range(3):

@@ -57,6 +57,7 @@ ESTIMATOR = np.dtype(
         ("rate_variance", "f8"),  # (rad/s)^2, variance of one gyroscope sample on the worst axis
         ("rate_rest", "f8"),  # rad/s, largest rate of a sample at rest
         ("force_rest", "f8"),  # m/s^2, largest difference from gravity of a sample at rest
+        ("force_jump", "f8"),  # m/s^2, largest difference of successive samples by their noise
         ("prior", "f8", STATES),  # variance at the start
         ("walk", "f8", STATES),  # increase of variance per second
         ("decay_rate", "f8", STATES),  # 1/s, inverse of the bias time constant; 0 for none
@@ -107,11 +108,14 @@ ESTIMATOR = np.dtype(
         ("rate_before", "f8", 3),  # rad/s, previous sample
         ("force_before", "f8", 3),  # m/s^2 NED, previous sample
         ("pending_time", "f8"),  # s since the last covariance update
+        ("pending_jump", "f8", 3),  # (m/s)^2 NED, variance by jumps of the force since that update
         ("pending_rotation", "f8", (3, 3)),  # s, integral of body to NED since that update
         ("pending_force", "f8", 3),  # m/s, integral of specific force, NED, since that update
         ("slow_time", "f8"),  # s since the biases last decayed
-        # --- past states: clock, attitude 4, attitude correction sum 3, velocity 3, position 3, rate 3
-        ("ring", "f8", (RING, 17)),
+        # --- past states: clock, attitude 4, attitude correction sum 3, velocity 3, position 3, rate 3,
+        # variance 3 by jumps of the force since the entry before
+        ("ring", "f8", (RING, 20)),
+        ("ring_jump", "f8", 3),  # (m/s)^2 NED, variance by jumps of the force since the newest entry
         ("ring_head", "i8"),
         ("ring_count", "i8"),
         ("ring_skip", "i8"),
@@ -126,6 +130,9 @@ ESTIMATOR = np.dtype(
         ("past_rate", "f8", 3),
         ("past_force", "f8", 3),  # m/s, integral of the specific force in NED since then
         ("past_displacement", "f8", 3),  # m, second integral of the specific force in NED since then
+        # by axis NED: variance of velocity, covariance with position and variance of position that jumps of
+        # the force since then added
+        ("past_jump", "f8", (3, 3)),
         # --- one scalar measurement: the errors it depends on, and scratch of the correction
         ("term_count", "i8"),
         ("term_index", "i8", MAX_TERMS),

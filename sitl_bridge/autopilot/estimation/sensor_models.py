@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.estimation.correction import (
+    REJECTED,
     REJECTION_TIMEOUT,
     RESET,
     UNKNOWN_POSITION,
@@ -174,13 +175,21 @@ def _fix_ned(estimator: Any, measurement: Any) -> tuple[float, float, float]:
 
 @compiled
 def _fuse_gps_velocity(estimator: Any, estimate: Any, measurement: Any, source: int, lever: Any) -> None:
-    """Fuse the velocity of a fix; its white noise drives the position drift, which is corrected too."""
+    """Fuse the velocity of a fix; its white noise drives the position drift, which is corrected too.
+
+    A single velocity beyond the gate may be noise, which moves the drift by a period of it: that much of the
+    drift is unknown then.  Two in a row are no noise.
+    """
     x, r, s = estimator.nominal, estimator.residual, estimator.innovation_variance
     for i in range(3):
         gps_velocity_terms(estimator, i)
         r[i] = measurement.gps_velocity[i] - estimator.past_velocity[i] - lever[3 + i] - x[GPS_SPEED + i]
         s[i] = predict_variance(estimator) + estimator.gps_velocity_variance[i]
+    single = math.isinf(estimator.rejected_since[source])
     verdict = check_innovation(estimator, estimate, source)
+    if verdict == REJECTED and single:
+        for i in range(3):
+            estimator.covariance[GPS_DRIFT + i, GPS_DRIFT + i] += (estimator.gps_period * r[i]) ** 2
     if verdict == RESET:
         for i in range(3):
             reset_variance(estimator, VELOCITY + i, UNKNOWN_VELOCITY)

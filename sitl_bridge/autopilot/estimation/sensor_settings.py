@@ -160,6 +160,7 @@ def _set_inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None
     estimator["force_rest"] = REST_DEVIATIONS * math.sqrt(
         float((noise[:3] ** 2 + prior[ACCELEROMETER : ACCELEROMETER + 3]).max())
     )
+    estimator["force_jump"] = REST_DEVIATIONS * math.sqrt(2.0) * float(noise[:3].max())
     estimator["rate_rest"] = REST_DEVIATIONS * math.sqrt(
         float((noise[3:] ** 2 + prior[GYROSCOPE : GYROSCOPE + 3]).max())
     )
