@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.run.flight_choices import Choices
 from sitl_bridge.run.mission_process import takes_turns
-from sitl_bridge.run.scenario_settings import scenario_settings
 from sitl_bridge.run.session import FleetSession
 from sitl_bridge.run.single_vehicle import FlightSettings
 
@@ -43,20 +41,12 @@ def busy(programs: int) -> Iterator[None]:
             program.wait()
 
 
-def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = (), count: int = 1) -> str:
+def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = ()) -> str:
     """Digest of truth.npy of a flight as fast as possible."""
-    if count == 1:
-        settings = FlightSettings(
-            mission=mission, airframe=load_airframe("iris"), autopilot="builtin", instance=INSTANCE,
-            seed=seed, speed=float("inf"), runs=runs, arguments=arguments,
-        ).fleet  # fmt: skip
-    else:
-        file = runs.parent / f"{runs.name}.yaml"
-        file.write_text(
-            f"vehicles: [{{airframe: iris, count: {count}, autopilot: builtin, grid: {{columns: 4}}}}]\n"
-            f"mission: {mission}\narguments: {list(arguments)}\nseed: {seed}\n".replace("'", '"')
-        )
-        settings = scenario_settings(file, Choices(instance=INSTANCE, speed=float("inf"), runs=runs))
+    settings = FlightSettings(
+        mission=mission, airframe=load_airframe("iris"), autopilot="builtin", instance=INSTANCE,
+        seed=seed, speed=float("inf"), runs=runs, arguments=arguments,
+    ).fleet  # fmt: skip
     with FleetSession(settings) as session:
         assert session.fly_fleet(), session.conclude_fleet().reason
     return hashlib.sha256(session.directory.truth.read_bytes()).hexdigest()
@@ -86,16 +76,6 @@ def test_missions_repeat_with_every_seed(tmp_path: Path, mission: str, seed: int
     alone = truth(MISSIONS / mission, tmp_path / "alone", seed)
     with busy(8):
         assert truth(MISSIONS / mission, tmp_path / "beside", seed) == alone
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(2))
-def test_a_script_that_flies_a_fleet_repeats(tmp_path: Path, seed: int) -> None:
-    script, short = MISSIONS / "fleet_hover.py", ("--height", "3", "--seconds", "8", "--connect-limit", "100")
-    alone = truth(script, tmp_path / "alone", seed, short, count=3)
-    with busy(8):
-        assert truth(script, tmp_path / "beside", seed, short, count=3) == alone
 
 
 def test_which_missions_take_turns(tmp_path: Path) -> None:

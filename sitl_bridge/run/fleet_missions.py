@@ -68,8 +68,13 @@ class FleetMissions:
         self.turn = self._turn()
 
     def _turn(self) -> int:
-        """Missions take turns with built-in stacks, whose messages come at defined simulated times."""
+        """The mission of one vehicle takes turns with its built-in stack.
+
+        With several vehicles, one stack that no longer answers would stop the time of all others.
+        """
         settings = self._settings
+        if len(self._vehicles) > 1:
+            return 0
         missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
         if settings.mission is not None:
             if not settings.mission[0].endswith(".py"):
