@@ -72,12 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     config.stash[_terminal] = os.fdopen(os.dup(2), "w")
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close what ``pytest_configure`` opened."""
-    if _terminal in config.stash:
-        config.stash[_terminal].close()
+    config.add_cleanup(config.stash[_terminal].close)
 
 
 # ---------------------------------------------------------------------- fixtures

@@ -42,9 +42,13 @@ def command(mode: str, program: list[str], *, watched: bool = True) -> list[str]
 
 def signal_at_end_of(parent: int, number: signal.Signals) -> None:
     """Receive a signal when ``parent`` ends; exit at once if it has ended already."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    _ask_for_signal_at_end_of_parent(number)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
+
+
+def _ask_for_signal_at_end_of_parent(number: signal.Signals) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 def schedule_as_batch() -> None:
@@ -105,10 +109,10 @@ def _kill_descendants() -> None:
 
 
 def _remove(parent: int, file: str) -> None:
-    """Remove a file when the parent process ends."""
+    """Remove a file when the parent process ends, or has ended."""
     watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    signal_at_end_of(parent, signal.SIGUSR1)
+    _ask_for_signal_at_end_of_parent(signal.SIGUSR1)
     while os.getppid() == parent:
         signal.sigwait(watched)
     with contextlib.suppress(OSError):
