@@ -4,7 +4,7 @@
 
 The README shows a square that PX4 flew:
 
-    sitl-bridge fly square.plan --px4 DIR --wind 5@270 --speed max --report
+    sitl-bridge fly square.plan --px4 DIR --wind 5@270,turbulence=light --speed max --report
     scripts/make_report_picture.py runs/latest docs/images/square.png
 
 Needs playwright and Chromium.
